@@ -1,0 +1,43 @@
+# Everything runs in an environment of its own, .venv, which the first command makes.
+PYTHON ?= python3
+BIN = .venv/bin
+
+.PHONY: demo test coverage lint types docs bench clauses parity clean
+
+.venv/.base: setup.cfg pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+.venv/.%: .venv/.base
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	touch $@
+
+demo: .venv/.base  ## a client and a server, every message between them, in both eras
+	$(BIN)/python docs/examples/demo.py
+
+test: .venv/.test .venv/.peer  ## the test suite
+	$(BIN)/python -m pytest
+
+coverage: .venv/.test .venv/.peer  ## each module by its own test file, 95 % at least
+	$(BIN)/python tests/coverage_by_module.py
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/.dev .venv/.test
+	$(BIN)/mypy
+
+docs: .venv/.docs
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+bench: .venv/.peer  ## this package and the official SDK, side by side
+	$(BIN)/python tests/bench
+
+clauses: .venv/.test .venv/.peer  ## every clause of the specification: code, tests, what is missing
+	$(BIN)/python tests/clauses.py
+
+clean:
+	rm -rf .venv build docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

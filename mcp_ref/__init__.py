@@ -1,0 +1,44 @@
+"""The Model Context Protocol in Python, to be read beside its specification.
+
+    from mcp_ref import Server, Context, connect
+
+The tree of this package is the tree of the specification: the page server/tools is the module
+mcp_ref/server/tools.py, with both sides of the wire in it. `server` and `client` are the sections
+*Server Features* and *Client Features*, not roles: both peers' halves of a page live together.
+What no page describes is in `runtime`, and the command line in `cli`.
+
+`mcp_ref.basic.versioning` is a good place to start reading, and docs/architecture.rst a map.
+"""
+
+from mcp_ref.basic.context import Context
+from mcp_ref.basic.errors import (
+    ConnectionClosed,
+    ErrorResponse,
+    InvalidResponse,
+    McpError,
+    ProtocolError,
+    RequestCancelled,
+    RequestTimeout,
+)
+from mcp_ref.client.client import Client, Result, connect
+from mcp_ref.runtime.limits import Limit
+from mcp_ref.runtime.values import Bounds
+from mcp_ref.server.server import Server
+
+__all__ = [
+    "Bounds",
+    "Client",
+    "ConnectionClosed",
+    "Context",
+    "ErrorResponse",
+    "InvalidResponse",
+    "Limit",
+    "McpError",
+    "ProtocolError",
+    "RequestCancelled",
+    "RequestTimeout",
+    "Result",
+    "Server",
+    "connect",
+]
+__version__ = "0.1.0"

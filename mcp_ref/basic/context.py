@@ -1,0 +1,160 @@
+"""Context: one request, as its handler sees it, in either era.
+
+The two doors (basic/lifecycle, basic/versioning) turn an incoming request into the same object:
+who asks, in which revision, with which capabilities; how to report progress and to log; whether the
+answer is still wanted. Everything behind the doors is written once, against this.
+
+Revisions   all.
+Threads     made by the reader, then owned by the one worker that runs the request. `cancel` is
+            called by the reader and only sets a flag; everything else is the worker's. A tool may
+            hand its context to threads of its own: `progress`, `log` and `notify` are safe there.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mcp_ref.basic.errors import LocalError, RequestCancelled
+from mcp_ref.basic.messages import Json, RequestId
+from mcp_ref.basic.versioning import TABLE, Revision, require_capability
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.lifecycle import Session
+    from mcp_ref.basic.patterns.request_response import Batch, Connection
+    from mcp_ref.server.utilities.logging import LoggingLevel
+
+__all__ = ["Context"]
+
+
+class Context:
+    """What a handler knows of the request it answers."""
+
+    __slots__ = (
+        "_cancelled",
+        "_enders",
+        "_wakes",
+        "batch",
+        "client_capabilities",
+        "client_info",
+        "connection",
+        "identity",
+        "lifespan",
+        "log_level",
+        "meta",
+        "method",
+        "params",
+        "principal",
+        "progress_sent",
+        "progress_token",
+        "reason",
+        "request_id",
+        "revision",
+        "server",
+        "session",
+    )
+
+    def __init__(self, connection: Connection, request_id: RequestId, method: str, params: Json) -> None:
+        self.connection = connection
+        self.request_id = request_id
+        self.method = method
+        self.params = params
+        meta = params.get("_meta")
+        self.meta: Json = meta if type(meta) is dict else {}
+        self.batch: Batch | None = None
+        # What the door fills in.
+        self.revision: Revision = TABLE[0]
+        self.session: Session | None = None
+        self.client_info: Any = {}
+        self.client_capabilities: Any = {}
+        self.log_level: LoggingLevel | None = None
+        self.progress_token: RequestId | None = None
+        # What the server fills in.
+        self.server: Any = None
+        self.lifespan: Any = None
+        self.principal: str | None = None
+        self.identity: Any = None
+        self.progress_sent: float | None = None
+        # Written by the reader, read by anyone.
+        self._cancelled = False
+        self.reason: str | None = None
+        self._wakes: threading.Event | None = None
+        self._enders: list[Callable[[str], object]] = []
+
+    # -- cancellation (basic/patterns/cancellation) ---------------------------------
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the answer is no longer wanted. A long tool looks at this now and then."""
+        return self._cancelled
+
+    def check_cancelled(self) -> None:
+        """Raise RequestCancelled if the answer is no longer wanted."""
+        if self._cancelled:
+            raise RequestCancelled(self.reason or "the client cancelled the request")
+
+    def sleep(self, seconds: float) -> None:
+        """Like `time.sleep`, but ends at once with RequestCancelled when the request is cancelled."""
+        if self._wakes is None:
+            self._wakes = threading.Event()
+        end = time.monotonic() + seconds
+        while not self._cancelled and (left := end - time.monotonic()) > 0:
+            self._wakes.wait(left)
+        self.check_cancelled()
+
+    def cancel(self, reason: str | None) -> None:
+        """The flag that the reader sets."""
+        self.reason = reason
+        self._cancelled = True
+        if self._wakes is not None:
+            self._wakes.set()
+        for end in self._enders:
+            end(reason or "the request it belongs to was cancelled")
+
+    def ends_with(self, end: Callable[[str], object]) -> None:
+        """Have `end(reason)` called when the request is cancelled, or now if it was."""
+        self._enders.append(end)
+        if self._cancelled:
+            end(self.reason or "the request it belongs to was cancelled")
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the request was answered or cancelled, so that nothing more belongs to it."""
+        return self.connection.serving.get(self.request_id) is not self
+
+    # -- what belongs to this request -------------------------------------------------
+
+    def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the client how far the work is (basic/patterns/progress)."""
+        from mcp_ref.basic.patterns import progress as page
+
+        page.report(self, progress, total, message)
+
+    def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> None:
+        """Send a log message to the client, if it wants that level (server/utilities/logging)."""
+        from mcp_ref.server.utilities import logging as page
+
+        page.log(self, level, data, logger)
+
+    def notify(self, method: str, params: Json | None = None) -> None:
+        """Send a notification that belongs to this request; nothing once it is cancelled.
+
+        # spec: basic/patterns/index/request-scoped-notifications, basic/transports/stdio/silent-after-cancel
+        """
+        if not self._cancelled and self.connection.may_notify():
+            self.connection.notify(method, params)
+
+    def request(self, method: str, params: Json | None = None, *, timeout: float | None = None) -> Json:
+        """Ask the client something and wait for its result. There is no such thing in 2026-07-28.
+
+        # spec: basic/patterns/index/server-initiates-nothing
+        """
+        if self.revision.modern:
+            raise LocalError(f"in {self.revision} a server sends no requests, so not {method} either")
+        return self.connection.request(method, params, timeout=timeout, on_behalf_of=self)
+
+    def require_capability(self, **required: Json) -> None:
+        """Go on only with a client that declared this: `ctx.require_capability(sampling={})`."""
+        require_capability(self, required)

@@ -1,0 +1,190 @@
+"""Errors (page: basic/index, "Error Responses" and "Error Codes").
+
+An error that travels has a code, a message and perhaps data. An error that does not travel is a
+local fact: a time-out, a lost connection. The two are never mixed up: local ones have no code.
+
+    McpError
+    +- ProtocolError             what we tell a peer; one subclass a code, in its page's module
+    |  +- ParseError             -32700  not JSON
+    |  +- InvalidRequest         -32600  JSON, but no message
+    |  +- MethodNotFound         -32601
+    |  +- InvalidParams          -32602
+    |  +- InternalError          -32603
+    |  +- TooManyRequests           429  (ours: outside the range that JSON-RPC reserves)
+    +- ErrorResponse             what a peer told us; never sent on as ours
+    +- LocalError                nothing was told to or by anyone
+       +- RequestTimeout         no answer in time
+       +- RequestCancelled       this end no longer wants the answer
+       +- ConnectionClosed       the peer is gone, and why
+       +- InvalidResponse        the peer's answer broke a rule
+
+Codes       -32768..-32000 belong to JSON-RPC, and of these -32099..-32020 to the specification,
+            which alone may define them. -32000..-32019 carry no meaning, with one exception:
+            -32002 (resource not found, until 2025-11-25).
+Threads     plain values.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Required, TypedDict
+
+from mcp_ref.schema import since
+
+__all__ = [
+    "ConnectionClosed",
+    "ErrorResponse",
+    "InternalError",
+    "InvalidParams",
+    "InvalidRequest",
+    "InvalidResponse",
+    "LocalError",
+    "McpError",
+    "MethodNotFound",
+    "ParseError",
+    "ProtocolError",
+    "RequestCancelled",
+    "RequestTimeout",
+    "TooManyRequests",
+]
+
+# ---------------------------------------------------------------------------- shapes
+
+
+class Error(TypedDict, total=False):
+    code: Required[int]  # spec: basic/index/error-code-integer
+    message: Required[str]  # spec: basic/index/error-code-and-message
+    data: Any  # spec: basic/index/error-data-optional
+
+
+# ---------------------------------------------------------------------------- the tree
+
+
+class McpError(Exception):
+    """Anything this package expects to go wrong. What is not one is a bug."""
+
+
+class ProtocolError(McpError):
+    """An error that becomes a JSON-RPC error response. Raise one in a handler to send it.
+
+    `raise ProtocolError("no such account", code=1001, data={...})` sends a code of your own; choose
+    it outside -32768..-32000.  # spec: basic/index/custom-codes-outside-reserved
+    """
+
+    code: int = -32603
+
+    def __init__(self, message: str, *, data: Any = None, code: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+        if code is not None:
+            self.code = _own_code(code)
+
+    def to_wire(self) -> Error:
+        """The `error` member of a response."""
+        error: Error = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            error["data"] = self.data
+        return error
+
+
+def _own_code(code: int) -> int:
+    """A code that the author of a handler chose."""
+    if isinstance(code, bool) or not isinstance(code, int):
+        raise TypeError(f"an error code is an integer, not {code!r}")
+    # spec: basic/index/reserved-code-range-only-defined, basic/index/legacy-code-range-no-new
+    if -32099 <= code <= -32000:
+        raise ValueError(f"code {code} is reserved; choose one outside -32768..-32000")
+    return code
+
+
+class ParseError(ProtocolError):
+    code = -32700  # spec: basic/index/standard-json-rpc-codes
+
+
+class InvalidRequest(ProtocolError):
+    code = -32600
+
+
+class MethodNotFound(ProtocolError):
+    code = -32601
+
+
+class InvalidParams(ProtocolError):
+    code = -32602
+
+
+class InternalError(ProtocolError):
+    code = -32603
+
+
+class TooManyRequests(ProtocolError):
+    """A limit was reached; `data.retryAfterMs` says when to come back."""
+
+    code = 429  # spec: basic/index/legacy-code-range-avoid
+
+    def __init__(self, message: str, retry_after: float) -> None:
+        wait = max(1, round(retry_after * 1000))
+        super().__init__(f"{message}; try again in {wait} ms", data={"retryAfterMs": wait})
+
+
+class ErrorResponse(McpError):
+    """The peer answered a request with an error."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(f"{message} ({code})")
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class LocalError(McpError):
+    """Something that no peer said.  # spec: basic/index/local-errors-distinguishable"""
+
+
+class RequestTimeout(LocalError, TimeoutError):
+    """No answer in time; the request was cancelled on the wire."""
+
+
+class RequestCancelled(LocalError):
+    """The request was cancelled before it was answered."""
+
+
+class ConnectionClosed(LocalError, ConnectionError):
+    """The connection is gone, and with it every answer that was still to come."""
+
+
+class InvalidResponse(LocalError):
+    """The peer's answer breaks the rules of its page."""
+
+
+# --------------------------------------------------------------------- what arrives
+
+
+def error_response(error: Any) -> McpError:
+    """The exception for the `error` member of a response, however badly it is made."""
+    if not isinstance(error, dict):
+        return InvalidResponse(f"the peer's error is not an object: {error!r:.100}")
+    code, message = error.get("code"), error.get("message")
+    if type(code) is not int or not isinstance(message, str):
+        return InvalidResponse(f"the peer's error lacks a code or a message: {error!r:.200}")
+    return ErrorResponse(code, message, error.get("data"))
+
+
+def _coded(code: int) -> Any:
+    """The shape of an error that has this code."""
+    schema = {
+        "type": "object",
+        "properties": {"code": {"const": code}, "message": {"type": "string"}, "data": {}},
+        "required": ["code", "message"],
+    }
+    return Annotated[Any, schema, since("2026-07-28")]
+
+
+DEFINITIONS: dict[str, Any] = {
+    "Error": Annotated[Error, since("2025-11-25")],
+    "ParseError": _coded(-32700),
+    "InvalidRequestError": _coded(-32600),
+    "MethodNotFoundError": _coded(-32601),
+    "InvalidParamsError": _coded(-32602),
+    "InternalError": _coded(-32603),
+}

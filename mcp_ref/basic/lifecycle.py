@@ -1,0 +1,336 @@
+"""Lifecycle (page: basic/lifecycle), and the legacy door.
+
+    client -> server   initialize {protocolVersion, capabilities, clientInfo}
+    server -> client   {protocolVersion, capabilities, serverInfo, instructions?}
+    client -> server   notifications/initialized
+    ... anything that both declared, until the transport closes ...
+
+What the handshake agreed on is the session's state: later requests are served with it. The server
+answers in the version it was offered if it has it, else in its own newest; the client then takes
+that or leaves.
+
+Revisions   2024-11-05 to 2025-11-25.  2026-07-28 has no handshake (basic/versioning).
+            2025-06-18  version and capabilities MUST be respected, no longer SHOULD
+
+    state       on                          becomes
+    NEW         initialize                  ANSWERED
+    ANSWERED    notifications/initialized   OPEN
+
+    Before ANSWERED the server takes `ping` only, before OPEN too; anything else is an error that
+    says what is missing. A second `initialize` is one as well.
+
+Threads     the reader runs `on_initialize` and `on_initialized`, so that what follows on the wire finds
+            the session as they left it. `enter` runs on workers and only reads.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+
+from mcp_ref.basic.errors import InvalidParams, InvalidRequest, InvalidResponse, LocalError
+from mcp_ref.basic.messages import AnyNotificationParams, Json, RequestId
+from mcp_ref.basic.meta import (
+    Implementation,
+    JSONObject,
+    NotificationParams,
+    RequestMeta,
+    ResultMeta,
+)
+from mcp_ref.basic.versioning import (
+    TABLE,
+    Era,
+    Method,
+    Revision,
+    UnsupportedProtocolVersion,
+    newest,
+)
+from mcp_ref.schema import Mismatch, checker, pruner, since, until, was
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
+    from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.server.utilities.logging import LoggingLevel
+
+__all__ = ["ClientCapabilities", "ServerCapabilities", "Session"]
+
+_log = logging.getLogger("mcp_ref.lifecycle")
+
+# ---------------------------------------------------------------------------- shapes
+
+AnyObject = Annotated[JSONObject, was(Json, until="2025-11-25")]
+
+
+class RootsCapability(TypedDict, total=False):
+    listChanged: Annotated[bool, until("2025-11-25")]
+
+
+class SamplingCapability(TypedDict, total=False):
+    context: Annotated[AnyObject, since("2025-11-25")]
+    tools: Annotated[AnyObject, since("2025-11-25")]
+
+
+class ElicitationCapability(TypedDict, total=False):
+    form: Annotated[AnyObject, since("2025-11-25")]
+    url: Annotated[AnyObject, since("2025-11-25")]
+
+
+class ElicitationTasks(TypedDict, total=False):
+    create: Json
+
+
+class SamplingTasks(TypedDict, total=False):
+    createMessage: Json
+
+
+class ToolTasks(TypedDict, total=False):
+    call: Json
+
+
+class ClientTaskRequests(TypedDict, total=False):
+    elicitation: ElicitationTasks
+    sampling: SamplingTasks
+
+
+class ServerTaskRequests(TypedDict, total=False):
+    tools: ToolTasks
+
+
+class ClientTasks(TypedDict, total=False):
+    list: Json
+    cancel: Json
+    requests: ClientTaskRequests
+
+
+class ServerTasks(TypedDict, total=False):
+    list: Json
+    cancel: Json
+    requests: ServerTaskRequests
+
+
+class ClientCapabilities(TypedDict, total=False):
+    """What the server may ask of this client.  # spec: basic/lifecycle/capability-names"""
+
+    experimental: dict[str, AnyObject]
+    extensions: Annotated[dict[str, JSONObject], since("2026-07-28")]
+    roots: RootsCapability
+    sampling: SamplingCapability
+    elicitation: Annotated[ElicitationCapability, since("2025-06-18")]
+    tasks: Annotated[ClientTasks, since("2025-11-25"), until("2025-11-25")]
+
+
+class ListChanged(TypedDict, total=False):
+    listChanged: bool
+
+
+class ResourcesCapability(TypedDict, total=False):
+    subscribe: bool
+    listChanged: bool
+
+
+class ServerCapabilities(TypedDict, total=False):
+    """What the client may ask of this server."""
+
+    experimental: dict[str, AnyObject]
+    extensions: Annotated[dict[str, JSONObject], since("2026-07-28")]
+    logging: AnyObject
+    completions: Annotated[AnyObject, since("2025-03-26")]
+    prompts: ListChanged
+    resources: ResourcesCapability
+    tools: ListChanged
+    tasks: Annotated[ServerTasks, since("2025-11-25"), until("2025-11-25")]
+
+
+class InitializeRequestParams(TypedDict, total=False):
+    _meta: Annotated[RequestMeta, since("2025-11-25")]
+    protocolVersion: Required[str]
+    capabilities: Required[ClientCapabilities]
+    clientInfo: Required[Implementation]
+
+
+class InitializeRequest(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    id: Required[Annotated[RequestId, since("2025-11-25")]]
+    method: Required[Literal["initialize"]]
+    params: Required[InitializeRequestParams]
+
+
+class InitializeResult(TypedDict, total=False):
+    _meta: ResultMeta
+    protocolVersion: Required[str]
+    capabilities: Required[ServerCapabilities]
+    serverInfo: Required[Implementation]
+    instructions: str
+
+
+class InitializedNotification(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    method: Required[Literal["notifications/initialized"]]
+    params: Annotated[NotificationParams, was(AnyNotificationParams, until="2025-06-18")]
+
+
+DEFINITIONS: dict[str, Any] = {
+    "ClientCapabilities": ClientCapabilities,
+    "InitializeRequest": Annotated[InitializeRequest, until("2025-11-25")],
+    "InitializeRequestParams": Annotated[InitializeRequestParams, since("2025-11-25"), until("2025-11-25")],
+    "InitializeResult": Annotated[InitializeResult, until("2025-11-25")],
+    "InitializedNotification": Annotated[InitializedNotification, until("2025-11-25")],
+    "ServerCapabilities": ServerCapabilities,
+}
+
+# ----------------------------------------------------------------------- the session
+
+
+class State(enum.Enum):
+    """How far the handshake is."""
+
+    NEW = "new"
+    ANSWERED = "answered"
+    OPEN = "open"
+
+
+TRANSITIONS = {
+    (State.NEW, "initialize"): State.ANSWERED,
+    (State.ANSWERED, "notifications/initialized"): State.OPEN,
+}
+
+
+class Session:
+    """What the handshake agreed on. Both sides keep one per connection (or HTTP session)."""
+
+    def __init__(self) -> None:
+        # Written by the reader, read by workers; each attribute is replaced, never changed in place.
+        self.state = State.NEW
+        self.revision: Revision = TABLE[0]
+        self.client_info: Any = {}
+        self.client_capabilities: Any = {}
+        self.server_capabilities: Json = {}
+        self.log_level: LoggingLevel | None = None
+
+    def declares_changes(self, kind: str) -> bool:
+        """Whether the client is to be told of changes to this list, and is ready for it."""
+        declared = self.server_capabilities.get(kind, {})
+        return self.state is State.OPEN and declared.get("listChanged") is True
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a session, that is, a negotiated revision."""
+        return self.state is not State.NEW
+
+    def step(self, event: str) -> None:
+        """Follow the table above. Raises InvalidRequest where it has no row."""
+        following = TRANSITIONS.get((self.state, event))
+        if following is None:
+            raise InvalidRequest(f"{event} makes no sense here: the session is {self.state.value}")
+        self.state = following
+
+
+# ------------------------------------------------------------------- server: the legacy door
+
+
+def on_initialize(server: Any, params: Json, context: Context) -> Json:
+    """Agree on a version and open the session.  # spec: basic/lifecycle/init-response"""
+    session = context.connection.session
+    if (session.state, "initialize") not in TRANSITIONS:
+        raise InvalidRequest("initialize: this connection is initialized already")
+    offered = params.get("protocolVersion")
+    if type(offered) is not str:
+        raise InvalidParams("initialize: protocolVersion: must be a string")
+    agreed = negotiate(offered, server.revisions)
+    try:
+        checker(InitializeRequestParams, agreed.date, ("_meta",))(params)
+    except Mismatch as problem:
+        raise InvalidParams(f"initialize: {problem}") from None
+    session.revision = agreed
+    session.client_info = params["clientInfo"]
+    session.client_capabilities = params["capabilities"]
+    session.server_capabilities = pruner(ServerCapabilities, agreed.date)(server.capabilities(agreed))
+    session.step("initialize")
+    result: Json = {
+        "protocolVersion": agreed.date,
+        "capabilities": session.server_capabilities,
+        "serverInfo": pruner(Implementation, agreed.date)(server.info),
+    }
+    if server.instructions:
+        result["instructions"] = server.instructions
+    return result
+
+
+def negotiate(offered: str, supported: Iterable[str]) -> Revision:
+    """The version to answer with.
+
+    # spec: basic/lifecycle/echo-supported-version, basic/lifecycle/counter-offer-latest
+    """
+    same = newest({offered} & set(supported), Era.LEGACY)
+    agreed = same or newest(supported, Era.LEGACY)
+    if agreed is None:  # spec: basic/versioning/initialize-error-names-versions
+        raise UnsupportedProtocolVersion(offered, supported)
+    return agreed
+
+
+def on_initialized(connection: Connection) -> None:
+    """The client is ready.  # spec: basic/lifecycle/initialized-notification"""
+    try:
+        connection.session.step("notifications/initialized")
+    except InvalidRequest as problem:
+        _log.info("ignored: %s", problem)
+
+
+def enter(context: Context) -> None:
+    """Fill the context of a request from the session it belongs to."""
+    session = context.connection.session
+    if context.method not in ("ping", "initialize"):
+        if session.state is State.NEW:  # spec: basic/lifecycle/init-first
+            raise InvalidParams(
+                f"{context.method[:80]}: not initialized. Send initialize first, or (2026-07-28) put "
+                "io.modelcontextprotocol/protocolVersion and .../clientCapabilities into params._meta"
+            )
+        if session.state is State.ANSWERED:
+            raise InvalidRequest(f"{context.method[:80]}: send notifications/initialized first")
+    token = context.meta.get("progressToken")
+    if token is not None and type(token) is not str and type(token) is not int:
+        raise InvalidParams("params._meta.progressToken: must be a string or an integer")
+    context.session = session
+    context.revision = session.revision
+    context.client_info = session.client_info
+    context.client_capabilities = session.client_capabilities
+    context.log_level = session.log_level
+    context.progress_token = token
+
+
+METHODS = (Method("initialize", on_initialize, until="2025-11-25"),)
+
+# --------------------------------------------------------------------------- client half
+
+
+def initialize_params(offer: Revision, capabilities: Any, info: Any) -> Json:
+    """# spec: basic/lifecycle/init-request, basic/lifecycle/offer-supported-version"""
+    return {
+        "protocolVersion": offer.date,
+        "capabilities": pruner(ClientCapabilities, offer.date)(capabilities),
+        "clientInfo": pruner(Implementation, offer.date)(info),
+    }
+
+
+def accept(connection: Connection, result: Json, supported: Iterable[str]) -> Json:
+    """Take the server's answer to `initialize`, and say so; or raise, and the caller disconnects.
+
+    # spec: basic/lifecycle/disconnect-on-unsupported, schema/initialize-must-disconnect
+    """
+    offered = result.get("protocolVersion")
+    agreed = newest({offered} & set(supported), Era.LEGACY) if isinstance(offered, str) else None
+    if agreed is None:
+        raise LocalError(f"the server speaks {offered!r:.40}; this client {', '.join(supported)}")
+    try:
+        checker(InitializeResult, agreed.date)(result)
+    except Mismatch as problem:
+        raise InvalidResponse(f"initialize: {problem}") from None
+    session = connection.session
+    session.revision = agreed
+    session.server_capabilities = result["capabilities"]
+    session.step("initialize")
+    connection.notify("notifications/initialized")
+    session.step("notifications/initialized")
+    return result

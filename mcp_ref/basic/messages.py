@@ -1,0 +1,267 @@
+"""Messages (page: basic/index, "Messages"; basic/messages in 2024-11-05).
+
+Both sides speak JSON-RPC 2.0. A *request* has an id and wants exactly one *response*: a result or
+an error with the same id. A *notification* has no id and wants nothing. This module turns bytes
+into a message and back.
+
+    decode     one line of bytes -> one JSON value, or a ParseError that says why not
+    classify   JSON value -> "request", "notification" or "response", or an InvalidRequest
+    encode     message -> one line of UTF-8
+
+Revisions   2024-11-05  requests, notifications, responses; ids are strings or integers
+            2025-03-26  + a JSON array of messages is a batch: may be sent, must be understood
+            2025-06-18  - batches
+            2025-11-25  an id that could not be read is left out of the error (before: null)
+            2026-07-28  requests go from client to server only
+
+Threads     plain functions: `decode` runs on a transport's reader, `encode` on any thread.
+Not here    errors (basic/errors), `_meta` (basic/meta), who may say what when (basic/lifecycle,
+            basic/versioning).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeGuard
+
+from mcp_ref.basic.errors import InvalidRequest, ParseError
+from mcp_ref.schema import required, since, until
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.errors import Error
+    from mcp_ref.basic.meta import RequestMeta, ResultMeta
+
+__all__ = [
+    "Encoded",
+    "Json",
+    "RequestId",
+    "classify",
+    "decode",
+    "encode",
+    "encode_result",
+    "is_id",
+    "to_json",
+]
+
+MAX_DEPTH = 200
+"""How deep a message may nest. Deeper ones would exhaust the stack of whoever walks through them."""
+
+# ---------------------------------------------------------------------------- shapes
+
+Json: TypeAlias = dict[str, Any]
+RequestId: TypeAlias = str | int  # spec: basic/index/request-id-string-or-integer
+
+
+class AnyParams(TypedDict, total=False):
+    """The params of a request whose method is not named."""
+
+    _meta: Annotated[RequestMeta, until("2025-06-18")]
+
+
+class AnyNotificationParams(TypedDict, total=False):
+    _meta: Annotated[Json, until("2025-06-18")]
+
+
+class Request(TypedDict, total=False):
+    method: Required[str]  # spec: basic/index/request-method-name
+    params: AnyParams
+
+
+class Notification(TypedDict, total=False):
+    method: Required[str]
+    params: AnyNotificationParams
+
+
+class Result(TypedDict, total=False):
+    _meta: ResultMeta
+    resultType: Required[Annotated[str, since("2026-07-28")]]
+
+
+class JSONRPCRequest(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]  # spec: schema/jsonrpc-version
+    id: Required[RequestId]
+    method: Required[str]
+    params: AnyParams
+
+
+class JSONRPCNotification(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    method: Required[str]
+    params: AnyNotificationParams
+
+
+class JSONRPCResultResponse(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: Required[RequestId]
+    result: Required[Result]  # spec: basic/index/result-response-has-result
+
+
+class JSONRPCErrorResponse(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: Annotated[RequestId, required(until="2025-06-18")]
+    error: Required[Error]
+
+
+_Batch = Annotated[list[JSONRPCRequest | JSONRPCNotification], since("2025-03-26"), until("2025-03-26")]
+_Answers = Annotated[
+    list[JSONRPCResultResponse | JSONRPCErrorResponse], since("2025-03-26"), until("2025-03-26")
+]
+
+DEFINITIONS: dict[str, Any] = {
+    "EmptyResult": Result,
+    "JSONRPCBatchRequest": _Batch,
+    "JSONRPCBatchResponse": _Answers,
+    "JSONRPCError": Annotated[JSONRPCErrorResponse, until("2025-06-18")],
+    "JSONRPCErrorResponse": Annotated[JSONRPCErrorResponse, since("2025-11-25")],
+    "JSONRPCMessage": JSONRPCRequest
+    | JSONRPCNotification
+    | JSONRPCResultResponse
+    | JSONRPCErrorResponse
+    | _Batch
+    | _Answers,
+    "JSONRPCNotification": JSONRPCNotification,
+    "JSONRPCRequest": JSONRPCRequest,
+    "JSONRPCResponse": JSONRPCResultResponse | Annotated[JSONRPCErrorResponse, since("2025-11-25")],
+    "JSONRPCResultResponse": Annotated[JSONRPCResultResponse, since("2025-11-25")],
+    "Notification": Notification,
+    "Request": Request,
+    "RequestId": RequestId,
+    "Result": Result,
+    "ResultType": Annotated[str, since("2026-07-28")],
+}
+
+# ---------------------------------------------------------------------------- reading
+
+
+def decode(line: bytes) -> Any:
+    """One JSON value from one line. Raises ParseError, which says what is wrong with it.
+
+    Stricter than Python's `json`: whatever two peers could read differently is refused.
+    """
+    try:
+        value = _DECODER.decode(line.decode("utf-8"))  # spec: basic/transports/index/utf8
+    except UnicodeDecodeError as problem:
+        raise ParseError(f"not UTF-8: byte {problem.start} is {line[problem.start]:#04x}") from None
+    except json.JSONDecodeError as problem:
+        raise ParseError(f"not JSON: {problem.msg} at character {problem.pos}") from None
+    except RecursionError:
+        raise ParseError(f"nested deeper than {MAX_DEPTH} levels") from None
+    except ValueError as problem:
+        raise ParseError(f"not JSON: {problem}") from None
+    if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
+        raise ParseError(f"nested deeper than {MAX_DEPTH} levels")
+    if b"\\u" in line and _LONE_SURROGATE.search(line) and not _encodable(value):
+        raise ParseError("a string holds half a surrogate pair, which UTF-8 cannot carry")
+    return value
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> Json:
+    members = dict(pairs)
+    if len(members) != len(pairs):
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(f"the member {twice[:80]!r} stands twice in one object")
+    return members
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        raise ValueError(f"the number {text[:40]} is beyond what a double can hold")
+    return number
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_no_duplicates, parse_float=_finite, parse_constant=_no_constant
+)
+_LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def _is_deeper(value: Any, limit: int) -> bool:
+    level = [value]
+    for _ in range(limit):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if type(node) is dict else node)
+            if type(child) is dict or type(child) is list
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _encodable(value: Any) -> bool:
+    try:
+        _ENCODER.encode(value).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_id(value: Any) -> TypeGuard[RequestId]:
+    """Whether a request may be named so: never null, float or bool."""
+    return type(value) is int or type(value) is str  # spec: basic/index/request-id-not-null
+
+
+def classify(message: Any) -> Literal["request", "notification", "response"]:
+    """What kind of message this is. Raises InvalidRequest for what is none."""
+    if type(message) is not dict:
+        raise InvalidRequest(f"a message is a JSON object, not {_kind(message)}")
+    if message.get("jsonrpc") != "2.0":  # spec: schema/jsonrpc-version, basic/index/json-rpc-2
+        raise InvalidRequest('a message has "jsonrpc": "2.0"')
+    if "method" in message:
+        if type(message["method"]) is not str:
+            raise InvalidRequest(f"a method is a string, not {_kind(message['method'])}")
+        if "result" in message or "error" in message:
+            raise InvalidRequest("a message has a method, or a result, or an error: one of them")
+        if "id" not in message:
+            return "notification"
+        if not is_id(message["id"]):
+            raise InvalidRequest(f"an id is a string or an integer, not {_kind(message['id'])}")
+        return "request"
+    # spec: basic/index/response-result-or-error, basic/index/response-not-both
+    if ("result" in message) == ("error" in message):
+        raise InvalidRequest("a message has a method, or a result, or an error: one of them")
+    return "response"
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "an integer"}
+    return "null" if value is None else names.get(type(value), "a fractional number")
+
+
+# ---------------------------------------------------------------------------- writing
+
+
+class Encoded(bytes):
+    """A result that is JSON already: written as it is, not encoded again."""
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
+to_json = _ENCODER.encode
+
+
+def encode(message: Any) -> bytes:
+    """One message (or one batch) as a line of UTF-8, newline included.
+
+    JSON escapes newlines inside strings, so the line holds no other.
+    # spec: basic/transports/stdio/no-embedded-newlines, basic/transports/stdio/one-message-per-line
+
+    Raises ValueError or TypeError for what JSON cannot carry, RecursionError for what has no end.
+    """
+    return (to_json(message) + "\n").encode("utf-8")
+
+
+def encode_result(request_id: RequestId, result: Json | Encoded) -> bytes:
+    """The response that carries a result."""
+    # spec: basic/index/response-same-id
+    if type(result) is Encoded:
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (to_json(request_id).encode(), result)
+    return encode({"jsonrpc": "2.0", "id": request_id, "result": result})

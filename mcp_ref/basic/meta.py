@@ -1,0 +1,198 @@
+"""General fields (page: basic/index, "General fields").
+
+`_meta`, where both sides attach what is not part of a method, and the fields that many shapes
+share: identity (`Implementation`), icons, and the params that every request has.
+
+A key of `_meta` is a name, or a prefix and a name: `com.example/trace`. A prefix is labels with
+dots between them and a slash after; the name begins and ends with a letter or digit. Keys without
+a prefix, and those whose prefix speaks for the protocol, are the specification's own.
+
+Revisions   2024-11-05  `_meta` on requests (progressToken), notifications and results
+            2025-06-18  + rules for its keys; + `_meta` on tools, resources, content
+            2025-11-25  + icons; a reserved prefix is known by its second label (before: by its last but one)
+            2026-07-28  + what a request must carry there (basic/versioning)
+
+Threads     plain functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+
+from mcp_ref.schema import Bounds, required, since
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.lifecycle import ClientCapabilities
+    from mcp_ref.basic.messages import RequestId
+    from mcp_ref.server.utilities.logging import LoggingLevel
+
+__all__ = ["Icon", "Implementation", "check_meta"]
+
+# ---------------------------------------------------------------------------- shapes
+
+PROTOCOL_VERSION = "io.modelcontextprotocol/protocolVersion"
+CLIENT_CAPABILITIES = "io.modelcontextprotocol/clientCapabilities"
+CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
+LOG_LEVEL = "io.modelcontextprotocol/logLevel"
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
+
+RequestMeta = TypedDict(
+    "RequestMeta",
+    {
+        "progressToken": "RequestId",  # spec: basic/patterns/progress/token-string-or-integer
+        "io.modelcontextprotocol/protocolVersion": Required[Annotated[str, since("2026-07-28")]],
+        "io.modelcontextprotocol/clientCapabilities": Required[
+            Annotated["ClientCapabilities", since("2026-07-28")]
+        ],
+        "io.modelcontextprotocol/clientInfo": Annotated["Implementation", since("2026-07-28")],
+        "io.modelcontextprotocol/logLevel": Annotated["LoggingLevel", since("2026-07-28")],
+    },
+    total=False,
+)
+
+NotificationMeta = TypedDict(
+    "NotificationMeta",
+    {"io.modelcontextprotocol/subscriptionId": Annotated["RequestId", since("2026-07-28")]},
+    total=False,
+)
+
+ResultMeta = TypedDict(
+    "ResultMeta",
+    {"io.modelcontextprotocol/serverInfo": Annotated["Implementation", since("2026-07-28")]},
+    total=False,
+)
+
+
+class RequestParams(TypedDict, total=False):
+    """What the params of every named request have."""
+
+    _meta: Annotated[RequestMeta, since("2025-11-25"), required(since="2026-07-28")]
+
+
+class NotificationParams(TypedDict, total=False):
+    _meta: NotificationMeta
+
+
+class Icon(TypedDict, total=False):
+    src: Required[Annotated[str, Bounds(format="uri")]]  # spec: basic/index/icon-src-required
+    mimeType: str
+    sizes: list[str]
+    theme: Literal["light", "dark"]
+
+
+class Icons(TypedDict, total=False):
+    icons: list[Icon]
+
+
+class BaseMetadata(TypedDict, total=False):
+    name: Required[str]
+    title: str
+
+
+class Implementation(TypedDict, total=False):
+    """Who a peer says it is: for display and logs, never a reason to behave differently."""
+
+    # spec: basic/index/info-not-for-behaviour, basic/index/info-not-for-security
+    name: Required[str]
+    version: Required[str]
+    title: Annotated[str, since("2025-06-18")]
+    description: Annotated[str, since("2025-11-25")]
+    icons: Annotated[list[Icon], since("2025-11-25")]
+    websiteUrl: Annotated[str, Bounds(format="uri"), since("2025-11-25")]
+
+
+# Objects whose members the official schema types as JSON; for us any JSON will do.
+JSONObject = Annotated[dict[str, Any], {"$ref": "#/$defs/JSONObject"}]
+
+_LAST = since("2026-07-28")
+DEFINITIONS: dict[str, Any] = {
+    "BaseMetadata": Annotated[BaseMetadata, since("2025-06-18")],
+    "Icon": Annotated[Icon, since("2025-11-25")],
+    "Icons": Annotated[Icons, since("2025-11-25")],
+    "Implementation": Implementation,
+    "JSONArray": Annotated[Any, {"type": "array", "items": {"$ref": "#/$defs/JSONValue"}}, _LAST],
+    "JSONObject": Annotated[
+        Any, {"type": "object", "additionalProperties": {"$ref": "#/$defs/JSONValue"}}, _LAST
+    ],
+    "JSONValue": Annotated[
+        Any,
+        {
+            "anyOf": [
+                {"$ref": "#/$defs/JSONObject"},
+                {"type": "array", "items": {"$ref": "#/$defs/JSONValue"}},
+                {"type": ["string", "integer", "boolean"]},
+            ]
+        },
+        _LAST,
+    ],
+    "MetaObject": Annotated[Any, {"type": "object"}, _LAST],
+    "NotificationMetaObject": Annotated[NotificationMeta, _LAST],
+    "NotificationParams": Annotated[NotificationParams, since("2025-11-25")],
+    "RequestMetaObject": Annotated[RequestMeta, _LAST],
+    "RequestParams": Annotated[RequestParams, since("2025-11-25")],
+    "ResultMetaObject": Annotated[ResultMeta, _LAST],
+}
+
+# ------------------------------------------------------------------------ keys of _meta
+
+_LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"  # spec: basic/index/meta-label-format
+_KEY = re.compile(
+    rf"(?:(?P<prefix>{_LABEL}(?:\.{_LABEL})*)/)?"  # spec: basic/index/meta-prefix-format
+    r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"  # spec: basic/index/meta-name-format
+)
+_OURS = frozenset({"mcp", "modelcontextprotocol"})
+_TRACE = {  # spec: basic/index/trace-context-format, basic/index/trace-keys-unprefixed
+    "traceparent": re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"),
+    "tracestate": re.compile(r"(?:[a-z0-9][a-z0-9_*/@-]*=[\x20-\x2b\x2d-\x3c\x3e-\x7e]+(?:\s*,\s*)?)*"),
+    "baggage": re.compile(r"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+\s*=[^,]*(?:,\s*)?)*"),
+}
+
+
+def is_key(key: str) -> bool:
+    """Whether `_meta` may have such a key."""
+    return bool(key) and _KEY.fullmatch(key) is not None
+
+
+def is_reserved(key: str) -> bool:
+    """Whether the key's prefix is the protocol's own, by the rule of any revision."""
+    match = _KEY.fullmatch(key)
+    if match is None or match["prefix"] is None:
+        return False
+    labels = match["prefix"].lower().split(".")
+    # spec: basic/index/meta-reserved-prefix-second-label, basic/index/meta-reserved-prefix-trailing
+    return any(label in _OURS for label in labels[1:2] + labels[-2:-1])
+
+
+def check_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """A `_meta` of the author's own, as it may go on the wire. Raises ValueError.
+
+    What arrives is never checked so: a receiver assumes nothing about keys it does not know.
+    # spec: basic/index/meta-reserved-key-no-assumptions
+    """
+    for key, value in meta.items():
+        if not isinstance(key, str) or not is_key(key):
+            raise ValueError(f"{key!r} is not a key for _meta; write one like com.example/name")
+        if is_reserved(key):
+            raise ValueError(f"{key!r} is reserved for the protocol; use a prefix of your own")
+        form = _TRACE.get(key)
+        if form is not None and not (isinstance(value, str) and form.fullmatch(value)):
+            raise ValueError(f"{key} must be written as W3C Trace Context says, not {value!r:.100}")
+        if key == "progressToken":  # spec: basic/index/meta-reserved-keys
+            raise ValueError("progressToken is set by the client itself: pass on_progress")
+    return dict(meta)
+
+
+def check_extensions(extensions: Mapping[str, Any]) -> None:
+    """Identifier -> settings, as capabilities advertise them. Raises ValueError.
+
+    # spec: basic/versioning/extension-id-format, basic/versioning/extension-settings-object
+    """
+    for identifier, settings in extensions.items():
+        match = _KEY.fullmatch(identifier)
+        if match is None or match["prefix"] is None or not match["name"]:
+            raise ValueError(f"{identifier!r} is not an extension's identifier: it needs prefix/name")
+        if not isinstance(settings, Mapping):
+            raise ValueError(f"the settings of {identifier} are an object, {{}} if there are none")

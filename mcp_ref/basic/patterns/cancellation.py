@@ -1,0 +1,90 @@
+"""Cancellation (page: basic/patterns/cancellation; basic/utilities/cancellation until 2025-11-25).
+
+Whoever sent a request may say that it no longer wants the answer:
+
+    notifications/cancelled {requestId, reason?}
+
+The receiver stops the work if it can and sends nothing more about that request. The notification
+races with the answer: both sides take either order. A cancellation that makes no sense is ignored.
+
+Revisions   2024-11-05  either side cancels its own requests, but never `initialize`
+            2025-11-25  a task is cancelled with tasks/cancel instead
+            2026-07-28  clients only, and on stdio only; a server sends it only to end a
+                        subscriptions/listen stream (basic/patterns/subscriptions)
+
+A request is also cancelled when its deadline passes or when its caller is interrupted.
+
+Threads     `on_cancelled` runs on the reader and sets a flag; `send` runs on the thread that gives up.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+
+from mcp_ref.basic.errors import ConnectionClosed
+from mcp_ref.basic.messages import Json, RequestId, is_id
+from mcp_ref.basic.meta import NotificationMeta
+from mcp_ref.schema import required, since
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.patterns.request_response import Call, Connection
+
+__all__ = ["on_cancelled", "send"]
+
+_log = logging.getLogger("mcp_ref.cancellation")
+
+# ---------------------------------------------------------------------------- shapes
+
+
+class CancelledNotificationParams(TypedDict, total=False):
+    _meta: Annotated[NotificationMeta, since("2025-11-25")]
+    requestId: Annotated[RequestId, required(until="2025-06-18"), required(since="2026-07-28")]
+    reason: str
+
+
+class CancelledNotification(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    method: Required[Literal["notifications/cancelled"]]
+    params: Required[CancelledNotificationParams]
+
+
+DEFINITIONS: dict[str, Any] = {
+    "CancelledNotification": CancelledNotification,
+    "CancelledNotificationParams": Annotated[CancelledNotificationParams, since("2025-11-25")],
+}
+
+# ----------------------------------------------------------------------------- sender
+
+
+def send(connection: Connection, call: Call, reason: str) -> None:
+    """Tell the peer that a request of ours is given up.
+
+    The caller has taken it out of `waiting`, so it was ours and still running.
+    # spec: basic/patterns/cancellation/in-progress-only, basic/patterns/cancellation/same-direction-only
+    """
+    if call.method == "initialize":  # spec: basic/patterns/cancellation/init-not-cancelled
+        return
+    try:
+        # spec: basic/patterns/cancellation/stdio-cancelled-notification
+        connection.notify("notifications/cancelled", {"requestId": call.id, "reason": reason})
+    except ConnectionClosed:
+        pass  # then the peer knows
+
+
+# --------------------------------------------------------------------------- receiver
+
+
+def on_cancelled(connection: Connection, params: Json) -> None:
+    """Stop a request that the peer sent, if there still is one."""
+    request_id, reason = params.get("requestId"), params.get("reason")
+    if not is_id(request_id):  # spec: basic/patterns/cancellation/ignore-malformed
+        _log.info("ignored a cancellation without a proper requestId")
+        return
+    reason = reason if isinstance(reason, str) else None
+    if connection.cancel_serving(request_id, reason):
+        # spec: basic/patterns/cancellation/log-reason, basic/patterns/cancellation/stop-processing
+        _log.info("request %r was cancelled: %.200s", request_id, reason or "no reason given")
+    else:
+        # spec: basic/patterns/cancellation/ignore-invalid, basic/patterns/cancellation/ignore-completed
+        _log.debug("ignored a cancellation of %r, which does not run", request_id)

@@ -1,0 +1,136 @@
+"""Progress (page: basic/patterns/progress; basic/utilities/progress until 2025-11-25).
+
+Whoever wants to hear how far a request is puts a `progressToken` into its `_meta`; the other side
+may then send, as often as it likes and until it answers,
+
+    notifications/progress {progressToken, progress, total?, message?}
+
+with a `progress` that grows each time.
+
+Revisions   2024-11-05  either direction
+            2025-03-26  + message
+            2026-07-28  from server to client only
+
+Threads     `report` runs on the thread that works; `on_progress` on the reader, which leaves the
+            report with the call; the caller's own thread then runs the caller's callback.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Required, TypeAlias, TypedDict
+
+from mcp_ref.basic.messages import Json, RequestId
+from mcp_ref.basic.meta import NotificationMeta
+from mcp_ref.schema import since
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
+    from mcp_ref.basic.patterns.request_response import Call, Connection
+
+__all__ = ["OnProgress", "Report", "ask", "on_progress", "report"]
+
+_log = logging.getLogger("mcp_ref.progress")
+
+KEPT = 1000
+"""Reports that wait for a slow callback; older ones give way, since the newest says it all."""
+
+# ---------------------------------------------------------------------------- shapes
+
+ProgressToken: TypeAlias = RequestId
+
+
+class ProgressNotificationParams(TypedDict, total=False):
+    _meta: Annotated[NotificationMeta, since("2025-11-25")]
+    progressToken: Required[ProgressToken]
+    progress: Required[float]
+    total: float
+    message: Annotated[str, since("2025-03-26")]
+
+
+class ProgressNotification(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    method: Required[Literal["notifications/progress"]]
+    params: Required[ProgressNotificationParams]
+
+
+DEFINITIONS: dict[str, Any] = {
+    "ProgressNotification": ProgressNotification,
+    "ProgressNotificationParams": Annotated[ProgressNotificationParams, since("2025-11-25")],
+    "ProgressToken": ProgressToken,
+}
+
+
+class Report(NamedTuple):
+    """What a callback gets: `on_progress(progress, total, message)`."""
+
+    progress: float
+    total: float | None
+    message: str | None
+
+
+OnProgress: TypeAlias = Callable[[float, float | None, str | None], Any]
+
+# ----------------------------------------------------------------------- whoever works
+
+
+def report(context: Context, progress: float, total: float | None, message: str | None) -> None:
+    """Send a report, if the peer asked for any and this one is news.
+
+    # spec: basic/patterns/progress/send-optional, basic/patterns/progress/active-token-only
+    """
+    token = context.progress_token
+    if token is None or context.is_over:  # spec: basic/patterns/progress/stop-after-completion
+        return
+    if not _is_number(progress) or (total is not None and not _is_number(total)):
+        raise ValueError(f"progress and total are finite numbers, not {progress!r} of {total!r}")
+    last = context.progress_sent
+    if last is not None and progress <= last:  # spec: basic/patterns/progress/value-increases
+        return
+    context.progress_sent = progress
+    params: Json = {"progressToken": token, "progress": progress}
+    if total is not None:  # spec: basic/patterns/progress/omit-total
+        params["total"] = total
+    if message is not None and context.revision.reaches("2025-03-26"):
+        params["message"] = message
+    context.notify("notifications/progress", params)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+# ------------------------------------------------------------------------ whoever asked
+
+
+def ask(params: Json | None, call: Call) -> Json:
+    """The params of a request whose progress is wanted. Its id serves as the token.
+
+    # spec: basic/patterns/progress/token-unique, basic/patterns/progress/token-in-request-meta
+    """
+    call.reports = deque(maxlen=KEPT)
+    params = params or {}
+    return {**params, "_meta": {**params.get("_meta", {}), "progressToken": call.id}}
+
+
+def on_progress(connection: Connection, params: Json) -> None:
+    """A report arrived: leave it with the call it belongs to, and restart that call's clock."""
+    token, progress = params.get("progressToken"), params.get("progress")
+    total, message = params.get("total"), params.get("message")
+    # spec: basic/patterns/progress/track-tokens
+    call = connection.waiting.get(token) if type(token) is int else None
+    if call is None or call.reports is None:
+        _log.info("ignored progress for %r, which nobody waits for", token)
+        return
+    if progress is None or not _is_number(progress):
+        _log.info("ignored progress that is no number: %.80r", progress)
+        return
+    total = total if _is_number(total) else None
+    call.reports.append(Report(progress, total, message if isinstance(message, str) else None))
+    call.deadline.restart()
+    call.wake()
+    if call.on_report is not None:
+        call.on_report(call)

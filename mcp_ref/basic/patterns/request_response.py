@@ -1,0 +1,485 @@
+"""Request and response (page: basic/patterns/index), for both roles.
+
+A `Connection` is one peer, seen from the other: it sends what we ask and delivers the answers, and
+it receives what the peer asks and sends our answers. Client and server are both an `Endpoint`
+behind such a connection; only what they answer differs.
+
+    peer asks   stream -> receive -> _start -> (worker) _run -> Endpoint.answer -> handler
+    we ask      request -> stream ... stream -> receive -> _deliver -> the thread that waits
+
+Revisions   2024-11-05  either side asks the other
+            2025-03-26  + batches; the answers to a batch travel as a batch
+            2025-06-18  - batches
+            2026-07-28  only clients ask (see Context.request and Client.answer)
+
+Threads     reader      one a connection: runs `receive` and nothing slow. It answers `ping` and
+                        `initialize` itself, delivers responses, sets flags of cancellation.
+            worker      one a request, from start to end; may block as long as it likes
+            caller      any thread in `request`: waits for its own answer and runs its `on_progress`
+            Writing is no thread but a lock (runtime/outbox). `waiting` and `serving` are plain
+            dicts: their single operations are atomic, and `pop` decides every race: whoever takes
+            an entry out owns its end.
+
+Shutdown    `end`: 1 no more jobs  2 every waiting call fails with the reason  3 every running request
+            is flagged as cancelled  4 workers are joined, for a while  5 the outbox is closed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from mcp_ref.basic.context import Context
+from mcp_ref.basic.errors import (
+    ConnectionClosed,
+    InternalError,
+    InvalidParams,
+    InvalidRequest,
+    InvalidResponse,
+    LocalError,
+    McpError,
+    ParseError,
+    ProtocolError,
+    RequestCancelled,
+    RequestTimeout,
+    TooManyRequests,
+    error_response,
+)
+from mcp_ref.basic.lifecycle import Session
+from mcp_ref.basic.messages import (
+    Encoded,
+    Json,
+    RequestId,
+    classify,
+    decode,
+    encode,
+    encode_result,
+    is_id,
+)
+from mcp_ref.basic.patterns import cancellation, progress
+from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.outbox import Outbox
+from mcp_ref.runtime.workers import QueueFull, Workers
+
+__all__ = ["Call", "Connection", "Endpoint"]
+
+_log = logging.getLogger("mcp_ref.connection")
+
+IMMEDIATE = frozenset({"ping", "initialize"})
+"""Answered by the reader itself: quick, and later messages depend on the outcome."""
+
+MAX_IN_FLIGHT = 10_000
+"""Requests of ours that may wait for an answer on one connection."""
+
+
+class Endpoint(Protocol):
+    """What a connection asks of the client or the server that owns it."""
+
+    def answer(self, context: Context) -> Json | Encoded:
+        """The result of a request; raises ProtocolError. Runs on a worker (IMMEDIATE: the reader)."""
+
+    def notice(self, connection: Connection, method: str, params: Json) -> None:
+        """A notification arrived. Runs on the reader: hand it on, do nothing slow."""
+
+
+class Call:
+    """A request of ours that waits for its answer."""
+
+    __slots__ = (
+        "_wakes",
+        "deadline",
+        "done",
+        "id",
+        "method",
+        "on_done",
+        "on_report",
+        "outcome",
+        "reports",
+    )
+
+    def __init__(self, call_id: RequestId, method: str, deadline: Deadline) -> None:
+        self.id = call_id
+        self.method = method
+        self.deadline = deadline
+        self.done = False
+        self.outcome: Json | McpError = {}
+        # Progress that the caller has not seen yet. Old reports may be lost, the newest never is.
+        self.reports: deque[progress.Report] | None = None
+        # For callers that do not wait: run by the reader, so they only hand on.
+        self.on_done: Callable[[Call], object] | None = None
+        self.on_report: Callable[[Call], object] | None = None
+        self._wakes = threading.Lock()
+        self._wakes.acquire()
+
+    def wake(self) -> None:
+        """Let the caller look at what is new."""
+        try:
+            self._wakes.release()
+        except RuntimeError:
+            pass  # it was told already and has not looked yet
+
+    def finish(self, outcome: Json | McpError) -> None:
+        """The answer, or the reason why there is none. Only whoever took the call out of `waiting`."""
+        self.outcome = outcome
+        self.done = True
+        self.wake()
+        if self.on_done is not None:
+            self.on_done(self)
+
+    def wait(self, on_progress: progress.OnProgress | None) -> bool:
+        """Until the outcome is there; False if the deadline passes first. Runs on the caller."""
+        while True:
+            if not self._wakes.acquire(timeout=self.deadline.pause()) and self.deadline.left() <= 0:
+                return False
+            while self.reports and on_progress is not None:
+                on_progress(*self.reports.popleft())
+            if self.done:
+                return True
+
+
+class Batch:
+    """The answers to a JSON-RPC batch, until all are there.  # spec: basic/index/batch-receive"""
+
+    def __init__(self, send: Callable[[bytes], None], size: int) -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self._open = size  # guarded by _lock
+        self._lines: list[bytes] = []  # guarded by _lock
+
+    def add(self, line: bytes | None) -> None:
+        """One more request is answered; None if it was cancelled and has no answer."""
+        with self._lock:
+            if line is not None:
+                self._lines.append(line.rstrip(b"\n"))
+            self._open -= 1
+            finished = self._open == 0 and self._lines
+        if finished:
+            self._send(b"[" + b",".join(self._lines) + b"]\n")
+
+
+class Connection:
+    """One peer."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        write: Callable[[bytes], None],
+        *,
+        workers: Workers,
+        timeout: float = 30.0,
+        max_timeout: float | None = None,
+        limit: Limit | None = None,
+        notices: Limit | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.timeout = timeout
+        self.max_timeout = max_timeout if max_timeout is not None else 20 * timeout
+        self.workers = workers
+        self.outbox = Outbox(write)
+        self.clock = Clock()
+        self.session = Session()
+        self.limiter = Limiter(limit or Limit())
+        self._notices = Limiter(notices or Limit())
+        self._ids = itertools.count(1)  # spec: basic/index/request-id-unique-in-session
+        self.waiting: dict[RequestId, Call] = {}
+        self.serving: dict[RequestId, Context] = {}
+        self.failure: ConnectionClosed | None = None
+        self._over = threading.Event()
+
+    # -- what we ask ------------------------------------------------------------------
+
+    def call(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        timeout: float | None = None,
+        wants_progress: bool = False,
+        on_done: Callable[[Call], object] | None = None,
+        on_report: Callable[[Call], object] | None = None,
+    ) -> Call:
+        """Send a request. Whoever calls must wait for it, or give `on_done`, which the reader runs."""
+        if len(self.waiting) >= MAX_IN_FLIGHT:
+            raise LocalError(f"{MAX_IN_FLIGHT} requests are waiting for an answer already")
+        seconds = self.timeout if timeout is None else timeout
+        call = Call(next(self._ids), method, Deadline(seconds, self.clock, cap=self.max_timeout))
+        call.on_done, call.on_report = on_done, on_report
+        message: Json = {"jsonrpc": "2.0", "id": call.id, "method": method}
+        if wants_progress:
+            params = progress.ask(params, call)
+        if params is not None:
+            message["params"] = params
+        line = encode(message)
+        self.waiting[call.id] = call
+        if self.failure is not None:
+            self._take_out(call, self.failure)
+        else:
+            try:
+                self.outbox.send(line)
+            except ConnectionClosed as problem:
+                self._over.wait(1.0)  # the reader is about to find out why, and says it better
+                self._take_out(call, self.failure or problem)
+        return call
+
+    def request(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: progress.OnProgress | None = None,
+        on_behalf_of: Context | None = None,
+    ) -> Json:
+        """Send a request and wait for its result.
+
+        Raises ErrorResponse (the peer refused), RequestTimeout, ConnectionClosed, RequestCancelled.
+        """
+        call = self.call(method, params, timeout=timeout, wants_progress=on_progress is not None)
+        if on_behalf_of is not None:
+            on_behalf_of.ends_with(lambda reason: self.cancel(call, reason))
+        try:
+            answered = call.wait(on_progress)
+        except BaseException:  # Ctrl-C, or a callback that raised: nobody waits any more
+            self.cancel(call, "the caller stopped waiting")
+            raise
+        if not answered and self.cancel(call, "no answer in time"):
+            raise RequestTimeout(f"{method}: no answer within {call.deadline.span:g} s")
+        return result_of(call)
+
+    def cancel(self, call: Call, reason: str) -> bool:
+        """Give up a request of ours; False if its end came first."""
+        if not self._take_out(call, RequestCancelled(f"{call.method}: {reason}")):
+            return False
+        cancellation.send(self, call, reason)
+        return True
+
+    def _take_out(self, call: Call, outcome: Json | McpError) -> bool:
+        if self.waiting.pop(call.id, None) is None:
+            return False
+        call.finish(outcome)
+        return True
+
+    def forget(self, call: Call) -> None:
+        """Wait no longer for an answer that may still come; say nothing to the peer."""
+        self.waiting.pop(call.id, None)
+
+    def notify(self, method: str, params: Json | None = None) -> None:
+        """Send a notification.  # spec: basic/index/notification-no-id"""
+        message: Json = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        self.outbox.send(encode(message))
+
+    def may_notify(self) -> bool:
+        """Whether one more notification stays within what a peer can be expected to take."""
+        if self._notices.enter():
+            return False
+        self._notices.leave()
+        return True
+
+    # -- what the peer sends -------------------------------------------------------------
+
+    def receive(self, line: bytes) -> None:
+        """One line from the peer. Runs on the reader; never raises, whatever the line holds."""
+        try:
+            message = decode(line)
+        except ParseError as problem:
+            self.refuse(None, problem)
+            return
+        if type(message) is list:
+            self._receive_batch(message)
+        else:
+            self._route(message, None)
+
+    def _route(self, message: Any, batch: Batch | None) -> None:
+        try:
+            kind = classify(message)
+        except InvalidRequest as problem:
+            if type(message) is dict and "method" not in message and "id" in message:
+                _log.warning("ignored a response that is none: %s", problem)
+            else:
+                self.refuse(_readable_id(message), problem, batch)
+            return
+        if kind == "request":
+            self._start(message, batch)
+        elif kind == "response":
+            self._deliver(message)
+        else:
+            self._notice(message)
+
+    def _start(self, message: Json, batch: Batch | None) -> None:
+        """A request: have a worker run it."""
+        request_id, method = message["id"], message["method"]
+        params = message.get("params", {})
+        try:
+            if type(params) is not dict:
+                raise InvalidParams(f"{method[:80]}: params must be an object")
+            context = Context(self, request_id, method, params)
+            context.batch = batch
+            if self.serving.setdefault(request_id, context) is not context:
+                raise InvalidRequest(f"the id {request_id!r:.80} is in use by a request that still runs")
+            if method in IMMEDIATE:
+                self._run(context)
+                return
+            try:
+                self.workers.submit(self._run, context)
+            except QueueFull:
+                del self.serving[request_id]
+                raise TooManyRequests(f"{self.workers.queue} requests are waiting", 0.1) from None
+        except ProtocolError as problem:
+            self.refuse(request_id, problem, batch)
+
+    def _run(self, context: Context) -> None:
+        """Run one request and send its answer: the one place where exceptions become errors."""
+        if context.cancelled:
+            return
+        try:
+            result = self.endpoint.answer(context)
+            line = encode_result(context.request_id, result)
+        except ProtocolError as problem:
+            line = _error_line(context.request_id, problem)
+        except RequestCancelled as problem:
+            _log.debug("%s: %s", context.method, problem)
+            line = _error_line(context.request_id, InternalError(f"{context.method} was given up"))
+        except BaseException:
+            _log.exception("%s failed", context.method)
+            line = _error_line(context.request_id, InternalError(f"{context.method} failed"))
+        # A request that was cancelled is no longer in the table: its answer is dropped.
+        # spec: basic/patterns/cancellation/no-response-after-cancel
+        if self.serving.pop(context.request_id, None) is context:
+            self._send_answer(line, context.batch)
+
+    def _send_answer(self, line: bytes | None, batch: Batch | None) -> None:
+        try:
+            if batch is not None:
+                batch.add(line)
+            elif line is not None:
+                self.outbox.send(line)
+        except ConnectionClosed as problem:
+            _log.debug("nobody is left to take an answer: %s", problem)
+
+    def refuse(
+        self, request_id: RequestId | None, problem: ProtocolError, batch: Batch | None = None
+    ) -> None:
+        """Answer with an error, also where the id could not be read."""
+        _log.debug("refused: %s", problem)
+        if request_id is not None:
+            line = _error_line(request_id, problem)
+        else:
+            # spec: basic/index/error-response-id-unless-unreadable
+            message: Json = {"jsonrpc": "2.0", "error": problem.to_wire()}
+            if self.session.is_open and self.session.revision.unreadable_id == "null":
+                message["id"] = None
+            line = encode(message)
+        self._send_answer(line, batch)
+
+    def cancel_serving(self, request_id: RequestId, reason: str | None) -> bool:
+        """The peer no longer wants an answer; False if there is no such request any more."""
+        context = self.serving.get(request_id)
+        if context is None or type(context.request_id) is not type(request_id):
+            return False
+        if self.serving.pop(request_id, None) is None:
+            return False
+        context.cancel(reason)
+        self._send_answer(None, context.batch)
+        return True
+
+    def _deliver(self, message: Json) -> None:
+        """A response: to whoever waits for it."""
+        call_id = message.get("id")
+        call = self.waiting.pop(call_id, None) if is_id(call_id) else None
+        if call is None:
+            # Late, or to nobody.  # spec: basic/patterns/cancellation/ignore-late-response
+            _log.info("ignored a response to %r: %.200r", call_id, message.get("error", "a result"))
+        elif "error" in message:
+            call.finish(error_response(message["error"]))
+        elif type(message["result"]) is dict:
+            call.finish(message["result"])
+        else:
+            call.finish(InvalidResponse(f"{call.method}: the result is not an object"))
+
+    def _notice(self, message: Json) -> None:
+        """A notification. It is never answered, not even a wrong one."""
+        # spec: basic/index/notification-no-response
+        method, params = message["method"], message.get("params", {})
+        if type(params) is not dict:
+            _log.info("ignored %.80s: its params are not an object", method)
+        elif method == "notifications/cancelled":
+            cancellation.on_cancelled(self, params)
+        elif method == "notifications/progress":
+            progress.on_progress(self, params)
+        else:
+            self.endpoint.notice(self, method, params)
+
+    def _receive_batch(self, messages: list[Any]) -> None:
+        if not self.session.is_open or not self.session.revision.batches:
+            # spec: basic/index/batch-removed
+            self.refuse(None, InvalidRequest("a batch; only 2025-03-26 has batches"))
+            return
+        if not messages:
+            self.refuse(None, InvalidRequest("a batch holds at least one message"))
+            return
+        batch = Batch(self.outbox.send, sum(1 for m in messages if _wants_answer(m)))
+        for message in messages:
+            if type(message) is dict and message.get("method") == "initialize":
+                # spec: basic/lifecycle/init-not-in-batch
+                self.refuse(_readable_id(message), InvalidRequest("initialize in a batch"), batch)
+            else:
+                self._route(message, batch)
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def drain(self, seconds: float) -> None:
+        """Give running requests a while to finish and their answers a way out."""
+        deadline = Deadline(seconds, self.clock)
+        pause = threading.Event()
+        while self.serving and deadline.left() > 0:
+            pause.wait(0.005)
+
+    def end(self, reason: str, *, wait: float = 0.5) -> None:
+        """The connection is over: the steps of the module's docstring. May be called twice."""
+        if self.failure is None:
+            self.failure = ConnectionClosed(reason)
+            self._over.set()
+        self.outbox.fail(self.failure)
+        for call in list(self.waiting.values()):
+            self._take_out(call, self.failure)
+        for context in list(self.serving.values()):
+            if self.serving.pop(context.request_id, None) is not None:
+                context.cancel(reason)
+        if not self.workers.close(wait):
+            _log.info("a request still runs after the connection ended")
+
+
+def result_of(call: Call) -> Json:
+    """The result of a finished call; raises what came instead."""
+    if isinstance(call.outcome, McpError):
+        raise call.outcome
+    return call.outcome
+
+
+def _error_line(request_id: RequestId, problem: ProtocolError) -> bytes:
+    """The response that carries an error.  # spec: basic/index/error-response-same-id"""
+    message = {"jsonrpc": "2.0", "id": request_id, "error": problem.to_wire()}
+    try:
+        return encode(message)
+    except (TypeError, ValueError, RecursionError):
+        _log.exception("the data of an error has no JSON form")
+        return encode(
+            {**message, "error": {"code": problem.code, "message": "an error that has no JSON form"}}
+        )
+
+
+def _readable_id(message: Any) -> RequestId | None:
+    found = message.get("id") if type(message) is dict else None
+    return found if is_id(found) else None
+
+
+def _wants_answer(message: Any) -> bool:
+    """Whether a member of a batch gets an answer: requests do, and so does what is no message."""
+    return type(message) is not dict or ("id" in message and "method" in message) or "method" not in message

@@ -1,0 +1,82 @@
+"""In memory (page: basic/transports/index, "Custom Transports"): client and server in one process.
+
+A pair of connected sockets with the framing of stdio between two threads: what crosses it is the
+same bytes that a pipe would carry, so that nothing behaves differently here.
+
+    set-up          `Link(server)` starts the server's half; the client reads with `read`
+    framing         one message a line, UTF-8 (basic/transports/stdio)
+    cancellation    notifications/cancelled, as on stdio
+    end             either side closes its socket
+    # spec: basic/transports/index/custom-document, basic/transports/index/custom-preserve-patterns
+
+Threads     `mcp_ref memory server` reads for the server until `close`; workers answer.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from mcp_ref.basic.errors import InvalidRequest
+from mcp_ref.basic.transports.stdio import read_lines, writer
+
+__all__ = ["Link"]
+
+
+class Link:
+    """A server in this process, as a client sees it."""
+
+    def __init__(self, server: Any) -> None:
+        self._server = server
+        self._ours, self._theirs = socket.socketpair()
+        self.write = writer(self._ours.fileno())
+        self._thread = threading.Thread(target=self._serve, name="mcp_ref memory server", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        server, limit = self._server, self._server.max_message_bytes
+        with server.running():
+            connection = server.attach(writer(self._theirs.fileno()))
+
+            def too_long(size: int) -> None:
+                connection.refuse(None, InvalidRequest(f"a message of {size} bytes; the limit is {limit}"))
+
+            try:
+                read_lines(self._theirs.fileno(), connection.receive, too_long, limit, _arrives(self._theirs))
+            finally:
+                server.detach(connection, "the client closed the connection")
+                self._theirs.close()
+
+    def read(self, receive: Callable[[bytes], None], too_long: Callable[[int], None], limit: int) -> None:
+        """Read until the server's half or `close` ends it."""
+        read_lines(self._ours.fileno(), receive, too_long, limit, _arrives(self._ours))
+
+    def obituary(self) -> str:
+        """Why there is no more output."""
+        return "the server in this process closed the connection"
+
+    def close(self) -> None:
+        """End both halves and wait for the server's."""
+        try:
+            self._ours.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # the server's half went first
+        self._thread.join(5.0)
+
+    def release(self) -> None:
+        """After `close`, and after the reader has ended."""
+        self._ours.close()
+
+
+def _arrives(end: socket.socket) -> Callable[[], bool]:
+    poll = select.poll()
+    poll.register(end.fileno(), select.POLLIN)
+
+    def ready() -> bool:
+        poll.poll()
+        return True
+
+    return ready

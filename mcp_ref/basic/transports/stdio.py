@@ -1,0 +1,488 @@
+"""stdio (pages: basic/transports/index and basic/transports/stdio; basic/transports until 2025-11-25).
+
+The client starts the server as a child process. One message a line: requests go down the child's
+stdin, answers come up its stdout, and its stderr is for people.
+
+    client                                          server (child)
+    start -> server/discover or initialize ------>  `serve`: read a line, act, write a line
+    close: close stdin, wait, SIGTERM, wait, SIGKILL        end of input: finish and exit
+
+The framing needs no child: `read_lines` and `writer` work on any byte stream, a socket for one
+(basic/transports/memory).  # spec: basic/transports/index/custom-reuse-stdio-framing
+
+Revisions   2024-11-05  newline-delimited JSON-RPC
+            2025-03-26  + UTF-8 is a must; a batch may stand on a line
+            2025-06-18  - batches
+            2026-07-28  the client sends no responses, the server no requests; the server exits at
+                        end of input
+
+Which era?  `open_connection` probes with server/discover and falls back to initialize, whatever the
+            error was. Silence is not trusted for long, nor for ever: after PROBE seconds initialize is
+            sent as well, and the first good answer wins, so that a slow modern server is no legacy one.
+
+Threads     server: the thread that called `serve` is the reader, workers answer.
+            client: `mcp_ref reader`, and `mcp_ref stderr` which passes on what the child says there.
+POSIX       stdin and stdout are polled; this module does not run on Windows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import queue
+import select
+import signal
+import stat
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mcp_ref.basic.errors import (
+    ConnectionClosed,
+    ErrorResponse,
+    InvalidRequest,
+    LocalError,
+    McpError,
+    RequestTimeout,
+)
+from mcp_ref.basic.messages import Json
+from mcp_ref.basic.patterns.request_response import Call, Connection
+from mcp_ref.basic.versioning import (
+    MODERN_CODES,
+    Era,
+    Revision,
+    UnsupportedProtocolVersion,
+    newest,
+    revision,
+)
+from mcp_ref.runtime.deadlines import Deadline
+
+__all__ = ["Child", "open_connection", "read_lines", "safe_environment", "serve", "writer"]
+
+_log = logging.getLogger("mcp_ref.stdio")
+
+MAX_MESSAGE = 64 << 20
+"""Bytes of the longest line that is read; a longer one is refused without being kept."""
+
+STALL = 60.0
+"""Seconds that a peer may leave our bytes unread before it is given up."""
+
+# ------------------------------------------------------------------------- the framing
+
+
+def read_lines(
+    descriptor: int,
+    receive: Callable[[bytes], None],
+    too_long: Callable[[int], None],
+    limit: int = MAX_MESSAGE,
+    ready: Callable[[], bool] | None = None,
+) -> None:
+    """Hand every line to `receive`, until end of input. Empty lines are nothing.
+
+    A line beyond the limit is skipped to its end, then reported. A last line without a newline is a
+    message that was cut off, and is not one. `ready` may wait for input, and say that there is no
+    more to be read.
+    """
+    held: list[bytes] = []  # the beginning of a line that has not ended yet
+    size = 0  # its length, also of what was skipped
+    chunk = 65536
+    while ready is None or ready():
+        try:
+            data = os.read(descriptor, chunk)
+        except BlockingIOError:  # a socket that is also the way out, and so does not block
+            _poll(descriptor, select.POLLIN).poll()
+            continue
+        if not data:
+            break
+        chunk = 1 << 20 if len(data) == chunk else 65536
+        start, end = 0, data.find(b"\n")
+        while end >= 0:
+            line = data[start:end]
+            if held:
+                held.append(line)
+                size += len(line)
+                line = b"".join(held)
+                held.clear()
+                if size > limit:
+                    too_long(size)
+                    line = b""
+                size = 0
+            if line and not line.isspace():
+                receive(line)
+            start, end = end + 1, data.find(b"\n", end + 1)
+        if start < len(data):
+            size += len(data) - start
+            held.append(data[start:])
+            if size > limit:
+                held[:] = [b""]  # what is skipped is counted, not kept
+    if held:
+        _log.warning("the input ended within a message of %d bytes", size)
+
+
+def writer(descriptor: int, stall: float = STALL) -> Callable[[bytes], None]:
+    """A function that writes all of its bytes, or raises when the peer takes none for too long."""
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+        os.set_blocking(descriptor, False)
+    poll = _poll(descriptor, select.POLLOUT)
+
+    def write(data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            try:
+                rest = rest[os.write(descriptor, rest) :]
+            except BlockingIOError:
+                if not poll.poll(stall * 1000):
+                    raise ConnectionClosed(f"the peer has read nothing for {stall:g} s") from None
+
+    return write
+
+
+def _poll(descriptor: int, event: int) -> select.poll:
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return poll
+
+
+# ----------------------------------------------------------------------- server half
+
+
+def serve(server: Any) -> None:
+    """Serve one client over this process's stdin and stdout; returns at end of input.
+
+    # spec: basic/transports/stdio/server-exits-on-eof
+    """
+    with _own_streams() as (incoming, outgoing), _terminated_cleanly(), server.running():
+        connection = server.attach(writer(outgoing))
+
+        def too_long(size: int) -> None:
+            limit = server.max_message_bytes
+            connection.refuse(None, InvalidRequest(f"a message of {size} bytes; the limit is {limit}"))
+
+        reason = "end of input"
+        try:
+            read_lines(incoming, connection.receive, too_long, server.max_message_bytes)
+            connection.drain(GRACE)
+        except KeyboardInterrupt:
+            reason = "interrupted"
+        except OSError as problem:
+            reason = str(problem)
+        finally:
+            server.detach(connection, reason)
+
+
+GRACE = 1.0
+"""Seconds that running requests get to finish after end of input."""
+
+
+@contextlib.contextmanager
+def _own_streams() -> Iterator[tuple[int, int]]:
+    """stdin and stdout for the protocol alone, as descriptors that nobody else knows.
+
+    Whoever prints meanwhile, a library or a child of a tool, prints to stderr; whoever reads stdin
+    finds it empty.  # spec: basic/transports/stdio/stdout-only-mcp
+    """
+    incoming, outgoing = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    try:
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        yield incoming, outgoing
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        os.set_blocking(outgoing, True)
+        os.dup2(incoming, 0)
+        os.dup2(outgoing, 1)
+        for descriptor in (incoming, outgoing, nothing):
+            os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _terminated_cleanly() -> Iterator[None]:
+    """SIGTERM ends `serve` like Ctrl-C does, so that lifespans are left properly."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# ----------------------------------------------------------------------- client half
+
+INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""What a child sees of our environment unless told otherwise: no secrets."""
+
+
+def safe_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child: a few harmless variables, and those it is given."""
+    kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    # A value that starts so is a shell function, which some shells would run.
+    safe = {name: value for name, value in kept.items() if not value.startswith("()")}
+    return {**safe, **(more or {})}
+
+
+class Child:
+    """A server that we started.  # spec: basic/transports/stdio/client-launches-server"""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+        grace: float = 2.0,
+    ) -> None:
+        import subprocess
+
+        self.command = [os.fspath(part) for part in command]
+        self.grace = grace
+        self._on_stderr = on_stderr
+        self._last_words: deque[str] = deque(maxlen=20)
+        self._closing = threading.Lock()
+        try:
+            # A session of its own: Ctrl-C in a terminal is ours to handle, not the child's.
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=safe_environment(env),
+                cwd=cwd,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as problem:
+            raise LocalError(f"cannot start {self.command[:1]}: {problem}") from problem
+        streams = self.process.stdin, self.process.stdout, self.process.stderr
+        self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream)
+        _widen(self._stdin, self._stdout)
+        self.write = writer(self._stdin)
+        self._woken, self._wake = os.pipe()
+        self._exit = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else -1
+        self._listener = threading.Thread(target=self._listen, name="mcp_ref stderr", daemon=True)
+        self._listener.start()
+
+    def read(self, receive: Callable[[bytes], None], too_long: Callable[[int], None], limit: int) -> None:
+        """Read until the child's output ends, the child is dead or `close` was called."""
+        poll = _poll(self._stdout, select.POLLIN)
+        for descriptor in (self._woken, self._exit):
+            if descriptor >= 0:
+                poll.register(descriptor, select.POLLIN)
+
+        def ready() -> bool:
+            while True:
+                events = [descriptor for descriptor, _ in poll.poll(1000)]
+                if self._stdout in events:
+                    return True
+                # Dead, and nothing left to read: that a grandchild still holds the pipe means nothing.
+                if events or self.process.poll() is not None:
+                    return False
+
+        read_lines(self._stdout, receive, too_long, limit, ready)
+
+    def _listen(self) -> None:
+        """Pass on what the child says to people.  # spec: basic/transports/stdio/stderr-handling"""
+        with open(self._stderr, "rb", buffering=0, closefd=False) as stream:
+            reader = io.BufferedReader(stream, 65536)
+            while line := reader.readline(65536):
+                text = line.decode("utf-8", "replace").rstrip("\n")
+                self._last_words.append(text[:500])
+                try:
+                    if self._on_stderr is not None:
+                        self._on_stderr(text)
+                    else:
+                        print(text, file=sys.stderr, flush=True)
+                except Exception:
+                    _log.exception("on_stderr failed")
+
+    def obituary(self) -> str:
+        """Why there is no more output: the exit code and the last lines of stderr."""
+        import subprocess
+
+        try:
+            code = self.process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            # spec: basic/transports/stdio/server-closes-stdout
+            return f"the server {self.command[0]} closed its output"
+        self._listener.join(0.5)
+        how = f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"
+        words = "\n  ".join(self._last_words)
+        return f"the server {self.command[0]} {how}" + (f"; it said last:\n  {words}" if words else "")
+
+    def close(self) -> None:
+        """End the child, as gently as it allows. Leaves no process behind.
+
+        1 close its stdin  2 wait  3 SIGTERM  4 wait  5 SIGKILL to all of its session
+        # spec: basic/transports/stdio/shutdown-close-stdin, basic/transports/stdio/shutdown-wait-exit
+        # spec: basic/lifecycle/shutdown-sigterm, basic/lifecycle/shutdown-sigkill
+        """
+        with self._closing:
+            if self.process.stdin is None or self.process.stdin.closed:
+                return
+            self.process.stdin.close()
+            if not self._gone():
+                self.process.terminate()
+                if not self._gone():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(self.process.pid, signal.SIGKILL)
+                    self.process.wait()
+            os.write(self._wake, b"x")
+
+    def _gone(self) -> bool:
+        import subprocess
+
+        try:
+            self.process.wait(self.grace)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def release(self) -> None:
+        """After `close`, and after the reader has ended: give back the descriptors."""
+        self._listener.join(0.5)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None and not self._listener.is_alive():
+                stream.close()
+        for descriptor in (self._woken, self._wake, self._exit):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+
+def _widen(*descriptors: int) -> None:
+    """Pipes that take a megabyte at once: large messages cost fewer turns (Linux)."""
+    import fcntl
+
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        for descriptor in descriptors:
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, 1 << 20)
+
+
+# ------------------------------------------------------------------- which era is it?
+
+PROBE = 0.5
+"""Seconds of silence after which `initialize` is tried as well."""
+
+
+def open_connection(client: Any, connection: Connection, wanted: str | None) -> None:
+    """Find out what the server speaks and agree on it; fills in the client. Raises if it cannot.
+
+    `wanted` is the one revision that will do, None the newest that both know.
+    # spec: basic/transports/stdio/dual-era-probe, basic/transports/stdio/modern-only-probe
+    """
+    if wanted is not None and not revision(wanted).modern:
+        client.open_legacy(connection.request("initialize", client.hello(wanted)))
+    else:
+        _Opening(client, connection, wanted).run()
+
+
+class _Opening:
+    """The probe, and perhaps an `initialize` beside it; whichever is answered well first decides."""
+
+    def __init__(self, client: Any, connection: Connection, wanted: str | None) -> None:
+        self._client = client
+        self._connection = connection
+        self._wanted = wanted
+        self._answers: queue.SimpleQueue[Call] = queue.SimpleQueue()
+        self._probe = self._send("server/discover", client.probe())
+        self._hello: Call | None = None
+        self._is_legacy = False  # the probe was refused
+        self._refused: McpError | None = None  # initialize was
+        self._retried = False
+        self._done = False
+
+    def _send(self, method: str, params: Json) -> Call:
+        return self._connection.call(method, params, on_done=self._answers.put)
+
+    def run(self) -> None:
+        """Until one of the two is answered well. Raises when neither can be any more."""
+        deadline = Deadline(self._connection.timeout, self._connection.clock)
+        try:
+            while not self._done:
+                patient = self._hello is not None or self._wanted is not None
+                wait = deadline.left() if patient else min(PROBE, deadline.left())
+                try:
+                    call = self._answers.get(timeout=max(0.0, wait))
+                except queue.Empty:
+                    if patient:
+                        raise RequestTimeout(f"no answer from the server in {deadline.span:g} s") from None
+                    self._greet()
+                    continue
+                if call is self._probe:
+                    self._discovered(call.outcome)
+                else:
+                    self._greeted(call.outcome)
+        finally:
+            self._connection.forget(self._probe)
+            if self._hello is not None:
+                self._connection.forget(self._hello)
+
+    def _discovered(self, outcome: Json | McpError) -> None:
+        chosen = judge(outcome, self._client.revisions)
+        if chosen is not None and isinstance(outcome, dict):
+            self._client.open_modern(chosen, outcome)
+            self._done = True
+        elif chosen is not None and not self._retried:
+            # spec: basic/versioning/client-retries-supported-version
+            self._retried = True
+            self._probe = self._send("server/discover", self._client.probe())
+        elif chosen is not None or self._wanted is not None:
+            raise LocalError(f"the server does not speak {self._wanted or chosen}: {outcome}")
+        elif self._refused is not None:
+            raise self._refused
+        else:
+            self._is_legacy = True
+            self._greet()
+
+    def _greet(self) -> None:
+        """# spec: basic/transports/stdio/probe-legacy-fallback"""
+        if self._hello is None:
+            self._hello = self._send("initialize", self._client.hello(None))
+
+    def _greeted(self, outcome: Json | McpError) -> None:
+        if isinstance(outcome, dict):
+            self._client.open_legacy(outcome)
+            self._done = True
+        elif self._is_legacy:
+            raise outcome
+        else:
+            self._refused = outcome  # a modern server: its answer to the probe is still to come
+
+
+def judge(outcome: Json | McpError, supported: Sequence[str]) -> Revision | None:
+    """What the answer to the probe says: a modern revision to go on with, or None for a legacy server.
+
+    Raises what ends the search: the connection is gone, or a modern server has nothing in common.
+    # spec: basic/transports/stdio/probe-modern-error, basic/transports/stdio/fallback-not-keyed-to-code
+    """
+    if isinstance(outcome, ConnectionClosed):
+        raise outcome
+    offered: Any = None
+    if isinstance(outcome, dict):
+        offered = outcome.get("supportedVersions")
+    elif isinstance(outcome, ErrorResponse) and outcome.code in MODERN_CODES:
+        data = outcome.data
+        offered = data.get("supported") if isinstance(data, dict) else None
+        if outcome.code != UnsupportedProtocolVersion.code:
+            return newest(supported, Era.MODERN)
+    if not isinstance(offered, list):
+        return None
+    dates = {date for date in offered if isinstance(date, str)} & set(supported)
+    modern = newest(dates, Era.MODERN)
+    if modern is None and newest(dates, Era.LEGACY) is None:
+        said = ", ".join(map(str, offered[:10]))
+        raise LocalError(f"no version in common: the server has {said}, this client {', '.join(supported)}")
+    return modern

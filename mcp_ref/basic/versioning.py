@@ -1,0 +1,324 @@
+"""Versioning and compatibility (page: basic/versioning), and the modern door.
+
+There are two eras. In the *legacy* one (until 2025-11-25) an `initialize` handshake opens a session
+that remembers version, identity and capabilities (basic/lifecycle). In the *modern* one each
+request carries them in its `_meta`, and is accepted or rejected on its own:
+
+    client -> server   any request, `_meta` with protocolVersion and clientCapabilities
+    server -> client   its result, or -32022 with the versions it supports
+    client -> server   the request again, in a version both know
+
+A server of ours is *dual-era*: whoever sends modern `_meta` is served statelessly, whoever sends
+`initialize` gets a session, both on one pipe and at once.
+
+This module has the facts of all five revisions (`TABLE`), the rows that pages add to the table of
+methods (`Method`), the modern door (`enter`) and what it does to results on their way out (`dress`).
+
+Revisions   2026-07-28.  The facts cover all.
+Errors      -32022 UnsupportedProtocolVersion, -32021 MissingRequiredClientCapability.
+Threads     `enter` and `dress` run on the request's worker.
+Not here    how a client finds out a server's era: that is each transport's affair (basic/transports).
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+
+from mcp_ref.basic.errors import InvalidParams, ProtocolError
+from mcp_ref.basic.messages import Json, RequestId
+from mcp_ref.basic.meta import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
+    RequestMeta,
+)
+from mcp_ref.schema import REVISIONS, Mismatch, checker, since
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
+    from mcp_ref.basic.lifecycle import ClientCapabilities
+
+__all__ = [
+    "LATEST",
+    "Era",
+    "Method",
+    "MissingRequiredClientCapability",
+    "Revision",
+    "UnsupportedProtocolVersion",
+    "revision",
+]
+
+# ---------------------------------------------------------------------------- shapes
+
+
+class UnsupportedVersionData(TypedDict):
+    supported: list[str]
+    requested: str
+
+
+class MissingCapabilityData(TypedDict):
+    requiredCapabilities: ClientCapabilities
+
+
+class UnsupportedVersionError(TypedDict, total=False):
+    code: Required[Literal[-32022]]  # spec: basic/index/error-code-unsupported-version
+    message: Required[str]
+    data: Required[UnsupportedVersionData]
+
+
+class MissingCapabilityError(TypedDict, total=False):
+    code: Required[Literal[-32021]]  # spec: basic/index/error-code-missing-capability
+    message: Required[str]
+    data: Required[MissingCapabilityData]
+
+
+class UnsupportedProtocolVersionError(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: RequestId
+    error: Required[UnsupportedVersionError]
+
+
+class MissingRequiredClientCapabilityError(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: RequestId
+    error: Required[MissingCapabilityError]
+
+
+DEFINITIONS: dict[str, Any] = {
+    "MissingRequiredClientCapabilityError": Annotated[
+        MissingRequiredClientCapabilityError, since("2026-07-28")
+    ],
+    "UnsupportedProtocolVersionError": Annotated[UnsupportedProtocolVersionError, since("2026-07-28")],
+}
+
+# ------------------------------------------------------------------------- the facts
+
+
+class Era(enum.Enum):
+    """Where a request's context comes from: a session, or the request itself."""
+
+    LEGACY = "legacy"
+    MODERN = "modern"
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One published revision, as the questions that other pages ask about it."""
+
+    date: str
+    era: Era = Era.LEGACY
+    batches: bool = False
+    """basic/index: a JSON array of messages is understood."""
+    unreadable_id: Literal["null", "omitted"] = "null"
+    """basic/index: the id of an error response when the request's could not be read."""
+    bad_arguments: Literal["error", "result"] = "error"
+    """server/tools: arguments that break the schema are a protocol error, or a result with isError."""
+    structured: Literal["none", "object", "any"] = "none"
+    """server/tools: what structuredContent may be."""
+
+    @property
+    def modern(self) -> bool:
+        """Whether requests of this revision carry their own context."""
+        return self.era is Era.MODERN
+
+    def __str__(self) -> str:
+        return self.date
+
+    def reaches(self, date: str) -> bool:
+        """Whether this revision is that one or a later one."""
+        return REVISIONS.index(self.date) >= REVISIONS.index(date)
+
+
+TABLE = (
+    Revision("2024-11-05"),
+    Revision("2025-03-26", batches=True),
+    Revision("2025-06-18", structured="object"),
+    Revision("2025-11-25", unreadable_id="omitted", bad_arguments="result", structured="object"),
+    Revision(
+        "2026-07-28",
+        era=Era.MODERN,
+        unreadable_id="omitted",
+        bad_arguments="result",
+        structured="any",
+    ),
+)
+LATEST = TABLE[-1]
+_BY_DATE = {r.date: r for r in TABLE}
+
+
+def revision(date: str) -> Revision:
+    """The facts of a revision. Raises ValueError for one that is not in the table."""
+    try:
+        return _BY_DATE[date]
+    except KeyError:
+        raise ValueError(f"{date!r} is not a revision of MCP; there are {', '.join(_BY_DATE)}") from None
+
+
+def newest(dates: Iterable[str], era: Era) -> Revision | None:
+    """The newest of these that we know in an era."""
+    known = [r for r in TABLE if r.era is era and r.date in set(dates)]
+    return known[-1] if known else None
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table of methods: who answers, and in which revisions there is such a method."""
+
+    name: str
+    handler: Callable[[Any, Any, Any], Any]
+    """`handler(endpoint, params, context)`; its result is the result."""
+    since: str = REVISIONS[0]
+    until: str = REVISIONS[-1]
+    params: Any = None
+    """The shape of the params, if they have more than `_meta`."""
+    capability: str | None = None
+    """The server capability without which there is no such method."""
+    cacheable: bool = False
+    """server/utilities/caching: the result carries ttlMs and cacheScope."""
+
+    def holds(self, date: str) -> bool:
+        """Whether a revision has this method."""
+        return REVISIONS.index(self.since) <= REVISIONS.index(date) <= REVISIONS.index(self.until)
+
+    def check(self, params: Json, date: str) -> None:
+        """Params as the page has them, or InvalidParams with the place of each fault."""
+        if self.params is None:
+            return
+        try:
+            checker(self.params, date, ("_meta",))(params)
+        except Mismatch as problem:
+            raise InvalidParams(f"{self.name}: {problem}") from None
+
+
+@functools.cache
+def methods(rows: tuple[Method, ...], date: str) -> dict[str, Method]:
+    """The table of one revision. A method without a row in force does not exist there."""
+    return {row.name: row for row in rows if row.holds(date)}
+
+
+# ---------------------------------------------------------------------------- errors
+
+
+class UnsupportedProtocolVersion(ProtocolError):
+    """# spec: basic/versioning/unsupported-version-error, basic/versioning/unsupported-version-data"""
+
+    code = -32022
+
+    def __init__(self, requested: str, supported: Iterable[str]) -> None:
+        known = list(supported)
+        super().__init__(
+            f"Unsupported protocol version {requested[:40]!r}; supported: {', '.join(known) or 'none'}",
+            data={"supported": known, "requested": requested},
+        )
+
+
+class MissingRequiredClientCapability(ProtocolError):
+    """# spec: basic/index/missing-capability-error"""
+
+    code = -32021
+
+    def __init__(self, required: ClientCapabilities | Json) -> None:
+        super().__init__(
+            f"this request needs the client capability {', '.join(required)}",
+            data={"requiredCapabilities": required},
+        )
+
+
+MODERN_CODES = frozenset({-32020, -32021, -32022})
+"""Codes that only a modern server sends: proof of its era.
+
+# spec: basic/versioning/modern-error-means-modern
+"""
+
+# ------------------------------------------------------------------- server: the modern door
+
+
+def is_modern(params: Json) -> bool:
+    """Whether a request brings its own context.  # spec: basic/versioning/dual-era-selects-stateless"""
+    meta = params.get("_meta")
+    return type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)
+
+
+def enter(context: Context, supported: Iterable[str]) -> None:
+    """Fill the context of a request from its own `_meta`, and from nothing else.
+
+    # spec: basic/index/no-state-from-prior-requests, basic/versioning/version-judged-per-request
+    """
+    meta = context.meta
+    requested = meta.get(PROTOCOL_VERSION)
+    if type(requested) is str and requested not in supported:
+        raise UnsupportedProtocolVersion(requested, supported)
+    try:
+        checker(RequestMeta, LATEST.date)(meta)  # spec: basic/index/meta-missing-field-32602
+    except Mismatch as problem:
+        raise InvalidParams(f"params._meta: {problem}") from None
+    context.revision = _BY_DATE[meta[PROTOCOL_VERSION]]
+    context.client_capabilities = meta[CLIENT_CAPABILITIES]  # spec: schema/meta-empty-capabilities
+    context.client_info = meta.get(CLIENT_INFO, {})
+    context.log_level = meta.get(LOG_LEVEL)  # spec: server/utilities/logging/opt-in-per-request
+    context.progress_token = meta.get("progressToken")
+
+
+def require_capability(context: Context, required: Json) -> None:
+    """Go on only if the client declared these capabilities.
+
+    `{"elicitation": {"url": {}}}` asks for a part of one.  # spec: basic/index/no-undeclared-capability
+    """
+    missing = _missing(required, context.client_capabilities)
+    if missing:
+        raise MissingRequiredClientCapability(missing)
+
+
+def _missing(required: Json, declared: Any) -> Json:
+    lacking = {}
+    for name, parts in required.items():
+        if not isinstance(declared, dict) or name not in declared:
+            lacking[name] = parts
+        elif isinstance(parts, dict) and (inner := _missing(parts, declared[name])):
+            lacking[name] = inner
+    return lacking
+
+
+def dress(result: Json, context: Context, hints: Json | None) -> Json:
+    """What a modern result has besides what its handler said."""
+    # spec: basic/index/result-type-present, basic/index/result-type-complete
+    dressed = {"resultType": "complete", **result}
+    identity = context.identity
+    if identity is not None:  # spec: basic/index/meta-server-info
+        dressed["_meta"] = {SERVER_INFO: identity, **result.get("_meta", {})}
+    # spec: server/utilities/caching/hints-required, server/utilities/caching/interim-without-hints
+    if hints is not None and dressed["resultType"] == "complete":
+        dressed = {**hints, **dressed}
+    return dressed
+
+
+# --------------------------------------------------------------------------- client half
+
+
+def request_meta(date: str, capabilities: Any, info: Any) -> Json:
+    """The `_meta` that every request of a modern client carries.
+
+    # spec: basic/index/meta-required-request-fields, basic/index/meta-client-info
+    """
+    return {PROTOCOL_VERSION: date, CLIENT_CAPABILITIES: capabilities, CLIENT_INFO: info}
+
+
+RESULT_TYPES = frozenset({"complete", "input_required"})
+
+
+def result_type(result: Json, also: Iterable[str] = ()) -> str:
+    """What kind of result this is. Raises ValueError for one we do not know.
+
+    `also` are the values of the extensions that this client advertises.
+    # spec: basic/index/result-type-supported-set, basic/index/result-type-absent-complete
+    """
+    kind = result.get("resultType", "complete")
+    if kind not in RESULT_TYPES and kind not in also:
+        raise ValueError(f"unknown resultType {kind!r:.60}")  # spec: basic/index/result-type-unknown-invalid
+    return str(kind)

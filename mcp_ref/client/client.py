@@ -1,0 +1,531 @@
+"""Client (page: client/index of the specification's overview): the blocking way to use a server.
+
+    with connect(["python", "server.py"]) as client:
+        client.list_tools()
+        client.call_tool("add", {"a": 1, "b": 2}).structured
+
+Everything blocks the thread that asked, and no other: a client may be used by many threads at once.
+
+Revisions   all; `connect(revision=...)` insists on one. See basic/transports/stdio for how the client
+            finds out what a server speaks.
+Threads     mcp_ref reader     reads, delivers answers, answers `ping`
+            mcp_ref worker N   runs the handlers for requests of a legacy server
+            a worker of `_events`, alone: runs on_log, on_notification and the callbacks of futures, in order
+            the caller's own   waits for its answer and runs its on_progress
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from mcp_ref.basic import lifecycle, versioning
+from mcp_ref.basic.context import Context
+from mcp_ref.basic.errors import (
+    InternalError,
+    InvalidRequest,
+    InvalidResponse,
+    LocalError,
+    McpError,
+    MethodNotFound,
+    RequestCancelled,
+    RequestTimeout,
+)
+from mcp_ref.basic.messages import Encoded, Json
+from mcp_ref.basic.meta import LOG_LEVEL, SERVER_INFO, Implementation, check_extensions, check_meta
+from mcp_ref.basic.patterns.progress import OnProgress
+from mcp_ref.basic.patterns.request_response import Call, Connection
+from mcp_ref.basic.utilities import ping
+from mcp_ref.basic.versioning import LATEST, TABLE, Era, Revision, newest, result_type, revision
+from mcp_ref.runtime.timers import Timer, later
+from mcp_ref.runtime.workers import QueueFull, Workers
+from mcp_ref.schema import REVISIONS, pruner
+from mcp_ref.server import discover, tools
+from mcp_ref.server.content import texts
+from mcp_ref.server.utilities import logging as log_page
+from mcp_ref.server.utilities import pagination
+
+__all__ = ["Client", "Result", "connect"]
+
+_log = logging.getLogger("mcp_ref.client")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NEEDS = {
+    "tools": "tools",
+    "resources": "resources",
+    "prompts": "prompts",
+    "completion": "completions",
+    "logging": "logging",
+}
+"""The first part of a method -> the server capability behind it."""
+
+BEFORE: dict[str, Callable[[Any, Json], None]] = {"tools/call": tools.review}
+AFTER: dict[str, Callable[[Any, Json, Json], None]] = {
+    "tools/call": tools.check_result,
+    "tools/list": tools.check_list,
+}
+
+
+class Result(dict[str, Any]):
+    """A result as it came over the wire, with a few short-cuts."""
+
+    @property
+    def text(self) -> str:
+        """All text in `content`, one block after another."""
+        return texts(self.get("content"))
+
+    @property
+    def structured(self) -> Any:
+        """`structuredContent`; what a function returned, also where the wire wraps it."""
+        return self.get("structuredContent")
+
+    @property
+    def is_error(self) -> bool:
+        """Whether a tool says that it failed.  # spec: schema/is-error-default"""
+        return self.get("isError") is True
+
+
+class PendingCall(Future[Result]):
+    """A request under way. `cancel()` cancels it on the wire as well."""
+
+    def __init__(self, client: Client, params: Json) -> None:
+        super().__init__()
+        self._client = client
+        self._params = params
+        self._timer: Timer | None = None
+        self.call: Call  # set before anything can end it
+
+    def cancel(self) -> bool:
+        """Give it up; False if it is over already."""
+        return self._client.connection.cancel(self.call, "cancelled by its caller") or self.cancelled()
+
+    def result(self, timeout: float | None = None) -> Result:
+        """The result, once it is there. Raises what came instead."""
+        return self._client._checked(self.call.method, self._params, super().result(timeout))
+
+    def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
+        """Have `fn(self)` called when it is over; on the client's thread for events."""
+        super().add_done_callback(lambda future: self._client._event(fn, future))
+
+    def watch(self) -> None:
+        """Have the deadline seen to, since no thread waits for this call."""
+        self._timer = later(max(0.01, self.call.deadline.pause()), self._expire)
+
+    def _expire(self) -> None:
+        if self.call.done:
+            return
+        if self.call.deadline.left() > 0:
+            self.watch()
+        elif self._client.connection.waiting.pop(self.call.id, None) is not None:
+            self.call.finish(RequestTimeout(f"{self.call.method}: no answer in time"))
+            self._client._event(self._tell, None)
+
+    def _tell(self, nothing: None) -> None:
+        from mcp_ref.basic.patterns import cancellation
+
+        cancellation.send(self._client.connection, self.call, "no answer in time")
+
+    def settle(self, call: Call) -> None:
+        """The outcome is there: runs on whichever thread brought it about."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if isinstance(call.outcome, RequestCancelled):
+            super().cancel()
+        elif not self.set_running_or_notify_cancel():
+            pass
+        elif isinstance(call.outcome, McpError):
+            self.set_exception(call.outcome)
+        else:
+            self.set_result(call.outcome)  # type: ignore[arg-type]
+
+
+class Client:
+    """One connection to one server, opened by `connect`."""
+
+    def __init__(
+        self,
+        link: Any,
+        *,
+        timeout: float,
+        max_timeout: float | None,
+        info: Implementation,
+        revisions: Sequence[str],
+        capabilities: Json,
+        on_log: Callable[[str, Any, str | None], object] | None,
+        on_notification: Callable[[str, Json], object] | None,
+        confirm: Callable[[Any, Any, Json], object] | None,
+        audit_arguments: bool,
+        max_message_bytes: int,
+    ) -> None:
+        self.info = info
+        self.capabilities = capabilities
+        self.revisions = list(revisions)
+        self.on_log = on_log
+        self.on_notification_of_any = on_notification
+        self.confirm = confirm
+        self.audit_arguments = audit_arguments
+        # What the server says of itself; filled in before `connect` returns.
+        self.revision: Revision = TABLE[0]
+        self.server_info: Json = {}
+        self.server_capabilities: Json | None = None
+        self.instructions: str | None = None
+        self.log_level: str | None = None
+        self.known_tools: dict[str, Any] = {}
+        self.tools_fetched = False
+        self._hooks: tuple[Callable[..., Any], ...] = ()
+        self._handlers: dict[str, Callable[[Json, Context], Any]] = {"ping": lambda p, c: {}}
+        self._listeners: dict[str, Callable[[Json], Any]] = {}
+        self._events = Workers(limit=1, queue=10_000)
+        self._closing = threading.Lock()
+        self._closed = False
+        self._link = link
+        self._max_message_bytes = max_message_bytes
+        self.connection = Connection(
+            self, link.write, workers=Workers(10, 100), timeout=timeout, max_timeout=max_timeout
+        )
+        self._reader = threading.Thread(target=self._read, name="mcp_ref reader", daemon=True)
+        self._reader.start()
+
+    # -- asking ------------------------------------------------------------------------------
+
+    def request(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Result:
+        """Send any request and wait for its result.
+
+        `timeout` is the silence to put up with, in seconds: progress restarts it.
+        Raises ErrorResponse, RequestTimeout, ConnectionClosed, InvalidResponse.
+        # spec: basic/patterns/cancellation/timeout-configurable
+        """
+        params = self._prepared(method, params)
+        raw = self.connection.request(
+            method, self._with_meta(params), timeout=timeout, on_progress=on_progress
+        )
+        return self._checked(method, params, raw)
+
+    def submit(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> PendingCall:
+        """Send any request and go on: the result comes as a `concurrent.futures.Future`."""
+        params = self._prepared(method, params)
+        future = PendingCall(self, params)
+        future.call = self.connection.call(
+            method,
+            self._with_meta(params),
+            timeout=timeout,
+            wants_progress=on_progress is not None,
+            on_done=future.settle,
+            on_report=lambda call: self._event(_run_reports, (call, on_progress)),
+        )
+        future.watch()
+        return future
+
+    def notify(self, method: str, params: Json | None = None) -> None:
+        """Send any notification."""
+        self.connection.notify(method, params)
+
+    def ping(self, timeout: float | None = None) -> None:
+        """Return if the server is there. In 2026-07-28, which has no ping, server/discover tells."""
+        if self.revision.modern:
+            self.request("server/discover", timeout=timeout)
+        else:
+            ping.ping(self.connection, timeout)
+
+    def pages(self, method: str, params: Json | None = None) -> Iterator[Result]:
+        """The pages of a list, one after another: `client.pages("tools/list")`."""
+        return pagination.pages(self, method, params)
+
+    def list_tools(self) -> list[Any]:
+        """All tools of the server, from all pages (server/tools)."""
+        return tools.list_tools(self)
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Json | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        meta: Json | None = None,
+    ) -> Result:
+        """Call a tool and wait (server/tools). A tool that failed is a result with `is_error`."""
+        result: Result = tools.call_tool(
+            self, name, arguments, timeout=timeout, on_progress=on_progress, meta=meta
+        )
+        return result
+
+    def set_log_level(self, level: log_page.LoggingLevel) -> None:
+        """From now on, have log messages of this level and above sent to `on_log`."""
+        log_page.set_level(self, level)
+
+    def _prepared(self, method: str, params: Json | None) -> Json:
+        params = dict(params) if params is not None else {}
+        self._needs(method)
+        if "_meta" in params:
+            check_meta(params["_meta"])
+        before = BEFORE.get(method)
+        if before is not None:
+            before(self, params)
+        return params
+
+    def _needs(self, method: str) -> None:
+        """# spec: basic/lifecycle/negotiated-capabilities-only"""
+        capability = NEEDS.get(method.partition("/")[0])
+        declared = self.server_capabilities
+        if capability is not None and declared is not None and capability not in declared:
+            raise LocalError(f"{method}: the server did not declare the capability {capability!r}")
+
+    def _with_meta(self, params: Json) -> Json | None:
+        """Params with what the revision wants in their `_meta`."""
+        if not self.revision.modern:
+            return params or None
+        meta = versioning.request_meta(self.revision.date, self.capabilities, self.info)
+        if self.log_level is not None:
+            meta[LOG_LEVEL] = self.log_level
+        return {**params, "_meta": {**meta, **params.get("_meta", {})}}
+
+    def _checked(self, method: str, params: Json, result: Json) -> Result:
+        try:
+            result_type(result)
+        except ValueError as problem:
+            raise InvalidResponse(f"{method}: {problem}") from None
+        after = AFTER.get(method)
+        if after is not None:
+            after(self, params, result)
+        return Result(result)
+
+    # -- being asked, in the legacy era ------------------------------------------------------------
+
+    def on_request(self, method: str) -> Callable[[F], F]:
+        """Decorator: `fn(params)` or `fn(params, ctx)` answers a request of the server's."""
+        from mcp_ref.server.server import _with_context
+
+        def decorate(function: F) -> F:
+            self._handlers[method] = _with_context(function)
+            return function
+
+        return decorate
+
+    def on_notification(self, method: str) -> Callable[[F], F]:
+        """Decorator: `fn(params)` hears a notification of the server's."""
+
+        def decorate(function: F) -> F:
+            self._listeners[method] = function
+            return function
+
+        return decorate
+
+    def around(self, hook: F) -> F:
+        """Decorator: `fn(ctx, params, proceed)` wraps every request that the server sends."""
+        self._hooks = (*self._hooks, hook)
+        return hook
+
+    def answer(self, context: Context) -> Json | Encoded:
+        """A request of the server's. While it is answered, our own deadlines stand still."""
+        if self.revision.modern:
+            raise LocalError("a server of 2026-07-28 sends no requests")
+        context.revision = self.connection.session.revision
+        token = context.meta.get("progressToken")
+        context.progress_token = token if type(token) in (str, int) else None
+        handler = self._handlers.get(context.method)
+        if handler is None:
+            raise MethodNotFound(f"this client has no method {context.method[:100]!r}")
+        if context.method == "ping":
+            return {}
+        with self.connection.clock.hold():
+            result = self._hooked(handler, context, context.params)
+        if result is not None and not isinstance(result, dict):
+            raise InternalError(f"{context.method}: the handler returned no object")
+        return result or {}
+
+    def _hooked(self, handler: Callable[[Json, Context], Any], context: Context, params: Json) -> Any:
+        def proceed_from(index: int) -> Callable[[Json], Any]:
+            if index == len(self._hooks):
+                return lambda params: handler(params, context)
+            return lambda params: self._hooks[index](context, params, proceed_from(index + 1))
+
+        return proceed_from(0)(params)
+
+    def notice(self, connection: Connection, method: str, params: Json) -> None:
+        """A notification of the server's. Runs on the reader; callbacks run on the thread for events."""
+        if method == "notifications/tools/list_changed":
+            self.known_tools = {}
+            self.tools_fetched = False
+        if method == "notifications/message":
+            self._event(lambda p: log_page.on_message(self, p), params)
+        listener = self._listeners.get(method)
+        if listener is not None:
+            self._event(listener, params)
+        if self.on_notification_of_any is not None:
+            self._event(lambda p: self.on_notification_of_any(method, p), params)  # type: ignore[misc]
+
+    def _event(self, run: Callable[[Any], object], argument: Any) -> None:
+        try:
+            self._events.submit(run, argument)  # type: ignore[arg-type]
+        except QueueFull:
+            _log.warning("dropped an event: the callbacks are too slow")
+
+    # -- opening ------------------------------------------------------------------------------------
+
+    def probe(self) -> Json:
+        """The params of server/discover."""
+        latest = newest(self.revisions, Era.MODERN) or LATEST
+        return {"_meta": versioning.request_meta(latest.date, self.capabilities, self.info)}
+
+    def hello(self, wanted: str | None) -> Json:
+        """The params of initialize, in the wanted revision or the newest of the legacy era.
+
+        # spec: basic/lifecycle/offer-latest-version
+        """
+        offer = revision(wanted) if wanted is not None else newest(self.revisions, Era.LEGACY)
+        if offer is None:
+            raise LocalError(f"the server is a legacy one; this client speaks {', '.join(self.revisions)}")
+        return lifecycle.initialize_params(offer, self.capabilities, self.info)
+
+    def open_modern(self, chosen: Revision, result: Json) -> None:
+        """The server is a modern one: there is nothing to open, only something to know."""
+        discover.chosen(result, self.revisions)
+        self.revision = chosen
+        self.server_capabilities = result["capabilities"]
+        self.server_info = result.get("_meta", {}).get(SERVER_INFO, {})
+        self.instructions = result.get("instructions")
+
+    def open_legacy(self, result: Json) -> None:
+        """The server answered initialize."""
+        lifecycle.accept(self.connection, result, self.revisions)
+        self.revision = self.connection.session.revision
+        self.capabilities = pruner(lifecycle.ClientCapabilities, self.revision.date)(self.capabilities)
+        self.server_capabilities = result["capabilities"]
+        self.server_info = result["serverInfo"]
+        self.instructions = result.get("instructions")
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        reason = "the connection was closed"
+        try:
+            self._link.read(self.connection.receive, self._too_long, self._max_message_bytes)
+        except Exception as problem:
+            _log.debug("reading ended: %s", problem)
+            reason = str(problem)
+        if not self._closed:
+            reason = self._link.obituary()
+        self.connection.end(reason)
+
+    def _too_long(self, size: int) -> None:
+        limit = self._max_message_bytes
+        if self.revision.modern:
+            _log.error("ignored a message of %d bytes; the limit is %d", size, limit)
+        else:
+            self.connection.refuse(None, InvalidRequest(f"a message of {size} bytes; the limit is {limit}"))
+
+    def close(self) -> None:
+        """End the connection and, over stdio, the server. Everything that still waits fails at once."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        self._link.close()
+        self.connection.end("this client was closed")
+        self._reader.join(5.0)
+        self._events.close(1.0)
+        self._link.release()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+def _run_reports(what: tuple[Call, OnProgress]) -> None:
+    call, on_progress = what
+    while call.reports:
+        on_progress(*call.reports.popleft())
+
+
+def connect(
+    target: Any,
+    *,
+    revision: str | None = None,
+    timeout: float = 30.0,
+    max_timeout: float | None = None,
+    name: str = "mcp_ref",
+    version: str = "0",
+    title: str | None = None,
+    revisions: Sequence[str] = REVISIONS,
+    experimental: Mapping[str, Json] | None = None,
+    extensions: Mapping[str, Json] | None = None,
+    on_log: Callable[[str, Any, str | None], object] | None = None,
+    on_notification: Callable[[str, Json], object] | None = None,
+    confirm: Callable[[Any, Any, Json], object] | None = None,
+    audit_arguments: bool = False,
+    max_message_bytes: int = 64 << 20,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    on_stderr: Callable[[str], object] | None = None,
+    grace: float = 2.0,
+) -> Client:
+    """Connect to a server and agree on a revision with it.
+
+    `target` is a command as a list, which is started without a shell, or a Server of this process.
+    `env` adds to the few variables that a child sees by default. `confirm(tool, hints, arguments)` sees
+    every tool call before it goes and says whether it may. `grace` is how long a closed server may take
+    to exit, twice, before it is killed.
+    """
+    if isinstance(target, str | bytes):
+        raise TypeError(f"connect takes a command as a list, such as [{target!r}], or a Server")
+    from mcp_ref.basic.transports import memory, stdio
+
+    if revision is not None:
+        versioning.revision(revision)  # an unknown one is an error before anything is started
+        revisions = [revision]
+    check_extensions(extensions or {})
+    more: Json = {"title": title} if title is not None else {}
+    capabilities: Json = {}
+    if experimental:
+        capabilities["experimental"] = dict(experimental)
+    if extensions:
+        capabilities["extensions"] = dict(extensions)
+
+    def open_link(wanted: str | None) -> Client:
+        if isinstance(target, list | tuple):
+            link: Any = stdio.Child(target, env=env, cwd=cwd, on_stderr=on_stderr, grace=grace)
+        else:
+            link = memory.Link(target)
+        client = Client(
+            link,
+            timeout=timeout,
+            max_timeout=max_timeout,
+            info={"name": name, "version": version, **more},  # type: ignore[typeddict-item]
+            revisions=revisions,
+            capabilities=capabilities,
+            on_log=on_log,
+            on_notification=on_notification,
+            confirm=confirm,
+            audit_arguments=audit_arguments,
+            max_message_bytes=max_message_bytes,
+        )
+        try:
+            stdio.open_connection(client, client.connection, wanted)
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    return open_link(revision)

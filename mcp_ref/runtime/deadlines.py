@@ -1,0 +1,75 @@
+"""One time limit, handed down through all the steps of an operation.
+
+A deadline is set once, where the operation begins; each step asks what is `left`. Two things move
+it: progress from the peer restarts its clock, up to a cap that nothing moves, and time during
+which the peer waits for *us* (a person is asked something) does not count at all.
+
+Threads     made by the caller of a request; `restart` and `hold` are called by the reader and by
+            workers. Every method is one or two attribute accesses, so that no lock is needed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+__all__ = ["Clock", "Deadline"]
+
+
+class Clock:
+    """Time as the deadlines of one connection count it: it stands still while it is held."""
+
+    def __init__(self) -> None:
+        self._holds = 0
+        self._held_at = 0.0
+        self._lost = 0.0
+
+    def now(self) -> float:
+        """Seconds, without those during which the clock was held."""
+        return (self._held_at if self._holds else time.monotonic()) - self._lost
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody is being asked something right now."""
+        return self._holds > 0
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Stops the clock for as long as the block runs; blocks may overlap."""
+        if not self._holds:
+            self._held_at = time.monotonic()
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            if not self._holds:
+                self._lost += time.monotonic() - self._held_at
+
+
+class Deadline:
+    """When to stop waiting.  # spec: basic/patterns/cancellation/timeout-all-requests"""
+
+    __slots__ = ("_cap", "_clock", "_end", "span")
+
+    def __init__(self, seconds: float, clock: Clock, *, cap: float | None = None) -> None:
+        now = clock.now()
+        self._clock = clock
+        self.span = seconds
+        self._end = now + seconds
+        # spec: basic/patterns/cancellation/timeout-hard-cap
+        self._cap = now + (max(seconds, cap) if cap is not None else seconds)
+
+    def left(self) -> float:
+        """Seconds until the end; zero or less when it is over."""
+        return min(self._end, self._cap) - self._clock.now()
+
+    def restart(self) -> None:
+        """The peer is at work.  # spec: basic/patterns/cancellation/timeout-reset-on-progress"""
+        self._end = self._clock.now() + self.span
+
+    def pause(self) -> float:
+        """How long a wait may last before it should look again: never for ever."""
+        left = self.left()
+        return max(0.05, left) if self._clock.is_held else max(0.0, left)

@@ -1,0 +1,155 @@
+"""A user's function as a contract: the schema of its arguments, and how to call it with JSON.
+
+The signature is read once, when the function is registered. What a call does later is one pass
+over its arguments: `Parameters.load` makes real Python values of them or says what is wrong.
+
+Threads     `Parameters` has no state after it was made; any number of threads may call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from mcp_ref.runtime.values import Compiler, Field, Schema
+
+__all__ = ["Parameters", "description_of", "parameters_of", "return_hint"]
+
+
+class Parameters(typing.NamedTuple):
+    """How to call one function from JSON."""
+
+    schema: Schema
+    load: Callable[[Any], dict[str, Any]]
+    """JSON object -> keyword arguments. Raises Mismatch."""
+    context: str | None
+    """The parameter that wants the Context, if one does."""
+
+
+def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
+    """Read the signature. Raises TypeError where JSON cannot fill a parameter."""
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise TypeError(f"{_name(function)} is asynchronous; a plain function may block as it likes")
+    hints = _hints(function)
+    described = _documented(inspect.getdoc(function) or "")
+    fields, context, is_open = [], None, False
+    for name, parameter in inspect.signature(function).parameters.items():
+        hint = hints.get(name, Any)
+        if _wants(hint, context_type):
+            context = name
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            is_open = True
+        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
+            raise TypeError(f"{_name(function)}: `{parameter}` cannot be filled by name from JSON")
+        else:
+            if name in described and not _has_description(hint):
+                hint = typing.Annotated[hint, described[name]]
+            required = parameter.default is parameter.empty
+            fields.append(Field(name, hint, required, None if required else parameter.default))
+    compiler = Compiler()
+    try:
+        codec = compiler.object(fields, dict, closed=not is_open)
+    except TypeError as problem:
+        raise TypeError(f"{_name(function)}: {problem}") from None
+    schema = {**codec.schema, "additionalProperties": is_open}
+    if compiler.defs:
+        schema["$defs"] = compiler.defs
+    return Parameters(schema, _loader(codec.load, fields, is_open), context)
+
+
+def _loader(load: Any, fields: list[Field], is_open: bool) -> Any:
+    if not is_open:
+        return load
+    names = {field.name for field in fields}
+
+    def load_open(value: Any) -> dict[str, Any]:
+        done: dict[str, Any] = load(value)
+        return {k: v for k, v in done.items() if k in names or k.isidentifier()}
+
+    return load_open
+
+
+def return_hint(function: Callable[..., Any]) -> Any:
+    """What the function says it returns; `inspect.Signature.empty` if it does not say."""
+    hints = _hints(function)
+    return hints.get("return", inspect.Signature.empty)
+
+
+def description_of(function: Callable[..., Any]) -> str | None:
+    """The docstring without the part that describes the parameters."""
+    text = inspect.getdoc(function)
+    if not text:
+        return None
+    head = re.split(_SECTION, text, maxsplit=1)[0].rstrip()
+    return head or None
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    target = inspect.unwrap(function)
+    while hasattr(target, "func"):  # functools.partial
+        target = target.func
+    if not inspect.isroutine(target):
+        target = type(target).__call__
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except NameError as problem:
+        raise TypeError(
+            f"{_name(function)}: {problem} in a type hint; hints must be importable from its module"
+        ) from None
+
+
+def _wants(hint: Any, context_type: type) -> bool:
+    """`ctx: Context`, `ctx: Context | None` and the like."""
+    if isinstance(hint, type):
+        return issubclass(hint, context_type)
+    return any(isinstance(arg, type) and issubclass(arg, context_type) for arg in typing.get_args(hint))
+
+
+def _has_description(hint: Any) -> bool:
+    return any(isinstance(mark, str) for mark in getattr(hint, "__metadata__", ()))
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__qualname__", None) or repr(function)
+
+
+# -- docstrings: Google, NumPy and Sphinx write a parameter each their way -------------
+
+_SECTION = (
+    r"(?m)^\s*(?:Args|Arguments|Parameters|Params|Returns|Raises|Yields)\s*:?[ \t]*\n(?=\s*-{3,}|[ \t])"
+    r"|^\s*:(?:param|type|returns?|rtype|raises)\b"
+)
+
+
+def _documented(text: str) -> dict[str, str]:
+    found = {
+        name: " ".join(said.split())
+        for name, said in re.findall(r":param\s+(?:[\w\[\], .|]+\s+)?(\w+):\s*((?:.+)(?:\n[ \t]+.+)*)", text)
+    }
+    google = re.search(
+        r"(?m)^(?:Args|Arguments|Params|Parameters)\s*:[ \t]*\n((?:[ \t]+.*\n?|[ \t]*\n)+)", text
+    )
+    if google:
+        found |= _items(google.group(1), r"^(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
+    numpy = re.search(r"(?m)^Parameters[ \t]*\n-{3,}[ \t]*\n((?:.*\n?)*?)(?=\n\S.*\n-{3,}|\Z)", text)
+    if numpy:
+        found |= _items(numpy.group(1), r"^(\w+)\s*(?::.*)?()$")
+    return {name: said for name, said in found.items() if said}
+
+
+def _items(block: str, opening: str) -> dict[str, str]:
+    """Entries that start at the block's own indent; deeper lines go on with the last one."""
+    lines = inspect.cleandoc("\n" + block).splitlines()
+    found: dict[str, str] = {}
+    current = ""
+    for line in lines:
+        start = re.match(opening, line)
+        if start and not line[0].isspace():
+            current = start.group(1)
+            found[current] = start.group(2).strip()
+        elif current and line[:1].isspace():
+            found[current] = f"{found[current]} {line.strip()}".strip()
+    return found

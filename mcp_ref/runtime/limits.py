@@ -1,0 +1,60 @@
+"""How many calls a second, and how many at once.
+
+A bucket holds `burst` tokens and gets `rate` new ones a second; a call takes one. The second limit
+counts the calls that are running. Whoever is refused is told when to come back.
+
+Threads     any; `_lock` guards two numbers and is held for a few instructions.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+__all__ = ["Limit", "Limiter"]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What one connection (or one principal) may ask for."""
+
+    rate: float = 20_000.0
+    """Calls a second, over time."""
+    burst: int = 100_000
+    """Calls in one go, before `rate` counts."""
+    at_once: int = 256
+    """Calls that run at the same time."""
+
+
+class Limiter:
+    """The state of one Limit."""
+
+    __slots__ = ("_lock", "_running", "_seen", "_tokens", "limit")
+
+    def __init__(self, limit: Limit) -> None:
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._tokens = float(limit.burst)
+        self._seen = time.monotonic()
+        self._running = 0
+
+    def enter(self) -> float:
+        """Zero if the call may run (then `leave` must follow); else the seconds to wait."""
+        limit = self.limit
+        with self._lock:
+            if self._running >= limit.at_once:
+                return 0.1
+            now = time.monotonic()
+            self._tokens = min(limit.burst, self._tokens + (now - self._seen) * limit.rate)
+            self._seen = now
+            if self._tokens < 1.0:
+                return max(0.001, (1.0 - self._tokens) / limit.rate)
+            self._tokens -= 1.0
+            self._running += 1
+            return 0.0
+
+    def leave(self) -> None:
+        """A call that `enter` let in is over."""
+        with self._lock:
+            self._running -= 1

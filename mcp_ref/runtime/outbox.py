@@ -1,0 +1,84 @@
+"""Many threads have something to say; one at a time writes.
+
+Whoever calls `send` while nobody writes becomes the writer: it writes its own message and whatever
+others add meanwhile, in order, and then leaves. The others only add and go on, so that no thread
+waits for a pipe that another one is already filling, and small messages share one system call.
+
+Bounded: when `limit` bytes are waiting, `send` blocks until some of them are gone. A peer that
+takes nothing for `stall` seconds is given up: that is the end of every wait in here.
+
+Threads     any. `_lock` guards the list and is never held during the write itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from mcp_ref.basic.errors import ConnectionClosed
+
+__all__ = ["Outbox"]
+
+
+class Outbox:
+    """The way out of a connection."""
+
+    def __init__(self, write: Callable[[bytes], None], *, limit: int = 4 << 20, stall: float = 60.0) -> None:
+        self._write = write
+        self.limit = limit
+        self.stall = stall
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        # All below guarded by _lock.
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._writing = False
+        self._error: Exception | None = None
+
+    def send(self, line: bytes) -> None:
+        """Have one message written. Raises ConnectionClosed when nothing can be any more."""
+        with self._lock:
+            while self._writing and self._error is None:
+                if not self._size or self._size + len(line) <= self.limit:
+                    self._waiting.append(line)  # the thread that writes will take it along
+                    self._size += len(line)
+                    return
+                if not self._room.wait(self.stall):
+                    raise ConnectionClosed(f"the peer has read nothing for {self.stall:g} s")
+            if self._error is not None:
+                raise ConnectionClosed(str(self._error)) from self._error
+            self._writing = True
+            if self._waiting:
+                line = b"".join((*self._waiting, line))
+                self._taken()
+        self._write_all(line)
+
+    def _write_all(self, line: bytes) -> None:
+        """This thread is the writer: until nobody has anything more to say."""
+        while line:
+            try:
+                self._write(line)
+            except Exception as problem:
+                self.fail(problem)
+                raise ConnectionClosed(str(problem)) from problem
+            with self._lock:
+                line = b"".join(self._waiting)
+                self._taken()
+                if not line:
+                    self._writing = False
+
+    def _taken(self) -> None:
+        """The list is in the writer's hands. Holds _lock."""
+        self._waiting.clear()
+        if self._size:
+            self._size = 0
+            self._room.notify_all()
+
+    def fail(self, problem: Exception) -> None:
+        """Nothing can be sent any more: whoever waits, or tries later, gets this."""
+        with self._lock:
+            if self._error is None:
+                self._error = problem
+            self._taken()
+            self._writing = False
+            self._room.notify_all()

@@ -1,0 +1,73 @@
+"""Something to do later: one thread for all timers of the process.
+
+Threads     `mcp_ref timers`, a daemon, is started by the first timer and ends when none is left.
+            It only runs functions that hand work on (release a waiter, put a job in a queue);
+            whoever sets a timer sees to it that its function is one of those.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+__all__ = ["Timer", "later"]
+
+_log = logging.getLogger("mcp_ref.timers")
+
+
+class Timer:
+    """One thing to do later, unless it is cancelled before."""
+
+    __slots__ = ("run",)
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        self.run: Callable[[], None] | None = run
+
+    def cancel(self) -> None:
+        """Not any more. Harmless if it already ran."""
+        self.run = None
+
+
+_order = itertools.count()
+_wakes = threading.Condition()
+_pending: list[tuple[float, int, Timer]] = []  # guarded by _wakes; a heap
+_thread: threading.Thread | None = None  # guarded by _wakes
+
+
+def later(seconds: float, run: Callable[[], None]) -> Timer:
+    """Run a function on the timer thread, once, after so many seconds."""
+    global _thread
+    timer = Timer(run)
+    with _wakes:
+        heapq.heappush(_pending, (time.monotonic() + seconds, next(_order), timer))
+        if _thread is None:
+            _thread = threading.Thread(target=_loop, name="mcp_ref timers", daemon=True)
+            _thread.start()
+        elif _pending[0][2] is timer:
+            _wakes.notify()
+    return timer
+
+
+def _loop() -> None:
+    global _thread
+    while True:
+        with _wakes:
+            while _pending and _pending[0][2].run is None:
+                heapq.heappop(_pending)
+            if not _pending:
+                _thread = None
+                return
+            wait = _pending[0][0] - time.monotonic()
+            if wait > 0:
+                _wakes.wait(wait)
+                continue
+            run = heapq.heappop(_pending)[2].run
+        try:
+            if run is not None:
+                run()
+        except Exception:
+            _log.exception("a timer failed")

@@ -1,0 +1,190 @@
+"""JSON Schemas that others wrote (page: basic/index, "JSON Schema Usage").
+
+A schema is checked once and its validator kept: checking it again each time costs fifty times the
+validation itself. What a stranger's schema may do is bounded:
+
+    dialect      2020-12 unless `$schema` says otherwise; also 2019-09, draft-07, -06, -04, -03;
+                 any other is refused by name
+    references   only within the schema itself; nothing is ever fetched
+    size         MAX_DEPTH levels, MAX_NODES nodes
+    cost         MAX_STEPS references followed in one validation
+
+The `jsonschema` package is imported by the first schema, since it takes longer than all of ours.
+
+Threads     a Validator may be used by many threads at once.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mcp_ref.runtime.mismatch import Mismatch
+
+__all__ = ["DIALECTS", "BadSchema", "Validator", "validator"]
+
+MAX_DEPTH = 64
+MAX_NODES = 20_000
+MAX_STEPS = 20_000
+
+DIALECTS = {
+    "https://json-schema.org/draft/2020-12/schema": "Draft202012Validator",
+    "https://json-schema.org/draft/2019-09/schema": "Draft201909Validator",
+    "http://json-schema.org/draft-07/schema": "Draft7Validator",
+    "http://json-schema.org/draft-06/schema": "Draft6Validator",
+    "http://json-schema.org/draft-04/schema": "Draft4Validator",
+    "http://json-schema.org/draft-03/schema": "Draft3Validator",
+}
+DEFAULT_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+"""# spec: basic/index/schema-2020-12-default, basic/index/schema-2020-12-supported"""
+
+
+class BadSchema(ValueError):
+    """A schema that cannot be used, and why."""
+
+
+class Validator:
+    """A checked schema."""
+
+    def __init__(self, schema: Any) -> None:
+        _check_size(schema)
+        _check_references(schema)
+        dialect = _dialect(schema)
+        kind, registry = _machinery(dialect)
+        from jsonschema.exceptions import SchemaError
+
+        try:
+            kind.check_schema(schema)  # spec: basic/index/schema-valid
+        except SchemaError as problem:
+            where = "/".join(str(p) for p in problem.absolute_path)
+            raise BadSchema(f"not a valid schema at /{where}: {problem.message:.200}") from None
+        except RecursionError:
+            raise BadSchema("the schema is too deep to be checked") from None
+        self.schema = schema
+        self._kind = kind(schema, registry=registry)
+
+    def check(self, value: Any) -> None:
+        """Raises Mismatch unless the value is valid.  # spec: basic/index/schema-validate-by-dialect"""
+        _steps.left = MAX_STEPS
+        try:
+            errors = [e for _, e in zip(range(10), self._kind.iter_errors(value), strict=False)]
+        except _TooCostly:
+            raise Mismatch("validation was given up: the schema refers to itself too often") from None
+        except RecursionError:
+            raise Mismatch("validation was given up: schema and value are too deep") from None
+        except Exception as problem:  # a reference into nowhere; a pattern that `re` does not know
+            # spec: basic/index/ref-unresolved-rejected
+            raise Mismatch(f"the schema cannot be applied: {problem!s:.200}") from None
+        if errors:
+            raise Mismatch.all(Mismatch(f"{e.message:.200}", tuple(e.absolute_path)) for e in errors)
+
+
+def validator(schema: Any) -> Validator:
+    """The kept validator of a schema. Raises BadSchema."""
+    try:
+        return _kept(json.dumps(schema, sort_keys=True))
+    except (TypeError, ValueError, RecursionError) as problem:
+        if isinstance(problem, BadSchema):
+            raise
+        raise BadSchema(f"a schema is JSON: {problem}") from None
+
+
+@functools.lru_cache(maxsize=512)
+def _kept(text: str) -> Validator:
+    return Validator(json.loads(text))
+
+
+def _dialect(schema: Any) -> str:
+    named = schema.get("$schema", DEFAULT_DIALECT) if isinstance(schema, dict) else DEFAULT_DIALECT
+    uri = named.rstrip("#") if isinstance(named, str) else ""
+    if uri not in DIALECTS:  # spec: basic/index/schema-unsupported-dialect-error
+        raise BadSchema(f"unsupported dialect {named!r:.100}; supported: {', '.join(DIALECTS)}")
+    return uri
+
+
+# ---------------------------------------------------------------------------- bounds
+
+
+def _nodes(schema: Any, depth: int = 0) -> Iterator[tuple[Any, int]]:
+    """Every object and array of a schema, with its depth."""
+    stack = [(schema, depth)]
+    while stack:
+        node, depth = stack.pop()
+        if isinstance(node, dict | list):
+            yield node, depth
+            children = node.values() if isinstance(node, dict) else node
+            stack.extend((child, depth + 1) for child in children)
+
+
+def _check_size(schema: Any) -> None:
+    """# spec: basic/index/schema-validation-bounds"""
+    if not isinstance(schema, dict | bool):
+        raise BadSchema(f"a schema is an object, not {schema!r:.60}")
+    for count, (_, depth) in enumerate(_nodes(schema)):
+        if depth > MAX_DEPTH:
+            raise BadSchema(f"the schema nests deeper than {MAX_DEPTH} levels")
+        if count > MAX_NODES:
+            raise BadSchema(f"the schema has more than {MAX_NODES} parts")
+
+
+def _check_references(schema: Any) -> None:
+    """Only what the schema holds itself may be referred to.
+
+    # spec: basic/index/ref-no-network-deref, basic/index/ref-opt-in-default-off
+    """
+    own = {
+        node[key]
+        for node, _ in _nodes(schema)
+        if isinstance(node, dict)
+        for key in ("$id", "id")
+        if isinstance(node.get(key), str)
+    }
+    for node, _ in _nodes(schema):
+        for key in ("$ref", "$dynamicRef", "$recursiveRef"):
+            target = node.get(key) if isinstance(node, dict) else None
+            if not isinstance(target, str) or target.startswith("#"):
+                continue
+            document = target.partition("#")[0]
+            if document not in own and document not in DIALECTS:
+                raise BadSchema(f"{key} {target[:100]!r} leads out of the schema; it is never fetched")
+
+
+class _TooCostly(Exception):
+    pass
+
+
+class _Steps(threading.local):
+    left = MAX_STEPS
+
+
+_steps = _Steps()
+
+
+@functools.cache
+def _machinery(dialect: str) -> tuple[Any, Any]:
+    """The validator class of a dialect, counting the references it follows; a closed registry."""
+    from jsonschema import validators
+    from jsonschema_specifications import REGISTRY
+
+    base: Any = getattr(validators, DIALECTS[dialect])
+    counted: dict[str, Callable[..., Any]] = {
+        keyword: _counting(base.VALIDATORS[keyword])
+        for keyword in ("$ref", "$dynamicRef", "$recursiveRef")
+        if keyword in base.VALIDATORS
+    }
+    extend: Any = validators.extend
+    # The dialects' own schemas and nothing else: this registry has no way to fetch.
+    return extend(base, counted), REGISTRY
+
+
+def _counting(follow: Callable[..., Any]) -> Callable[..., Any]:
+    def counted(kind: Any, target: Any, value: Any, schema: Any) -> Any:
+        _steps.left -= 1
+        if _steps.left < 0:
+            raise _TooCostly
+        return follow(kind, target, value, schema)
+
+    return counted

@@ -1,0 +1,299 @@
+"""Content (page: schema, "Content"; shown on server/tools, server/prompts and server/resources).
+
+What tools and prompts give back is a list of content blocks: plain dicts with a `type`. The
+functions here make them from Python values:
+
+    text("hello")    image(png_bytes, "image/png")    audio(wav_bytes, "audio/wav")
+    resource_link("file:///a.txt", "a.txt")    embedded("file:///a.txt", "its text")
+
+Revisions   2024-11-05  text, image, embedded resource
+            2025-03-26  + audio
+            2025-06-18  + resource_link; + `_meta`; + annotations.lastModified
+            2025-11-25  + icons on resource links
+
+A block that a client's revision does not have is not lost: it arrives as text that says what it was.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import typing
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeVar
+
+from mcp_ref.basic.messages import Json
+from mcp_ref.basic.meta import Icon, check_meta
+from mcp_ref.schema import REVISIONS, Bounds, Mismatch, checker, pruner, since, until
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.versioning import Revision
+
+__all__ = ["ContentBlock", "audio", "embedded", "image", "resource_link", "text"]
+
+# ---------------------------------------------------------------------------- shapes
+
+Role: TypeAlias = Literal["user", "assistant"]
+Base64 = Annotated[str, Bounds(format="byte")]
+Uri = Annotated[str, Bounds(format="uri")]
+Meta = Annotated[Json, since("2025-06-18")]
+
+
+class Annotations(TypedDict, total=False):
+    """For whom the content is, how important, how old."""
+
+    audience: list[Role]
+    priority: Annotated[float, Bounds(ge=0, le=1)]
+    lastModified: Annotated[str, since("2025-06-18")]
+
+
+class OldAnnotated(TypedDict, total=False):
+    annotations: Annotations
+
+
+class TextContent(TypedDict, total=False):
+    type: Required[Literal["text"]]
+    text: Required[str]
+    annotations: Annotations
+    _meta: Meta
+
+
+class ImageContent(TypedDict, total=False):
+    type: Required[Literal["image"]]
+    data: Required[Base64]
+    mimeType: Required[str]
+    annotations: Annotations
+    _meta: Meta
+
+
+class AudioContent(TypedDict, total=False):
+    type: Required[Literal["audio"]]
+    data: Required[Base64]
+    mimeType: Required[str]
+    annotations: Annotations
+    _meta: Meta
+
+
+class ResourceLink(TypedDict, total=False):
+    type: Required[Literal["resource_link"]]
+    uri: Required[Uri]
+    name: Required[str]
+    title: str
+    description: str
+    mimeType: str
+    size: int
+    annotations: Annotations
+    icons: Annotated[list[Icon], since("2025-11-25")]
+    _meta: Meta
+
+
+class ResourceContents(TypedDict, total=False):
+    uri: Required[Uri]
+    mimeType: str
+    _meta: Meta
+
+
+class TextResourceContents(TypedDict, total=False):
+    uri: Required[Uri]
+    mimeType: str
+    text: Required[str]
+    _meta: Meta
+
+
+class BlobResourceContents(TypedDict, total=False):
+    uri: Required[Uri]
+    mimeType: str
+    blob: Required[Base64]
+    _meta: Meta
+
+
+class EmbeddedResource(TypedDict, total=False):
+    type: Required[Literal["resource"]]
+    resource: Required[TextResourceContents | BlobResourceContents]
+    annotations: Annotations
+    _meta: Meta
+
+
+ContentBlock: TypeAlias = (
+    TextContent
+    | ImageContent
+    | Annotated[AudioContent, since("2025-03-26")]
+    | Annotated[ResourceLink, since("2025-06-18")]
+    | EmbeddedResource
+)
+
+DEFINITIONS: dict[str, Any] = {
+    "Annotated": Annotated[OldAnnotated, until("2024-11-05")],
+    "Annotations": Annotated[Annotations, since("2025-03-26")],
+    "AudioContent": Annotated[AudioContent, since("2025-03-26")],
+    "BlobResourceContents": BlobResourceContents,
+    "ContentBlock": Annotated[ContentBlock, since("2025-06-18")],
+    "EmbeddedResource": EmbeddedResource,
+    "ImageContent": ImageContent,
+    "ResourceContents": ResourceContents,
+    "ResourceLink": Annotated[ResourceLink, since("2025-06-18")],
+    "Role": Role,
+    "TextContent": TextContent,
+    "TextResourceContents": TextResourceContents,
+}
+
+BLOCKS: dict[str, Any] = {
+    "text": TextContent,
+    "image": ImageContent,
+    "audio": AudioContent,
+    "resource_link": ResourceLink,
+    "resource": EmbeddedResource,
+}
+SINCE = {"audio": "2025-03-26", "resource_link": "2025-06-18"}
+
+# ---------------------------------------------------------------------------- making
+
+
+def text(said: str, *, annotations: Annotations | None = None, meta: Json | None = None) -> TextContent:
+    """Text."""
+    block: TextContent = {"type": "text", "text": said}
+    return _with(block, annotations, meta)
+
+
+def image(
+    data: bytes, mime_type: str, *, annotations: Annotations | None = None, meta: Json | None = None
+) -> ImageContent:
+    """A picture, from its bytes."""
+    block: ImageContent = {"type": "image", "data": _base64(data), "mimeType": mime_type}
+    return _with(block, annotations, meta)
+
+
+def audio(
+    data: bytes, mime_type: str, *, annotations: Annotations | None = None, meta: Json | None = None
+) -> AudioContent:
+    """Sound, from its bytes."""
+    block: AudioContent = {"type": "audio", "data": _base64(data), "mimeType": mime_type}
+    return _with(block, annotations, meta)
+
+
+def resource_link(
+    uri: str,
+    name: str,
+    *,
+    title: str | None = None,
+    description: str | None = None,
+    mime_type: str | None = None,
+    size: int | None = None,
+    icons: list[Icon] | None = None,
+    annotations: Annotations | None = None,
+    meta: Json | None = None,
+) -> ResourceLink:
+    """A resource that the client may read, whether or not it is listed.
+
+    # spec: server/tools/resource-links, server/tools/resource-link-unlisted
+    """
+    more = {
+        "title": title,
+        "description": description,
+        "mimeType": mime_type,
+        "size": size,
+        "icons": check_icons(icons) if icons is not None else None,
+    }
+    given = {k: v for k, v in more.items() if v is not None}
+    link = typing.cast(ResourceLink, {"type": "resource_link", "uri": uri, "name": name, **given})
+    return _with(link, annotations, meta)
+
+
+def embedded(
+    uri: str,
+    contents: str | bytes,
+    mime_type: str | None = None,
+    *,
+    annotations: Annotations | None = None,
+    meta: Json | None = None,
+) -> EmbeddedResource:
+    """A resource's contents themselves, text or bytes.  # spec: server/tools/embedded-resources"""
+    resource: Json = {"uri": uri}
+    if mime_type is not None:
+        resource["mimeType"] = mime_type
+    if isinstance(contents, str):  # spec: schema/text-only-if-text
+        resource["text"] = contents
+    else:
+        resource["blob"] = _base64(contents)
+    block = typing.cast(EmbeddedResource, {"type": "resource", "resource": resource})
+    return _with(block, annotations, meta)
+
+
+def _base64(data: bytes) -> str:
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise TypeError(f"content is made from bytes, not from {type(data).__name__}")
+    return base64.b64encode(data).decode("ascii")
+
+
+B = TypeVar("B", TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
+
+
+def _with(block: B, annotations: Annotations | None, meta: Json | None) -> B:
+    if annotations is not None:
+        block["annotations"] = annotations
+    if meta is not None:
+        block["_meta"] = check_meta(meta)
+    return block
+
+
+def check_icons(icons: list[Icon]) -> list[Icon]:
+    """Icons as they may be sent: http(s) or data URIs.  # spec: basic/index/icon-src-required"""
+    for icon in icons:
+        source = icon.get("src") if isinstance(icon, dict) else None
+        if not isinstance(source, str) or not source.startswith(("https://", "http://", "data:")):
+            raise ValueError(f"an icon has a src that is an http(s) or data URI, not {source!r:.80}")
+    return icons
+
+
+# -------------------------------------------------------------------------- checking
+
+
+def is_block(value: Any) -> bool:
+    """Whether a value is meant as content rather than as data."""
+    return isinstance(value, dict) and value.get("type") in BLOCKS
+
+
+def check_block(block: Any) -> None:
+    """Raises Mismatch unless this is a content block of the newest revision.
+
+    # spec: server/tools/content-block-types
+    """
+    if not is_block(block):
+        raise Mismatch(f"must be a content block with a type of {', '.join(BLOCKS)}")
+    checker(BLOCKS[block["type"]], REVISIONS[-1])(block)
+
+
+@functools.cache
+def for_revision(date: str) -> Callable[[Any], Any]:
+    """A function that makes any block one that this revision has."""
+    prune = {kind: pruner(shape, date) for kind, shape in BLOCKS.items()}
+    lacking = {kind for kind, first in SINCE.items() if REVISIONS.index(date) < REVISIONS.index(first)}
+
+    def convert(block: Any) -> Any:
+        kind = block["type"]
+        return _as_text(block) if kind in lacking else prune[kind](block)
+
+    return convert
+
+
+def downgrade(blocks: list[Any], revision: Revision) -> list[Any]:
+    """Content as a client of this revision can take it."""
+    if revision.date == REVISIONS[-1]:
+        return blocks
+    return [for_revision(revision.date)(block) for block in blocks]
+
+
+def _as_text(block: Any) -> TextContent:
+    if block["type"] == "audio":
+        size = len(block["data"]) * 3 // 4
+        return text(f"[audio, {block['mimeType']}, about {size} bytes: this client's revision has no audio]")
+    about = f": {block['description']}" if "description" in block else ""
+    return text(f"{block['name']}{about} <{block['uri']}>")
+
+
+def texts(blocks: Any) -> str:
+    """All text of some content, block by block on lines of its own."""
+    if not isinstance(blocks, list):
+        return ""
+    found = [b["text"] for b in blocks if isinstance(b, dict) and b.get("type") == "text"]
+    return "\n".join(t for t in found if isinstance(t, str))

@@ -1,0 +1,100 @@
+"""Discovery (page: server/discover).
+
+    client -> server   server/discover                                    (nothing but `_meta`)
+    server -> client   {supportedVersions, capabilities, instructions?, ttlMs, cacheScope}
+
+The one request that tells all about a server. On stdio it is also how a client finds out whether
+the server is a modern one (basic/transports/stdio).
+
+Revisions   2026-07-28.  Before, `initialize` told as much (basic/lifecycle).
+Threads     `on_discover` runs on a worker, `discover` on the caller's thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+
+from mcp_ref.basic.errors import InvalidResponse
+from mcp_ref.basic.messages import Json, RequestId
+from mcp_ref.basic.meta import RequestParams, ResultMeta
+from mcp_ref.basic.versioning import LATEST, Era, Method, newest
+from mcp_ref.schema import Mismatch, checker, pruner, since
+from mcp_ref.server.utilities.caching import CacheScope, TtlMs
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
+    from mcp_ref.basic.lifecycle import ServerCapabilities
+
+__all__ = ["on_discover"]
+
+# ---------------------------------------------------------------------------- shapes
+
+
+class DiscoverRequest(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: Required[RequestId]
+    method: Required[Literal["server/discover"]]
+    params: Required[RequestParams]
+
+
+class DiscoverResult(TypedDict, total=False):
+    _meta: ResultMeta
+    resultType: Required[str]
+    supportedVersions: Required[list[str]]  # spec: server/discover/result-fields
+    capabilities: Required[ServerCapabilities]
+    instructions: str
+    ttlMs: Required[TtlMs]
+    cacheScope: Required[CacheScope]
+
+
+class DiscoverResultResponse(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: Required[RequestId]
+    result: Required[DiscoverResult]
+
+
+DEFINITIONS: dict[str, Any] = {
+    "DiscoverRequest": Annotated[DiscoverRequest, since("2026-07-28")],
+    "DiscoverResult": Annotated[DiscoverResult, since("2026-07-28")],
+    "DiscoverResultResponse": Annotated[DiscoverResultResponse, since("2026-07-28")],
+}
+
+# ----------------------------------------------------------------------- server half
+
+
+def on_discover(server: Any, params: Json, context: Context) -> Json:
+    """# spec: server/discover/implemented
+
+    Versions of the legacy era are not among `supportedVersions`: a client chooses one of these for
+    its next request, and a request cannot carry a legacy version.
+    """
+    from mcp_ref.basic.lifecycle import ServerCapabilities
+
+    result: Json = {
+        "supportedVersions": server.modern_versions(),
+        "capabilities": pruner(ServerCapabilities, context.revision.date)(
+            server.capabilities(context.revision)
+        ),
+    }
+    if server.instructions:
+        result["instructions"] = server.instructions
+    return result
+
+
+METHODS = (Method("server/discover", on_discover, since="2026-07-28", cacheable=True),)
+
+# ----------------------------------------------------------------------- client half
+
+
+def chosen(result: Json, supported: list[str]) -> str | None:
+    """The version to go on with, if the server and we have one in common.
+
+    Raises InvalidResponse for what is no DiscoverResult: then this is no modern server.
+    # spec: server/discover/choose-version, basic/transports/stdio/probe-success
+    """
+    try:
+        checker(DiscoverResult, LATEST.date, ("ttlMs", "cacheScope", "resultType"))(result)
+    except Mismatch as problem:
+        raise InvalidResponse(f"server/discover: {problem}") from None
+    common = newest(set(result["supportedVersions"]) & set(supported), Era.MODERN)
+    return common.date if common else None

@@ -1,0 +1,393 @@
+"""Tools (page: server/tools).
+
+A server lists named functions; a client calls one and gets content back.
+
+    client -> server   tools/list {cursor?}             -> {tools: [Tool], nextCursor?}
+    client -> server   tools/call {name, arguments?}    -> {content, structuredContent?, isError?}
+    server -> client   notifications/tools/list_changed
+
+Server half   `on_list_tools`, `on_call_tool` (and server/toolbox: how a function becomes a tool)
+Client half   `list_tools`, `call_tool`
+
+Revisions   2024-11-05  tools/list, tools/call, notifications/tools/list_changed
+            2025-03-26  + annotations; audio content
+            2025-06-18  + title, `_meta`, outputSchema and structuredContent (an object); resource links
+            2025-11-25  + icons, rules for names; bad arguments become a result that a model can read
+            2026-07-28  + outputSchema and structuredContent of any kind; order stays the same
+
+Errors      two kinds, kept apart: an unknown tool or a malformed request is a JSON-RPC error; a tool
+            that fails is a result with isError, and its message, never a traceback.
+Threads     `on_call_tool` runs on the request's own worker and may block; `call_tool` on the caller's.
+Not here    what a schema may contain (runtime/validators), what content is (server/content).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+
+from mcp_ref.basic.errors import (
+    InvalidParams,
+    InvalidResponse,
+    LocalError,
+    ProtocolError,
+    RequestCancelled,
+    TooManyRequests,
+)
+from mcp_ref.basic.messages import AnyNotificationParams, Json, RequestId
+from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta
+from mcp_ref.basic.versioning import LATEST, Method
+from mcp_ref.runtime.validators import BadSchema, validator
+from mcp_ref.schema import Mismatch, checker, opaque, required, since, until, was
+from mcp_ref.server.content import (
+    ContentBlock,
+    text,
+)
+from mcp_ref.server.utilities import pagination
+from mcp_ref.server.utilities.caching import CacheScope, TtlMs
+from mcp_ref.server.utilities.pagination import PaginatedRequestParams
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
+    from mcp_ref.basic.patterns.mrtr import InputRequiredResult, InputResponses
+    from mcp_ref.basic.utilities.tasks import TaskMetadata
+    from mcp_ref.server.toolbox import RegisteredTool
+
+__all__ = ["CallToolResult", "Tool", "ToolAnnotations", "call_tool", "list_tools"]
+
+_log = logging.getLogger("mcp_ref.tools")
+_audit = logging.getLogger("mcp_ref.audit")
+
+# ---------------------------------------------------------------------------- shapes
+
+
+class ToolAnnotations(TypedDict, total=False):
+    """What a tool is like. A client takes it as a hint, from a server it trusts only.
+
+    # spec: server/tools/annotations-untrusted
+    """
+
+    title: str
+    readOnlyHint: bool
+    destructiveHint: bool
+    idempotentHint: bool
+    openWorldHint: bool
+
+
+class ToolExecution(TypedDict, total=False):
+    taskSupport: Literal["forbidden", "optional", "required"]
+
+
+class OldInputSchema(TypedDict, total=False):
+    type: Required[Literal["object"]]
+    properties: dict[str, Json]
+    required: list[str]
+
+
+OlderInputSchema = TypedDict(
+    "OlderInputSchema",
+    {
+        "$schema": str,
+        "type": Required[Literal["object"]],
+        "properties": dict[str, Json],
+        "required": list[str],
+    },
+    total=False,
+)
+InputSchema = TypedDict("InputSchema", {"$schema": str, "type": Required[Literal["object"]]}, total=False)
+OutputSchema = TypedDict("OutputSchema", {"$schema": str}, total=False)
+
+
+class Tool(TypedDict, total=False):
+    name: Required[str]
+    title: Annotated[str, since("2025-06-18")]
+    description: str
+    icons: Annotated[list[Icon], since("2025-11-25")]
+    inputSchema: Required[
+        Annotated[
+            InputSchema,
+            was(OldInputSchema, until="2025-06-18"),
+            was(OlderInputSchema, until="2025-11-25"),
+            opaque(),
+        ]
+    ]
+    outputSchema: Annotated[
+        OutputSchema,
+        since("2025-06-18"),
+        was(OldInputSchema, until="2025-06-18"),
+        was(OlderInputSchema, until="2025-11-25"),
+        opaque(),
+    ]
+    annotations: Annotated[ToolAnnotations, since("2025-03-26")]
+    execution: Annotated[ToolExecution, since("2025-11-25"), until("2025-11-25")]
+    _meta: Annotated[Json, since("2025-06-18")]
+
+
+class ListToolsRequest(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    id: Required[Annotated[RequestId, since("2025-11-25")]]
+    method: Required[Literal["tools/list"]]
+    params: Annotated[PaginatedRequestParams, required(since="2026-07-28")]
+
+
+class ListToolsResult(TypedDict, total=False):
+    _meta: ResultMeta
+    resultType: Required[Annotated[str, since("2026-07-28")]]
+    tools: Required[list[Tool]]
+    nextCursor: str
+    ttlMs: Required[Annotated[TtlMs, since("2026-07-28")]]
+    cacheScope: Required[Annotated[CacheScope, since("2026-07-28")]]
+
+
+class CallToolRequestParams(TypedDict, total=False):
+    _meta: Annotated[RequestMeta, since("2025-11-25"), required(since="2026-07-28")]
+    name: Required[str]
+    arguments: Json
+    task: Annotated[TaskMetadata, since("2025-11-25"), until("2025-11-25")]
+    inputResponses: Annotated[InputResponses, since("2026-07-28")]
+    requestState: Annotated[str, since("2026-07-28")]
+
+
+class CallToolRequest(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    id: Required[Annotated[RequestId, since("2025-11-25")]]
+    method: Required[Literal["tools/call"]]
+    params: Required[CallToolRequestParams]
+
+
+class CallToolResult(TypedDict, total=False):
+    _meta: ResultMeta
+    resultType: Required[Annotated[str, since("2026-07-28")]]
+    content: Required[list[ContentBlock]]  # spec: server/tools/content-always-present
+    structuredContent: Annotated[Any, since("2025-06-18"), was(Json, until="2025-11-25")]
+    isError: bool
+
+
+class ListToolsResultResponse(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: Required[RequestId]
+    result: Required[ListToolsResult]
+
+
+class CallToolResultResponse(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: Required[RequestId]
+    result: Required[InputRequiredResult | CallToolResult]
+
+
+class ToolListChangedNotification(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    method: Required[Literal["notifications/tools/list_changed"]]
+    params: Annotated[NotificationParams, was(AnyNotificationParams, until="2025-06-18")]
+
+
+DEFINITIONS: dict[str, Any] = {
+    "CallToolRequest": CallToolRequest,
+    "CallToolRequestParams": Annotated[CallToolRequestParams, since("2025-11-25")],
+    "CallToolResult": CallToolResult,
+    "CallToolResultResponse": Annotated[CallToolResultResponse, since("2026-07-28")],
+    "ListToolsRequest": ListToolsRequest,
+    "ListToolsResult": ListToolsResult,
+    "ListToolsResultResponse": Annotated[ListToolsResultResponse, since("2026-07-28")],
+    "Tool": Tool,
+    "ToolAnnotations": Annotated[ToolAnnotations, since("2025-03-26")],
+    "ToolExecution": Annotated[ToolExecution, since("2025-11-25"), until("2025-11-25")],
+    "ToolListChangedNotification": ToolListChangedNotification,
+}
+
+# ----------------------------------------------------------------------- server half
+
+
+def on_list_tools(server: Any, params: Json, context: Context) -> Json:
+    """# spec: server/tools/list-answered"""
+    page: Json = server.toolbox.page(context.revision, params.get("cursor"))
+    return page
+
+
+def on_call_tool(server: Any, params: Json, context: Context) -> Json:
+    """Find the tool, check the arguments, run it, check what it returns."""
+    tool: RegisteredTool | None = server.toolbox.get(params["name"])
+    if tool is None:  # spec: server/tools/protocol-errors
+        known = ", ".join(server.toolbox.names()[:20]) or "none"
+        raise InvalidParams(f"Unknown tool: {params['name'][:200]}; known: {known}")
+    limiter = server.limiter(context)
+    wait = limiter.enter()  # spec: server/tools/rate-limit
+    if wait:
+        raise TooManyRequests("too many tool calls", wait)
+    outcome = "failed"
+    try:
+        arguments = tool.load(params.get("arguments", {}))  # spec: server/tools/validate-inputs
+        if tool.context is not None:
+            arguments[tool.context] = context
+        try:
+            value = tool.function(**arguments)
+        except (ProtocolError, RequestCancelled):
+            raise
+        except (Exception, SystemExit) as problem:
+            return _failed(tool, problem)
+        try:
+            result = tool.result(value, context.revision)
+        except Mismatch as problem:
+            _log.error("%s returned what it does not declare: %s", params["name"], problem)
+            return tool_error(f"the result of this tool is not as declared: {problem}")
+        outcome = "done"
+        return result  # type: ignore[return-value]
+    except Mismatch as problem:
+        outcome = "bad arguments"
+        return BAD_ARGUMENTS[context.revision.bad_arguments](params["name"], problem)
+    finally:
+        limiter.leave()
+        if _audit.isEnabledFor(logging.INFO):
+            audit("served", params, outcome, context.principal or "-", server.audit_arguments)
+
+
+def _refuse_arguments(name: str, problem: Mismatch) -> Json:
+    """# spec: server/tools/invalid-arguments-protocol-error"""
+    raise InvalidParams(f"{name}: {problem}")
+
+
+def _explain_arguments(name: str, problem: Mismatch) -> Json:
+    """# spec: server/tools/input-validation-tool-error"""
+    return tool_error(f"Invalid arguments for {name}: {problem}")
+
+
+BAD_ARGUMENTS: dict[str, Callable[[str, Mismatch], Json]] = {
+    "error": _refuse_arguments,
+    "result": _explain_arguments,
+}
+"""By `Revision.bad_arguments`."""
+
+
+def _failed(tool: RegisteredTool, problem: BaseException) -> Json:
+    """A tool that raised: its message for the model, its traceback for the server's log."""
+    _log.warning("tool %s failed", tool.definition["name"], exc_info=problem)
+    said = str(problem) or type(problem).__name__
+    return tool_error(said if isinstance(problem, Exception) else f"the tool ended itself: {said}")
+
+
+def tool_error(message: str) -> Json:
+    """A result that says what went wrong.  # spec: server/tools/execution-errors-in-result"""
+    return {"content": [text(message)], "isError": True}
+
+
+def audit(what: str, params: Json, outcome: str, who: str, with_arguments: bool) -> None:
+    """One line for the logger mcp_ref.audit.  # spec: server/tools/log-usage"""
+    arguments = f" {params.get('arguments', {})!r:.2000}" if with_arguments else ""
+    _audit.info("%s tools/call %.128s for %s: %s%s", what, params.get("name"), who, outcome, arguments)
+
+
+METHODS = (
+    Method(
+        "tools/list",
+        on_list_tools,
+        params=PaginatedRequestParams,
+        capability="tools",
+        cacheable=True,
+    ),
+    Method("tools/call", on_call_tool, params=CallToolRequestParams, capability="tools"),
+)
+
+# ----------------------------------------------------------------------- client half
+
+
+class CallRefused(LocalError):
+    """`confirm` said no: the call was not sent."""
+
+
+def list_tools(client: Any) -> list[Any]:
+    """All tools, from all pages."""
+    tools = [tool for page in pagination.pages(client, "tools/list") for tool in page["tools"]]
+    client.known_tools = {tool["name"]: tool for tool in tools}
+    return tools
+
+
+def call_tool(
+    client: Any, name: str, arguments: Json | None = None, *, meta: Json | None = None, **options: Any
+) -> Any:
+    """Call a tool and wait for its result: see Client.request for the options."""
+    params: Json = {"name": name, "arguments": arguments or {}}
+    if meta is not None:
+        params["_meta"] = meta
+    return client.request("tools/call", params, **options)
+
+
+def review(client: Any, params: Json) -> None:
+    """Before a call goes: let the application see it. Raises CallRefused.
+
+    # spec: server/tools/confirm-sensitive, server/tools/show-inputs
+    """
+    if client.confirm is not None:
+        tool = _known(client, params.get("name")) or {"name": params.get("name")}
+        if not client.confirm(tool, hints(tool), params.get("arguments", {})):
+            if _audit.isEnabledFor(logging.INFO):
+                audit("refused", params, "not sent", "-", client.audit_arguments)
+            raise CallRefused(f"the call of {params.get('name')} was not confirmed, and not sent")
+
+
+def hints(tool: Any) -> ToolAnnotations:
+    """A tool's annotations with the defaults filled in. They are the server's claim, no more.
+
+    # spec: schema/annotation-defaults, schema/annotations-conditional
+    """
+    given = tool.get("annotations")
+    said: ToolAnnotations = {"readOnlyHint": False, "openWorldHint": True}
+    if isinstance(given, dict):
+        said = {**said, **given}
+    if said.get("readOnlyHint") is not True:
+        return {"destructiveHint": True, "idempotentHint": False, **said}
+    return {**said, "destructiveHint": False, "idempotentHint": True}
+
+
+def check_result(client: Any, params: Json, result: Json) -> None:
+    """After a call: the shape of the result, and its structured content against the tool's schema.
+
+    # spec: server/tools/validate-results, server/tools/output-schema-validated
+    """
+    if _audit.isEnabledFor(logging.INFO):
+        audit("made", params, "error" if result.get("isError") else "done", "-", client.audit_arguments)
+    if result.get("resultType", "complete") != "complete":
+        return
+    try:
+        checker(CallToolResult, LATEST.date, ("_meta", "resultType", "structuredContent"))(result)
+    except Mismatch as problem:
+        raise InvalidResponse(f"tools/call {params.get('name')}: {problem}") from None
+    if result.get("isError"):
+        return
+    has_data = "structuredContent" in result
+    tool = _known(client, params.get("name")) if has_data else client.known_tools.get(params.get("name"))
+    schema = tool.get("outputSchema") if tool is not None else None
+    if schema is None:
+        return
+    if "structuredContent" not in result:
+        raise InvalidResponse(
+            f"tools/call {params['name']}: the tool has an output schema, the result no data"
+        )
+    try:
+        validator(schema).check(result["structuredContent"])
+    except (Mismatch, BadSchema) as problem:
+        raise InvalidResponse(f"tools/call {params['name']}: structuredContent: {problem}") from None
+
+
+def check_list(client: Any, params: Json, result: Json) -> None:
+    """Leave out definitions that are none; the others are still good."""
+    tools = result.get("tools")
+    if not isinstance(tools, list):
+        raise InvalidResponse("tools/list: the result has no list of tools")
+    good, check = [], checker(Tool, LATEST.date)
+    for tool in tools:
+        try:
+            check(tool)
+            good.append(tool)
+        except Mismatch as problem:
+            name = tool.get("name") if isinstance(tool, dict) else tool
+            _log.warning("left out the tool %.100r, whose definition is wrong: %s", name, problem)
+    result["tools"] = good
+
+
+def _known(client: Any, name: Any) -> Any:
+    """The definition of a tool, fetched once if need be."""
+    if name not in client.known_tools and not client.tools_fetched:
+        client.tools_fetched = True
+        list_tools(client)
+    return client.known_tools.get(name)

@@ -1,0 +1,132 @@
+"""Pagination (page: server/utilities/pagination).
+
+    client -> server   tools/list {cursor?}
+    server -> client   {tools: [...], nextCursor?}        again with that cursor, until there is none
+
+A cursor is the server's own note of where a page ended, opaque to the client. Ours names the last
+item that was sent, so that it stays good while items are added or removed around it, and carries a
+checksum, so that anything else is refused.
+
+Revisions   2024-11-05  cursors on tools/list, prompts/list, resources/list, resources/templates/list
+            2026-07-28  an empty string is a cursor like any other
+
+Errors      a cursor that is not ours: -32602.
+Threads     plain functions; the client half sends a request a page from the caller's thread.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
+
+from mcp_ref.basic.errors import InvalidParams, InvalidResponse
+from mcp_ref.basic.messages import Json, RequestId
+from mcp_ref.basic.meta import RequestMeta, ResultMeta
+from mcp_ref.schema import required, since
+
+__all__ = ["page", "pages"]
+
+MAX_PAGES = 10_000
+"""A list with more pages than this does not end."""
+
+# ---------------------------------------------------------------------------- shapes
+
+Cursor: TypeAlias = str
+
+
+class PaginatedRequestParams(TypedDict, total=False):
+    _meta: Annotated[RequestMeta, since("2025-11-25"), required(since="2026-07-28")]
+    cursor: Cursor
+
+
+class PaginatedRequest(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    id: Required[Annotated[RequestId, since("2025-11-25")]]
+    method: Required[str]
+    params: Annotated[PaginatedRequestParams, required(since="2026-07-28")]
+
+
+class PaginatedResult(TypedDict, total=False):
+    _meta: ResultMeta
+    resultType: Required[Annotated[str, since("2026-07-28")]]
+    nextCursor: Cursor
+
+
+DEFINITIONS: dict[str, Any] = {
+    "Cursor": Cursor,
+    "PaginatedRequest": PaginatedRequest,
+    "PaginatedRequestParams": Annotated[PaginatedRequestParams, since("2025-11-25")],
+    "PaginatedResult": PaginatedResult,
+}
+
+# ----------------------------------------------------------------------- server half
+
+
+def page(kind: str, keys: Sequence[str], cursor: str | None, size: int) -> tuple[int, int, str | None]:
+    """Which items to send: from, to, and the cursor for the next page.
+
+    `keys` name the items in their order.  # spec: server/utilities/pagination/stable-cursors
+    """
+    start = 0
+    if cursor is not None:
+        position, last = _read(kind, cursor)
+        start = _after(keys, position, last)
+    end = min(len(keys), start + size)
+    # spec: server/utilities/pagination/next-cursor-optional
+    return start, end, _write(kind, end, keys[end - 1]) if end < len(keys) else None
+
+
+def _after(keys: Sequence[str], position: int, last: str) -> int:
+    if 0 < position <= len(keys) and keys[position - 1] == last:
+        return position
+    try:
+        return keys.index(last) + 1  # items before it came or went
+    except ValueError:
+        return min(position, len(keys))  # it is gone itself: go on where it was
+
+
+def _write(kind: str, position: int, last: str) -> str:
+    note = json.dumps([kind, position, last]).encode()
+    return base64.urlsafe_b64encode(zlib.crc32(note).to_bytes(4, "big") + note).decode("ascii")
+
+
+def _read(kind: str, cursor: str) -> tuple[int, str]:
+    """Position and last key.  # spec: server/utilities/pagination/invalid-cursor-32602"""
+    try:
+        raw = base64.b64decode(cursor.encode("ascii"), b"-_", validate=True)
+        if zlib.crc32(raw[4:]).to_bytes(4, "big") == raw[:4]:
+            of, position, last = json.loads(raw[4:])
+            if of == kind:
+                return position, last
+    except (ValueError, binascii.Error):
+        pass
+    raise InvalidParams(f"{kind}: this cursor is not one that this list gave out: {cursor[:40]!r}")
+
+
+# ----------------------------------------------------------------------- client half
+
+
+def pages(client: Any, method: str, params: Json | None = None) -> Iterator[Any]:
+    """Each page of a list, fetched when it is asked for.
+
+    # spec: server/utilities/pagination/opaque-cursors, server/utilities/pagination/both-flows
+    """
+    params = dict(params or {})
+    for _ in range(MAX_PAGES):
+        result = client.request(method, params)
+        yield result
+        cursor = result.get("nextCursor")
+        # spec: server/utilities/pagination/missing-cursor-is-end
+        # spec: server/utilities/pagination/empty-cursor-not-end
+        if cursor is None:
+            return
+        if not isinstance(cursor, str):
+            raise InvalidResponse(f"{method}: nextCursor is not a string: {cursor!r:.80}")
+        if cursor == params.get("cursor"):
+            raise InvalidResponse(f"{method}: the server sent the same cursor twice")
+        params["cursor"] = cursor
+    raise InvalidResponse(f"{method}: no end after {MAX_PAGES} pages")
