@@ -20,9 +20,11 @@ from mcp_ref.basic.errors import (
     RequestCancelled,
     RequestTimeout,
 )
-from mcp_ref.client.client import Client, Result, connect
+from mcp_ref.client.calls import Result
+from mcp_ref.client.client import Client
+from mcp_ref.client.connecting import connect
+from mcp_ref.runtime.bounds import Bounds
 from mcp_ref.runtime.limits import Limit
-from mcp_ref.runtime.values import Bounds
 from mcp_ref.server.server import Server
 
 __all__ = [

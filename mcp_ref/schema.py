@@ -34,8 +34,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin
 
+from mcp_ref.runtime.bounds import Bounds
+from mcp_ref.runtime.codec import Codec, Field, Schema
 from mcp_ref.runtime.mismatch import Mismatch
-from mcp_ref.runtime.values import Bounds, Codec, Compiler, Field, Schema, required_hint
+from mcp_ref.runtime.values import Compiler, required_hint
 
 __all__ = [
     "REVISIONS",

@@ -22,8 +22,9 @@ from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.versioning import TABLE, Revision, require_capability
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.batch import Batch
     from mcp_ref.basic.lifecycle import Session
-    from mcp_ref.basic.patterns.request_response import Batch, Connection
+    from mcp_ref.basic.patterns.request_response import Connection
     from mcp_ref.server.utilities.logging import LoggingLevel
 
 __all__ = ["Context"]

@@ -17,10 +17,8 @@ Threads     mcp_ref reader     reads, delivers answers, answers `ping`
 from __future__ import annotations
 
 import logging
-import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from mcp_ref.basic import lifecycle, versioning
@@ -30,26 +28,23 @@ from mcp_ref.basic.errors import (
     InvalidRequest,
     InvalidResponse,
     LocalError,
-    McpError,
     MethodNotFound,
-    RequestCancelled,
-    RequestTimeout,
 )
 from mcp_ref.basic.messages import Encoded, Json
-from mcp_ref.basic.meta import LOG_LEVEL, SERVER_INFO, Implementation, check_extensions, check_meta
+from mcp_ref.basic.meta import LOG_LEVEL, SERVER_INFO, Implementation, check_meta
 from mcp_ref.basic.patterns.progress import OnProgress
-from mcp_ref.basic.patterns.request_response import Call, Connection
+from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import LATEST, TABLE, Era, Revision, newest, result_type, revision
-from mcp_ref.runtime.timers import Timer, later
+from mcp_ref.client.calls import PendingCall, Result
+from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.workers import QueueFull, Workers
-from mcp_ref.schema import REVISIONS, pruner
+from mcp_ref.schema import pruner
 from mcp_ref.server import discover, tools
-from mcp_ref.server.content import texts
 from mcp_ref.server.utilities import logging as log_page
 from mcp_ref.server.utilities import pagination
 
-__all__ = ["Client", "Result", "connect"]
+__all__ = ["Client"]
 
 _log = logging.getLogger("mcp_ref.client")
 
@@ -69,79 +64,6 @@ AFTER: dict[str, Callable[[Any, Json, Json], None]] = {
     "tools/call": tools.check_result,
     "tools/list": tools.check_list,
 }
-
-
-class Result(dict[str, Any]):
-    """A result as it came over the wire, with a few short-cuts."""
-
-    @property
-    def text(self) -> str:
-        """All text in `content`, one block after another."""
-        return texts(self.get("content"))
-
-    @property
-    def structured(self) -> Any:
-        """`structuredContent`; what a function returned, also where the wire wraps it."""
-        return self.get("structuredContent")
-
-    @property
-    def is_error(self) -> bool:
-        """Whether a tool says that it failed.  # spec: schema/is-error-default"""
-        return self.get("isError") is True
-
-
-class PendingCall(Future[Result]):
-    """A request under way. `cancel()` cancels it on the wire as well."""
-
-    def __init__(self, client: Client, params: Json) -> None:
-        super().__init__()
-        self._client = client
-        self._params = params
-        self._timer: Timer | None = None
-        self.call: Call  # set before anything can end it
-
-    def cancel(self) -> bool:
-        """Give it up; False if it is over already."""
-        return self._client.connection.cancel(self.call, "cancelled by its caller") or self.cancelled()
-
-    def result(self, timeout: float | None = None) -> Result:
-        """The result, once it is there. Raises what came instead."""
-        return self._client._checked(self.call.method, self._params, super().result(timeout))
-
-    def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
-        """Have `fn(self)` called when it is over; on the client's thread for events."""
-        super().add_done_callback(lambda future: self._client._event(fn, future))
-
-    def watch(self) -> None:
-        """Have the deadline seen to, since no thread waits for this call."""
-        self._timer = later(max(0.01, self.call.deadline.pause()), self._expire)
-
-    def _expire(self) -> None:
-        if self.call.done:
-            return
-        if self.call.deadline.left() > 0:
-            self.watch()
-        elif self._client.connection.waiting.pop(self.call.id, None) is not None:
-            self.call.finish(RequestTimeout(f"{self.call.method}: no answer in time"))
-            self._client._event(self._tell, None)
-
-    def _tell(self, nothing: None) -> None:
-        from mcp_ref.basic.patterns import cancellation
-
-        cancellation.send(self._client.connection, self.call, "no answer in time")
-
-    def settle(self, call: Call) -> None:
-        """The outcome is there: runs on whichever thread brought it about."""
-        if self._timer is not None:
-            self._timer.cancel()
-        if isinstance(call.outcome, RequestCancelled):
-            super().cancel()
-        elif not self.set_running_or_notify_cancel():
-            pass
-        elif isinstance(call.outcome, McpError):
-            self.set_exception(call.outcome)
-        else:
-            self.set_result(call.outcome)  # type: ignore[arg-type]
 
 
 class Client:
@@ -211,7 +133,7 @@ class Client:
         raw = self.connection.request(
             method, self._with_meta(params), timeout=timeout, on_progress=on_progress
         )
-        return self._checked(method, params, raw)
+        return self.checked(method, params, raw)
 
     def submit(
         self,
@@ -230,7 +152,7 @@ class Client:
             timeout=timeout,
             wants_progress=on_progress is not None,
             on_done=future.settle,
-            on_report=lambda call: self._event(_run_reports, (call, on_progress)),
+            on_report=lambda call: self.event(_run_reports, (call, on_progress)),
         )
         future.watch()
         return future
@@ -299,7 +221,7 @@ class Client:
             meta[LOG_LEVEL] = self.log_level
         return {**params, "_meta": {**meta, **params.get("_meta", {})}}
 
-    def _checked(self, method: str, params: Json, result: Json) -> Result:
+    def checked(self, method: str, params: Json, result: Json) -> Result:
         try:
             result_type(result)
         except ValueError as problem:
@@ -367,14 +289,14 @@ class Client:
             self.known_tools = {}
             self.tools_fetched = False
         if method == "notifications/message":
-            self._event(lambda p: log_page.on_message(self, p), params)
+            self.event(lambda p: log_page.on_message(self, p), params)
         listener = self._listeners.get(method)
         if listener is not None:
-            self._event(listener, params)
+            self.event(listener, params)
         if self.on_notification_of_any is not None:
-            self._event(lambda p: self.on_notification_of_any(method, p), params)  # type: ignore[misc]
+            self.event(lambda p: self.on_notification_of_any(method, p), params)  # type: ignore[misc]
 
-    def _event(self, run: Callable[[Any], object], argument: Any) -> None:
+    def event(self, run: Callable[[Any], object], argument: Any) -> None:
         try:
             self._events.submit(run, argument)  # type: ignore[arg-type]
         except QueueFull:
@@ -457,75 +379,3 @@ def _run_reports(what: tuple[Call, OnProgress]) -> None:
     call, on_progress = what
     while call.reports:
         on_progress(*call.reports.popleft())
-
-
-def connect(
-    target: Any,
-    *,
-    revision: str | None = None,
-    timeout: float = 30.0,
-    max_timeout: float | None = None,
-    name: str = "mcp_ref",
-    version: str = "0",
-    title: str | None = None,
-    revisions: Sequence[str] = REVISIONS,
-    experimental: Mapping[str, Json] | None = None,
-    extensions: Mapping[str, Json] | None = None,
-    on_log: Callable[[str, Any, str | None], object] | None = None,
-    on_notification: Callable[[str, Json], object] | None = None,
-    confirm: Callable[[Any, Any, Json], object] | None = None,
-    audit_arguments: bool = False,
-    max_message_bytes: int = 64 << 20,
-    env: Mapping[str, str] | None = None,
-    cwd: str | os.PathLike[str] | None = None,
-    on_stderr: Callable[[str], object] | None = None,
-    grace: float = 2.0,
-) -> Client:
-    """Connect to a server and agree on a revision with it.
-
-    `target` is a command as a list, which is started without a shell, or a Server of this process.
-    `env` adds to the few variables that a child sees by default. `confirm(tool, hints, arguments)` sees
-    every tool call before it goes and says whether it may. `grace` is how long a closed server may take
-    to exit, twice, before it is killed.
-    """
-    if isinstance(target, str | bytes):
-        raise TypeError(f"connect takes a command as a list, such as [{target!r}], or a Server")
-    from mcp_ref.basic.transports import memory, stdio
-
-    if revision is not None:
-        versioning.revision(revision)  # an unknown one is an error before anything is started
-        revisions = [revision]
-    check_extensions(extensions or {})
-    more: Json = {"title": title} if title is not None else {}
-    capabilities: Json = {}
-    if experimental:
-        capabilities["experimental"] = dict(experimental)
-    if extensions:
-        capabilities["extensions"] = dict(extensions)
-
-    def open_link(wanted: str | None) -> Client:
-        if isinstance(target, list | tuple):
-            link: Any = stdio.Child(target, env=env, cwd=cwd, on_stderr=on_stderr, grace=grace)
-        else:
-            link = memory.Link(target)
-        client = Client(
-            link,
-            timeout=timeout,
-            max_timeout=max_timeout,
-            info={"name": name, "version": version, **more},  # type: ignore[typeddict-item]
-            revisions=revisions,
-            capabilities=capabilities,
-            on_log=on_log,
-            on_notification=on_notification,
-            confirm=confirm,
-            audit_arguments=audit_arguments,
-            max_message_bytes=max_message_bytes,
-        )
-        try:
-            stdio.open_connection(client, client.connection, wanted)
-        except BaseException:
-            client.close()
-            raise
-        return client
-
-    return open_link(revision)

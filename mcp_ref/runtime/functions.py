@@ -14,7 +14,8 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from mcp_ref.runtime.values import Compiler, Field, Schema
+from mcp_ref.runtime.codec import Field, Schema
+from mcp_ref.runtime.values import Compiler
 
 __all__ = ["Parameters", "description_of", "parameters_of", "return_hint"]
 

@@ -28,7 +28,8 @@ from mcp_ref.basic.meta import NotificationMeta
 from mcp_ref.schema import required, since
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.request_response import Call, Connection
+    from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.runtime.calls import Call
 
 __all__ = ["on_cancelled", "send"]
 

@@ -29,10 +29,10 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from mcp_ref.basic.batch import Batch, wants_answer
 from mcp_ref.basic.context import Context
 from mcp_ref.basic.errors import (
     ConnectionClosed,
@@ -61,12 +61,13 @@ from mcp_ref.basic.messages import (
     is_id,
 )
 from mcp_ref.basic.patterns import cancellation, progress
+from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.workers import QueueFull, Workers
 
-__all__ = ["Call", "Connection", "Endpoint"]
+__all__ = ["Connection", "Endpoint"]
 
 _log = logging.getLogger("mcp_ref.connection")
 
@@ -85,81 +86,6 @@ class Endpoint(Protocol):
 
     def notice(self, connection: Connection, method: str, params: Json) -> None:
         """A notification arrived. Runs on the reader: hand it on, do nothing slow."""
-
-
-class Call:
-    """A request of ours that waits for its answer."""
-
-    __slots__ = (
-        "_wakes",
-        "deadline",
-        "done",
-        "id",
-        "method",
-        "on_done",
-        "on_report",
-        "outcome",
-        "reports",
-    )
-
-    def __init__(self, call_id: RequestId, method: str, deadline: Deadline) -> None:
-        self.id = call_id
-        self.method = method
-        self.deadline = deadline
-        self.done = False
-        self.outcome: Json | McpError = {}
-        # Progress that the caller has not seen yet. Old reports may be lost, the newest never is.
-        self.reports: deque[progress.Report] | None = None
-        # For callers that do not wait: run by the reader, so they only hand on.
-        self.on_done: Callable[[Call], object] | None = None
-        self.on_report: Callable[[Call], object] | None = None
-        self._wakes = threading.Lock()
-        self._wakes.acquire()
-
-    def wake(self) -> None:
-        """Let the caller look at what is new."""
-        try:
-            self._wakes.release()
-        except RuntimeError:
-            pass  # it was told already and has not looked yet
-
-    def finish(self, outcome: Json | McpError) -> None:
-        """The answer, or the reason why there is none. Only whoever took the call out of `waiting`."""
-        self.outcome = outcome
-        self.done = True
-        self.wake()
-        if self.on_done is not None:
-            self.on_done(self)
-
-    def wait(self, on_progress: progress.OnProgress | None) -> bool:
-        """Until the outcome is there; False if the deadline passes first. Runs on the caller."""
-        while True:
-            if not self._wakes.acquire(timeout=self.deadline.pause()) and self.deadline.left() <= 0:
-                return False
-            while self.reports and on_progress is not None:
-                on_progress(*self.reports.popleft())
-            if self.done:
-                return True
-
-
-class Batch:
-    """The answers to a JSON-RPC batch, until all are there.  # spec: basic/index/batch-receive"""
-
-    def __init__(self, send: Callable[[bytes], None], size: int) -> None:
-        self._send = send
-        self._lock = threading.Lock()
-        self._open = size  # guarded by _lock
-        self._lines: list[bytes] = []  # guarded by _lock
-
-    def add(self, line: bytes | None) -> None:
-        """One more request is answered; None if it was cancelled and has no answer."""
-        with self._lock:
-            if line is not None:
-                self._lines.append(line.rstrip(b"\n"))
-            self._open -= 1
-            finished = self._open == 0 and self._lines
-        if finished:
-            self._send(b"[" + b",".join(self._lines) + b"]\n")
 
 
 class Connection:
@@ -249,7 +175,7 @@ class Connection:
             raise
         if not answered and self.cancel(call, "no answer in time"):
             raise RequestTimeout(f"{method}: no answer within {call.deadline.span:g} s")
-        return result_of(call)
+        return call.result()
 
     def cancel(self, call: Call, reason: str) -> bool:
         """Give up a request of ours; False if its end came first."""
@@ -424,7 +350,7 @@ class Connection:
         if not messages:
             self.refuse(None, InvalidRequest("a batch holds at least one message"))
             return
-        batch = Batch(self.outbox.send, sum(1 for m in messages if _wants_answer(m)))
+        batch = Batch(self.outbox.send, sum(1 for m in messages if wants_answer(m)))
         for message in messages:
             if type(message) is dict and message.get("method") == "initialize":
                 # spec: basic/lifecycle/init-not-in-batch
@@ -456,13 +382,6 @@ class Connection:
             _log.info("a request still runs after the connection ended")
 
 
-def result_of(call: Call) -> Json:
-    """The result of a finished call; raises what came instead."""
-    if isinstance(call.outcome, McpError):
-        raise call.outcome
-    return call.outcome
-
-
 def _error_line(request_id: RequestId, problem: ProtocolError) -> bytes:
     """The response that carries an error.  # spec: basic/index/error-response-same-id"""
     message = {"jsonrpc": "2.0", "id": request_id, "error": problem.to_wire()}
@@ -478,8 +397,3 @@ def _error_line(request_id: RequestId, problem: ProtocolError) -> bytes:
 def _readable_id(message: Any) -> RequestId | None:
     found = message.get("id") if type(message) is dict else None
     return found if is_id(found) else None
-
-
-def _wants_answer(message: Any) -> bool:
-    """Whether a member of a batch gets an answer: requests do, and so does what is no message."""
-    return type(message) is not dict or ("id" in message and "method" in message) or "method" not in message

@@ -16,10 +16,7 @@ Revisions   2024-11-05  newline-delimited JSON-RPC
             2026-07-28  the client sends no responses, the server no requests; the server exits at
                         end of input
 
-Which era?  `open_connection` probes with server/discover and falls back to initialize, whatever the
-            error was. Silence is not trusted for long, nor for ever: after PROBE seconds initialize is
-            sent as well, and the first good answer wins, so that a slow modern server is no legacy one.
-
+Not here    how the client finds out the server's era (basic/transports/era).
 Threads     server: the thread that called `serve` is the reader, workers answer.
             client: `mcp_ref reader`, and `mcp_ref stderr` which passes on what the child says there.
 POSIX       stdin and stdout are polled; this module does not run on Windows.
@@ -31,7 +28,6 @@ import contextlib
 import io
 import logging
 import os
-import queue
 import select
 import signal
 import stat
@@ -41,27 +37,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mcp_ref.basic.errors import (
-    ConnectionClosed,
-    ErrorResponse,
-    InvalidRequest,
-    LocalError,
-    McpError,
-    RequestTimeout,
-)
-from mcp_ref.basic.messages import Json
-from mcp_ref.basic.patterns.request_response import Call, Connection
-from mcp_ref.basic.versioning import (
-    MODERN_CODES,
-    Era,
-    Revision,
-    UnsupportedProtocolVersion,
-    newest,
-    revision,
-)
-from mcp_ref.runtime.deadlines import Deadline
+from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest, LocalError
 
-__all__ = ["Child", "open_connection", "read_lines", "safe_environment", "serve", "writer"]
+__all__ = ["Child", "read_lines", "safe_environment", "serve", "writer"]
 
 _log = logging.getLogger("mcp_ref.stdio")
 
@@ -369,120 +347,3 @@ def _widen(*descriptors: int) -> None:
         for descriptor in descriptors:
             with contextlib.suppress(OSError):
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, 1 << 20)
-
-
-# ------------------------------------------------------------------- which era is it?
-
-PROBE = 0.5
-"""Seconds of silence after which `initialize` is tried as well."""
-
-
-def open_connection(client: Any, connection: Connection, wanted: str | None) -> None:
-    """Find out what the server speaks and agree on it; fills in the client. Raises if it cannot.
-
-    `wanted` is the one revision that will do, None the newest that both know.
-    # spec: basic/transports/stdio/dual-era-probe, basic/transports/stdio/modern-only-probe
-    """
-    if wanted is not None and not revision(wanted).modern:
-        client.open_legacy(connection.request("initialize", client.hello(wanted)))
-    else:
-        _Opening(client, connection, wanted).run()
-
-
-class _Opening:
-    """The probe, and perhaps an `initialize` beside it; whichever is answered well first decides."""
-
-    def __init__(self, client: Any, connection: Connection, wanted: str | None) -> None:
-        self._client = client
-        self._connection = connection
-        self._wanted = wanted
-        self._answers: queue.SimpleQueue[Call] = queue.SimpleQueue()
-        self._probe = self._send("server/discover", client.probe())
-        self._hello: Call | None = None
-        self._is_legacy = False  # the probe was refused
-        self._refused: McpError | None = None  # initialize was
-        self._retried = False
-        self._done = False
-
-    def _send(self, method: str, params: Json) -> Call:
-        return self._connection.call(method, params, on_done=self._answers.put)
-
-    def run(self) -> None:
-        """Until one of the two is answered well. Raises when neither can be any more."""
-        deadline = Deadline(self._connection.timeout, self._connection.clock)
-        try:
-            while not self._done:
-                patient = self._hello is not None or self._wanted is not None
-                wait = deadline.left() if patient else min(PROBE, deadline.left())
-                try:
-                    call = self._answers.get(timeout=max(0.0, wait))
-                except queue.Empty:
-                    if patient:
-                        raise RequestTimeout(f"no answer from the server in {deadline.span:g} s") from None
-                    self._greet()
-                    continue
-                if call is self._probe:
-                    self._discovered(call.outcome)
-                else:
-                    self._greeted(call.outcome)
-        finally:
-            self._connection.forget(self._probe)
-            if self._hello is not None:
-                self._connection.forget(self._hello)
-
-    def _discovered(self, outcome: Json | McpError) -> None:
-        chosen = judge(outcome, self._client.revisions)
-        if chosen is not None and isinstance(outcome, dict):
-            self._client.open_modern(chosen, outcome)
-            self._done = True
-        elif chosen is not None and not self._retried:
-            # spec: basic/versioning/client-retries-supported-version
-            self._retried = True
-            self._probe = self._send("server/discover", self._client.probe())
-        elif chosen is not None or self._wanted is not None:
-            raise LocalError(f"the server does not speak {self._wanted or chosen}: {outcome}")
-        elif self._refused is not None:
-            raise self._refused
-        else:
-            self._is_legacy = True
-            self._greet()
-
-    def _greet(self) -> None:
-        """# spec: basic/transports/stdio/probe-legacy-fallback"""
-        if self._hello is None:
-            self._hello = self._send("initialize", self._client.hello(None))
-
-    def _greeted(self, outcome: Json | McpError) -> None:
-        if isinstance(outcome, dict):
-            self._client.open_legacy(outcome)
-            self._done = True
-        elif self._is_legacy:
-            raise outcome
-        else:
-            self._refused = outcome  # a modern server: its answer to the probe is still to come
-
-
-def judge(outcome: Json | McpError, supported: Sequence[str]) -> Revision | None:
-    """What the answer to the probe says: a modern revision to go on with, or None for a legacy server.
-
-    Raises what ends the search: the connection is gone, or a modern server has nothing in common.
-    # spec: basic/transports/stdio/probe-modern-error, basic/transports/stdio/fallback-not-keyed-to-code
-    """
-    if isinstance(outcome, ConnectionClosed):
-        raise outcome
-    offered: Any = None
-    if isinstance(outcome, dict):
-        offered = outcome.get("supportedVersions")
-    elif isinstance(outcome, ErrorResponse) and outcome.code in MODERN_CODES:
-        data = outcome.data
-        offered = data.get("supported") if isinstance(data, dict) else None
-        if outcome.code != UnsupportedProtocolVersion.code:
-            return newest(supported, Era.MODERN)
-    if not isinstance(offered, list):
-        return None
-    dates = {date for date in offered if isinstance(date, str)} & set(supported)
-    modern = newest(dates, Era.MODERN)
-    if modern is None and newest(dates, Era.LEGACY) is None:
-        said = ", ".join(map(str, offered[:10]))
-        raise LocalError(f"no version in common: the server has {said}, this client {', '.join(supported)}")
-    return modern

@@ -1,0 +1,41 @@
+"""Batches (page: basic/index, "Batching", of 2025-03-26).
+
+A JSON array of requests and notifications; the answers come back as an array, once all are there, in
+any order. A batch of notifications has no answer at all.
+
+Revisions   2025-03-26 only: may be sent, must be understood. We understand, and send none but answers.
+Threads     `add` is called by whichever worker ends a request of the batch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Batch", "wants_answer"]
+
+
+class Batch:
+    """The answers to a JSON-RPC batch, until all are there.  # spec: basic/index/batch-receive"""
+
+    def __init__(self, send: Callable[[bytes], None], size: int) -> None:
+        self._send = send
+        self._lock = threading.Lock()
+        self._open = size  # guarded by _lock
+        self._lines: list[bytes] = []  # guarded by _lock
+
+    def add(self, line: bytes | None) -> None:
+        """One more request is answered; None if it was cancelled and has no answer."""
+        with self._lock:
+            if line is not None:
+                self._lines.append(line.rstrip(b"\n"))
+            self._open -= 1
+            finished = self._open == 0 and self._lines
+        if finished:
+            self._send(b"[" + b",".join(self._lines) + b"]\n")
+
+
+def wants_answer(message: Any) -> bool:
+    """Whether a member of a batch gets an answer: requests do, and so does what is no message."""
+    return type(message) is not dict or ("id" in message and "method" in message) or "method" not in message

@@ -1,0 +1,99 @@
+"""What a client gives back: results, and requests that are still under way.
+
+A result is the dict that came over the wire, with a few short-cuts on top. A `PendingCall` is a
+`concurrent.futures.Future`: it can be waited for together with others, and cancelling it cancels the
+request on the wire.
+
+Threads     a PendingCall is settled by the reader (or the timers); its callbacks run on the client's
+            thread for events, and what `result()` checks is checked on the thread that calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from mcp_ref.basic.errors import McpError, RequestCancelled, RequestTimeout
+from mcp_ref.basic.messages import Json
+from mcp_ref.basic.patterns import cancellation
+from mcp_ref.runtime.calls import Call
+from mcp_ref.runtime.timers import Timer, later
+from mcp_ref.server.content import texts
+
+if TYPE_CHECKING:
+    from mcp_ref.client.client import Client
+
+__all__ = ["PendingCall", "Result"]
+
+
+class Result(dict[str, Any]):
+    """A result as it came over the wire, with a few short-cuts."""
+
+    @property
+    def text(self) -> str:
+        """All text in `content`, one block after another."""
+        return texts(self.get("content"))
+
+    @property
+    def structured(self) -> Any:
+        """`structuredContent`; what a function returned, also where the wire wraps it."""
+        return self.get("structuredContent")
+
+    @property
+    def is_error(self) -> bool:
+        """Whether a tool says that it failed.  # spec: schema/is-error-default"""
+        return self.get("isError") is True
+
+
+class PendingCall(Future[Result]):
+    """A request under way. `cancel()` cancels it on the wire as well."""
+
+    def __init__(self, client: Client, params: Json) -> None:
+        super().__init__()
+        self._client = client
+        self._params = params
+        self._timer: Timer | None = None
+        self.call: Call  # set before anything can end it
+
+    def cancel(self) -> bool:
+        """Give it up; False if it is over already."""
+        return self._client.connection.cancel(self.call, "cancelled by its caller") or self.cancelled()
+
+    def result(self, timeout: float | None = None) -> Result:
+        """The result, once it is there. Raises what came instead."""
+        return self._client.checked(self.call.method, self._params, super().result(timeout))
+
+    def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
+        """Have `fn(self)` called when it is over; on the client's thread for events."""
+        super().add_done_callback(lambda future: self._client.event(fn, future))
+
+    def watch(self) -> None:
+        """Have the deadline seen to, since no thread waits for this call."""
+        self._timer = later(max(0.01, self.call.deadline.pause()), self._expire)
+
+    def _expire(self) -> None:
+        if self.call.done:
+            return
+        if self.call.deadline.left() > 0:
+            self.watch()
+        elif self._client.connection.waiting.pop(self.call.id, None) is not None:
+            self.call.finish(RequestTimeout(f"{self.call.method}: no answer in time"))
+            self._client.event(self._tell, None)
+
+    def _tell(self, nothing: None) -> None:
+        cancellation.send(self._client.connection, self.call, "no answer in time")
+
+    def settle(self, call: Call) -> None:
+        """The outcome is there: runs on whichever thread brought it about."""
+        self.call = call  # it may be here before `call` has returned to whoever sent it
+        if self._timer is not None:
+            self._timer.cancel()
+        if isinstance(call.outcome, RequestCancelled):
+            super().cancel()
+        elif not self.set_running_or_notify_cancel():
+            pass
+        elif isinstance(call.outcome, McpError):
+            self.set_exception(call.outcome)
+        else:
+            self.set_result(call.outcome)  # type: ignore[arg-type]

@@ -1,0 +1,97 @@
+"""`connect`: from a command or a server to a client that is ready (page: basic/versioning).
+
+Threads     runs on the caller's thread; the client's own threads run when it returns.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from mcp_ref.basic import versioning
+from mcp_ref.basic.messages import Json
+from mcp_ref.basic.meta import check_extensions
+from mcp_ref.basic.transports import era, memory, stdio
+from mcp_ref.client.client import Client
+from mcp_ref.schema import REVISIONS
+
+__all__ = ["connect"]
+
+
+def connect(
+    target: Any,
+    *,
+    revision: str | None = None,
+    timeout: float = 30.0,
+    max_timeout: float | None = None,
+    name: str = "mcp_ref",
+    version: str = "0",
+    title: str | None = None,
+    revisions: Sequence[str] = REVISIONS,
+    experimental: Mapping[str, Json] | None = None,
+    extensions: Mapping[str, Json] | None = None,
+    on_log: Callable[[str, Any, str | None], object] | None = None,
+    on_notification: Callable[[str, Json], object] | None = None,
+    confirm: Callable[[Any, Any, Json], object] | None = None,
+    audit_arguments: bool = False,
+    max_message_bytes: int = 64 << 20,
+    env: Mapping[str, str] | None = None,
+    cwd: str | os.PathLike[str] | None = None,
+    on_stderr: Callable[[str], object] | None = None,
+    grace: float = 2.0,
+) -> Client:
+    """Connect to a server and agree on a revision with it.
+
+    `target` is a command as a list, which is started without a shell, or a Server of this process.
+    `env` adds to the few variables that a child sees by default. `confirm(tool, hints, arguments)` sees
+    every tool call before it goes and says whether it may. `grace` is how long a closed server may take
+    to exit, twice, before it is killed.
+    """
+    if isinstance(target, str | bytes):
+        raise TypeError(f"connect takes a command as a list, such as [{target!r}], or a Server")
+    if revision is not None:
+        versioning.revision(revision)  # an unknown one is an error before anything is started
+        revisions = [revision]
+    check_extensions(extensions or {})
+    more: Json = {"title": title} if title is not None else {}
+    capabilities: Json = {}
+    if experimental:
+        capabilities["experimental"] = dict(experimental)
+    if extensions:
+        capabilities["extensions"] = dict(extensions)
+
+    def open_link(wanted: str | None) -> Client:
+        if isinstance(target, list | tuple):
+            link: Any = stdio.Child(target, env=env, cwd=cwd, on_stderr=on_stderr, grace=grace)
+        else:
+            link = memory.Link(target)
+        client = Client(
+            link,
+            timeout=timeout,
+            max_timeout=max_timeout,
+            info={"name": name, "version": version, **more},  # type: ignore[typeddict-item]
+            revisions=revisions,
+            capabilities=capabilities,
+            on_log=on_log,
+            on_notification=on_notification,
+            confirm=confirm,
+            audit_arguments=audit_arguments,
+            max_message_bytes=max_message_bytes,
+        )
+        try:
+            era.open_connection(client, client.connection, wanted)
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+    try:
+        return open_link(revision)
+    except ConnectionClosed:
+        # Some legacy servers end themselves when they are asked anything before initialize: one more
+        # try, with that.  # spec: basic/transports/stdio/probe-legacy-fallback
+        offer = versioning.newest(revisions, versioning.Era.LEGACY)
+        if revision is not None or offer is None:
+            raise
+        return open_link(offer.date)

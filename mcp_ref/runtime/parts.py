@@ -1,0 +1,164 @@
+"""Values with parts: what runtime/values does to objects, arrays and alternatives at run time.
+
+Everything here gathers the faults of all parts before it complains, each with its place.
+
+Threads     plain functions.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mcp_ref.runtime import scalars
+from mcp_ref.runtime.codec import Codec, Convert, Schema
+from mcp_ref.runtime.mismatch import Mismatch, must, shown
+
+__all__ = ["choice", "each", "first", "identity", "members", "object_dumper", "object_loader", "same"]
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def each(convert: Convert, values: list[Any]) -> list[Any]:
+    try:
+        return [convert(value) for value in values]
+    except Mismatch:
+        pass  # found again below, this time with its place
+    problems = []
+    for index, value in enumerate(values):
+        try:
+            convert(value)
+        except Mismatch as problem:
+            problems.append(problem.under(index))
+    raise Mismatch.all(problems)
+
+
+def members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[Any, Any]:
+    done, problems = {}, []
+    for key, item in value.items():
+        try:
+            done[load_key(key)] = load(item)
+        except Mismatch as problem:
+            problems.append(problem.under(key))
+    if problems:
+        raise Mismatch.all(problems)
+    return done
+
+
+def object_loader(loads: dict[str, Convert], required: list[str], make: Any, closed: bool) -> Convert:
+    def load(value: Any) -> Any:
+        if type(value) is not dict:
+            raise must("be an object", value)
+        done, problems = {}, []
+        for name, item in value.items():
+            convert = loads.get(name)
+            if convert is None:
+                if closed:
+                    problems.append(Mismatch(f"is not known here; known: {', '.join(loads)}", (name,)))
+                else:
+                    done[name] = item
+                continue
+            try:
+                done[name] = convert(item)
+            except Mismatch as problem:
+                problems.append(problem.under(name))
+        problems += [Mismatch("is required", (n,)) for n in required if n not in value]
+        if problems:
+            raise Mismatch.all(problems)
+        return done if make is dict else _made(make, done)
+
+    return load
+
+
+def _made(make: Any, members: dict[str, Any]) -> Any:
+    """The dataclass itself, whose `__post_init__` may have rules of its own."""
+    try:
+        return make(**members)
+    except ValueError as problem:
+        raise Mismatch(str(problem)) from problem
+
+
+def object_dumper(dumps: dict[str, Convert], required: list[str], rest: Convert | None) -> Convert:
+    """Attributes or members -> a JSON object; `rest` dumps what is not known, None refuses it."""
+
+    def dump(value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            value = _attributes(value, dumps)
+        done, problems = {}, []
+        for name, item in value.items():
+            try:
+                convert = dumps.get(name, rest)
+                if convert is None:
+                    raise Mismatch(f"is not known here; known: {', '.join(dumps)}")
+                done[name] = convert(item)
+            except Mismatch as problem:
+                problems.append(problem.under(name))
+        problems += [Mismatch("is required", (n,)) for n in required if n not in value]
+        if problems:
+            raise Mismatch.all(problems)
+        return done
+
+    return dump
+
+
+def _attributes(value: Any, names: Iterable[str]) -> dict[str, Any]:
+    try:
+        return {name: getattr(value, name) for name in names}
+    except AttributeError:
+        raise must("be an object", value) from None
+
+
+def first(converts: list[Convert], value: Any, says: str) -> Any:
+    """The first alternative that fits. If none does, the complaint of the one that was meant."""
+    problems = []
+    for convert in converts:
+        try:
+            return convert(value)
+        except Mismatch as problem:
+            problems.append(problem)
+    meant = [p for p in problems if not p.is_another_kind]
+    raise meant[0] if len(meant) == 1 else must(f"be {says}", value)
+
+
+def identity(value: Any) -> Any:
+    """Equality as JSON has it: 1 and true differ, 1 and 1.0 do not."""
+    if isinstance(value, bool):
+        return (bool, value)
+    if isinstance(value, list):
+        return (list, *map(identity, value))
+    if isinstance(value, dict):
+        return (dict, frozenset((k, identity(v)) for k, v in value.items()))
+    return value
+
+
+def choice(values: Iterable[Any], enumeration: Any) -> Codec:
+    """A Literal, or an Enum: one of a few constants."""
+    values = list(values)
+    table = {}
+    for value in values:
+        constant = value.value if isinstance(value, enum.Enum) else value
+        if not isinstance(constant, str | int | float | bool | None):
+            raise TypeError(f"a choice must be a JSON constant, not {constant!r}")
+        table[identity(constant)] = value if enumeration is None else enumeration(value)
+    constants = [v.value if isinstance(v, enum.Enum) else v for v in values]
+    names = ", ".join(shown(c) for c in constants)
+    says = names if len(constants) == 1 else f"one of {names}"
+
+    def load(value: Any) -> Any:
+        try:
+            return table[identity(value)]
+        except (KeyError, TypeError):
+            raise must(f"be {says}", value, another_kind=True) from None
+
+    def dump(value: Any) -> Any:
+        load(value.value if isinstance(value, enum.Enum) else value)
+        return value.value if isinstance(value, enum.Enum) else value
+
+    schema: Schema = {"const": constants[0]} if len(constants) == 1 else {"enum": constants}
+    kinds = {scalars.json_kind(c) for c in constants}
+    if len(kinds) == 1:
+        schema = {"type": kinds.pop(), **schema}
+    return Codec(schema, load, dump, says)
