@@ -1,0 +1,239 @@
+"""What is measured. Each function takes a process and a size, and gives numbers by the metric's name."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from wire import ENVIRONMENT, LEGACY, MODERN, PATIENCE, Client, Process, Server, counted
+
+Numbers = dict[str, float]
+median = statistics.median
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much of everything in one round."""
+
+    rounds: int = 7
+    calls: int = 1500
+    pipelined: int = 3000
+    echoes: int = 25
+    volleys: int = 3
+    lists: int = 30
+    imports: int = 5
+    client_calls: int = 1500
+
+
+QUICK = Size(rounds=3, calls=600, pipelined=1500, echoes=12, volleys=2, lists=15, imports=3, client_calls=600)
+
+
+def sequential(server: Server, size: Size, name: str = "sequential") -> Numbers:
+    """`add`, the next call when the last is answered."""
+    ids = list(counted(size.calls + size.calls // 5))
+    lines = [server.call(n, "add", a=n, b=1) for n in ids]
+    for request in lines[size.calls :]:
+        server.write(request)
+        server.read_line()
+    seconds, clock, write, read = [], time.perf_counter, server.write, server.read_line
+    before, start = server.cpu(), clock()
+    for request in lines[: size.calls]:
+        sent = clock()
+        write(request)
+        read()
+        seconds.append(clock() - sent)
+    wall, cpu = clock() - start, server.cpu() - before
+    if server.ask(server.call("sum", "add", a=2, b=3))["structuredContent"] != {"result": 5}:
+        raise SystemExit("a wrong sum")
+    return {
+        f"{name} p50 µs": median(seconds) * 1e6,
+        f"{name} calls/s": size.calls / wall,
+        f"{name} CPU µs": cpu / size.calls * 1e6,
+    }
+
+
+IN_FLIGHT = 64
+
+
+def pipelined(server: Server, size: Size) -> Numbers:
+    """`add`, a new call for each that is answered."""
+    lines = [server.call(n, "add", a=n, b=1) for n in counted(size.pipelined)]
+    before, start = server.cpu(), time.perf_counter()
+    server.write(b"".join(lines[:IN_FLIGHT]))
+    sent, answered = IN_FLIGHT, 0
+    while answered < len(lines):
+        come = server.read().count(b"\n")
+        answered += come
+        more = lines[sent : sent + come]
+        if more:
+            server.write(b"".join(more))
+            sent += len(more)
+    wall, cpu = time.perf_counter() - start, server.cpu() - before
+    return {"pipelined calls/s": len(lines) / wall, "pipelined CPU µs": cpu / len(lines) * 1e6}
+
+
+MEBI = 1 << 20
+
+
+def echo(server: Server, size: Size) -> Numbers:
+    """A mebibyte of text there, and back as content and as structured content."""
+    text = "abcdefghijklmno " * (MEBI // 16)
+    if server.ask(server.call("echo", "echo", text=text))["structuredContent"] != {"result": text}:
+        raise SystemExit("a wrong echo")
+    lines = [server.call(n, "echo", text=text) for n in counted(size.echoes)]
+    seconds = []
+    for request in lines:
+        start = time.perf_counter()
+        server.write(request)
+        if len(server.read_line()) < 2 * MEBI:
+            raise SystemExit("a short echo")
+        seconds.append(time.perf_counter() - start)
+    return {"echo MB/s": MEBI / 1e6 / median(seconds)}
+
+
+NAPS, NAP = 50, 100
+
+
+def naps(server: Server, size: Size) -> Numbers:
+    """Many calls that sleep, and pings meanwhile, one after another with a short pause between."""
+    volley(server)  # threads that a server starts and keeps are there after the first time
+    walls, pings = [], []
+    for _ in range(size.volleys):
+        wall, seconds = volley(server)
+        walls.append(wall)
+        pings += seconds
+    return {
+        "naps wall ms": median(walls) * 1e3,
+        "naps ping p50 µs": median(pings) * 1e6,
+        "naps ping worst ms": max(pings) * 1e3,
+    }
+
+
+def volley(server: Server) -> tuple[float, list[float]]:
+    """The time until the last of the sleeping calls is answered, and that of each ping meanwhile."""
+    calls = b"".join(server.call(n, "nap", milliseconds=NAP) for n in counted(NAPS))
+    asleep, pings, clock = NAPS, [], time.perf_counter
+    start = woken = clock()
+    server.write(calls)
+    while asleep:
+        ping = server.request("ping", "ping", {})
+        sent = clock()
+        server.write(ping)
+        answered = False
+        while not answered:
+            for answer in server.lines():
+                if b'"ping"' in answer:
+                    answered = True
+                    pings.append(clock() - sent)
+                else:
+                    asleep, woken = asleep - 1, clock()
+        pause = clock() + 0.001
+        while (left := pause - clock()) > 0:
+            if asleep and server.wait(left):
+                asleep, woken = asleep - len(server.lines()), clock()
+    return woken - start, pings
+
+
+MANY = 1000
+
+
+def list_tools(server: Server, size: Size) -> Numbers:
+    """All tools of a server that has a thousand."""
+    found = server.ask(server.request("list", "tools/list", {}))
+    if len(found["tools"]) < MANY:
+        raise SystemExit("not all tools on one page")
+    seconds = []
+    for n in counted(size.lists):
+        request = server.request(n, "tools/list", {})
+        start = time.perf_counter()
+        server.write(request)
+        server.read_line()
+        seconds.append(time.perf_counter() - start)
+    return {"list p50 ms": median(seconds) * 1e3, "list mean ms": statistics.fmean(seconds) * 1e3}
+
+
+def importing(package: str, size: Size) -> Numbers:
+    """What `import package` adds to a new process, which also looks at the clock."""
+    seconds = [float(_python(IMPORT.format(package))) for _ in range(size.imports)]
+    return {"import ms": median(seconds) * 1e3}
+
+
+IMPORT = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
+
+
+def _python(code: str) -> bytes:
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, env=ENVIRONMENT, check=True, timeout=PATIENCE, capture_output=True).stdout
+
+
+def client(process: Client, size: Size, name: str = "client") -> Numbers:
+    """`call_tool("add")` of a client library against the raw server."""
+    process.calls(size.client_calls // 5)
+    report = process.calls(size.client_calls)
+    return {
+        f"{name} p50 µs": median(report["seconds"]) * 1e6,
+        f"{name} CPU µs": report["cpu"] / size.client_calls * 1e6,
+    }
+
+
+def beginning(server: Server) -> Numbers:
+    """What a server's start was like. Called right after it."""
+    server.ask(server.request("settled", "ping", {}))
+    return {"start ms": server.first_answer * 1e3, "memory MiB": server.memory()}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Metrics that are measured together, on one process."""
+
+    name: str
+    measure: Callable[[Any, Size], Numbers]
+    start: Callable[[str], Process] | None = None
+
+
+def _modern(server: Server, size: Size) -> Numbers:
+    return sequential(server, size, "modern")
+
+
+def _modern_client(process: Client, size: Size) -> Numbers:
+    return client(process, size, "modern client")
+
+
+def _start(server: Server, size: Size) -> Numbers:
+    return beginning(server)
+
+
+GROUPS = (
+    Group("start", _start, lambda package: Server(package, LEGACY)),
+    Group("sequential", sequential, lambda package: Server(package, LEGACY)),
+    Group("modern", _modern, lambda package: Server(package, MODERN)),
+    Group("pipelined", pipelined, lambda package: Server(package, LEGACY)),
+    Group("echo", echo, lambda package: Server(package, LEGACY)),
+    Group("naps", naps, lambda package: Server(package, LEGACY)),
+    Group("list", list_tools, lambda package: Server(package, LEGACY, MANY)),
+    Group("import", importing),
+    Group("client", client, lambda package: Client(package, LEGACY)),
+    Group("modern-client", _modern_client, lambda package: Client(package, MODERN)),
+)
+
+
+def once(group: Group, package: str, size: Size) -> Numbers:
+    """One group, one package, one round."""
+    if group.start is None:
+        return group.measure(package, size)
+    process = group.start(package)
+    try:
+        return group.measure(process, size)
+    finally:
+        process.close()
+
+
+def pin() -> None:
+    """This process and all it starts on one core: less like life, and steadier."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})

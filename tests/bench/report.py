@@ -1,0 +1,156 @@
+"""What the numbers say: rows with their targets, as text and as reStructuredText."""
+
+from __future__ import annotations
+
+import datetime
+import importlib.metadata
+import os
+import platform
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Results = dict[str, dict[str, list[float]]]
+"""By metric and package: a number for each round."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A metric, and what was promised for it: so many times better, or an absolute bound."""
+
+    metric: str
+    title: str
+    more_is_better: bool = False
+    times: float | None = None
+    at_most: float | None = None
+
+
+ROWS = (
+    Row("sequential p50 µs", "sequential add, p50, µs", times=5),
+    Row("sequential calls/s", "sequential add, calls/s", True, times=5),
+    Row("sequential CPU µs", "server CPU a call, µs", times=8),
+    Row("modern p50 µs", "the same in 2026-07-28, p50, µs"),
+    Row("modern calls/s", "the same in 2026-07-28, calls/s", True),
+    Row("modern CPU µs", "the same in 2026-07-28, CPU a call, µs"),
+    Row("pipelined calls/s", "64 in flight, calls/s", True, times=8),
+    Row("pipelined CPU µs", "64 in flight, CPU a call, µs"),
+    Row("echo MB/s", "1 MiB echo, MB/s", True, times=0.7),
+    Row("naps wall ms", "50 calls that sleep 100 ms, wall, ms", at_most=110),
+    Row("naps ping p50 µs", "pings meanwhile, p50, µs", times=2.5),
+    Row("naps ping worst ms", "pings meanwhile, worst, ms", at_most=10),
+    Row("list p50 ms", "tools/list of 1,000, p50, ms", times=4),
+    Row("list mean ms", "tools/list of 1,000, mean, ms", times=8),
+    Row("import ms", "import, ms", times=5),
+    Row("start ms", "start to first response, ms", times=3.5),
+    Row("memory MiB", "resident memory after the handshake, MiB", times=2.2),
+    Row("client p50 µs", "client library, p50, µs", times=1.5),
+    Row("client CPU µs", "client library, CPU a call, µs"),
+    Row("modern client p50 µs", "client library in 2026-07-28, p50, µs"),
+    Row("modern client CPU µs", "client library in 2026-07-28, CPU a call, µs"),
+)
+HEADINGS = ("metric", "mcp_ref", "mcp", "times better", "target", "met")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A row with its numbers: medians over the rounds."""
+
+    row: Row
+    ours: float
+    theirs: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times better than the official SDK."""
+        return self.ours / self.theirs if self.row.more_is_better else self.theirs / self.ours
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None without a target."""
+        if self.row.times is not None:
+            return self.ratio >= self.row.times
+        return None if self.row.at_most is None else self.ours <= self.row.at_most
+
+    def cells(self) -> tuple[str, ...]:
+        """The row as it is printed."""
+        target = "-"
+        if self.row.times is not None:
+            target = f"x{self.row.times:g}"
+        elif self.row.at_most is not None:
+            target = f"<= {self.row.at_most:g}"
+        met = {None: "-", True: "yes", False: "NO"}[self.met]
+        return self.row.title, _number(self.ours), _number(self.theirs), f"x{self.ratio:.2f}", target, met
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def findings(results: Results) -> list[Finding]:
+    """The rows of which something was measured."""
+    return [
+        Finding(row, *(statistics.median(results[row.metric][package]) for package in ("mcp_ref", "mcp")))
+        for row in ROWS
+        if row.metric in results
+    ]
+
+
+def table(found: Iterable[Finding]) -> str:
+    """The rows for a terminal."""
+    rows = [HEADINGS, *(finding.cells() for finding in found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w)
+            for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def machine() -> dict[str, Any]:
+    """Where this was measured."""
+    packages = ("mcp", "pydantic", "anyio", "jsonschema")
+    from mcp_ref import __version__
+
+    versions = {"mcp_ref": __version__} | {name: importlib.metadata.version(name) for name in packages}
+    return {
+        "date": datetime.date.today().isoformat(),
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": _processor(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "packages": versions,
+    }
+
+
+def _processor() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def describe(where: dict[str, Any], rounds: int) -> str:
+    """The machine in a sentence."""
+    packages = ", ".join(f"{name} {version}" for name, version in where["packages"].items())
+    cores = f"{where['cores']} core" + ("s" if where["cores"] > 1 else "")
+    return (
+        f"Measured on {where['date']}: {cores} ({where['processor']}), {where['system']}, "
+        f"{where['python']}; {packages}. Medians of {rounds} interleaved rounds."
+    )
+
+
+def rst(found: Iterable[Finding], where: dict[str, Any], rounds: int) -> str:
+    """The table as a fragment for the documentation."""
+    lines = [describe(where, rounds), "", ".. list-table::", "   :header-rows: 1", ""]
+    for cells in (HEADINGS, *(finding.cells() for finding in found)):
+        first, *others = cells
+        lines.append(f"   * - {first}")
+        lines += [f"     - {'–' if cell == '-' else cell}" for cell in others]
+    return "\n".join(lines) + "\n"

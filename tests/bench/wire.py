@@ -1,0 +1,182 @@
+"""The raw peer: a client of neither SDK, with nothing between it and the pipes of the process it measures.
+
+It writes lines that were made beforehand and reads until a newline; what it does with JSON happens
+while no clock runs. The process at the other end is measured from outside: its CPU time by its clock
+in the kernel, its memory by what /proc says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PACKAGES = ("mcp_ref", "mcp")
+LEGACY, MODERN = "2025-11-25", "2026-07-28"
+META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientInfo": {"name": "raw", "version": "1.0.0"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+PATIENCE = 60.0
+"""Seconds after which a silent process is an error of the benchmark."""
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+"""The package is measured as it stands in this tree; both processes are started alike."""
+
+
+def line(message: dict[str, Any]) -> bytes:
+    """A message as a line."""
+    return json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n"
+
+
+class Process:
+    """A child and its pipes."""
+
+    def __init__(self, script: str, *arguments: str) -> None:
+        self.started = time.perf_counter()
+        self._child = subprocess.Popen(
+            [sys.executable, str(HERE / "peers" / script), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=ENVIRONMENT,
+            bufsize=0,
+        )
+        assert self._child.stdin is not None and self._child.stdout is not None
+        self.input, self.output = self._child.stdin.fileno(), self._child.stdout.fileno()
+        self._readable = select.poll()
+        self._readable.register(self.output, select.POLLIN)
+        self._held = b""
+
+    def write(self, data: bytes) -> None:
+        """All of it."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(self.input, view) :]
+
+    def read(self) -> bytes:
+        """Whatever there is, as soon as there is something."""
+        data = os.read(self.output, 1 << 20)
+        if not data:
+            raise SystemExit(f"{self._child.args} ended in the middle")
+        return data
+
+    def wait(self, seconds: float = PATIENCE) -> bool:
+        """Whether there is something to read within that time."""
+        return bool(self._readable.poll(seconds * 1000))
+
+    def read_line(self) -> bytes:
+        """One line, where no more than one can come."""
+        if not self.wait():
+            raise SystemExit(f"{self._child.args} says nothing")
+        data = self.read()
+        if data.endswith(b"\n"):
+            return data
+        parts = [data]
+        while not parts[-1].endswith(b"\n"):
+            parts.append(self.read())
+        return b"".join(parts)
+
+    def lines(self) -> list[bytes]:
+        """The lines that are complete, of what there is."""
+        *complete, self._held = (self._held + self.read()).split(b"\n")
+        return complete
+
+    def cpu(self) -> float:
+        """Seconds of CPU that the process has used, all threads together (Linux)."""
+        # The kernel's name for the clock of another process: linux/posix-timers.h.
+        return time.clock_gettime(~self._child.pid << 3 | 2)
+
+    def memory(self) -> float:
+        """Resident memory in MiB (Linux)."""
+        status = Path(f"/proc/{self._child.pid}/status").read_text(encoding="ascii")
+        return int(status.partition("VmRSS:")[2].split()[0]) / 1024
+
+    def close(self) -> None:
+        """End it as a client does: by closing its input."""
+        os.close(self.input)
+        self._child.stdin = None
+        try:
+            self._child.wait(5)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        os.close(self.output)
+        self._child.stdout = None
+
+
+class Server(Process):
+    """A server under load, in one revision."""
+
+    def __init__(self, package: str, revision: str, extra_tools: int = 0) -> None:
+        super().__init__(f"server_{package}.py", str(extra_tools))
+        self.revision = revision
+        self.greeting = self._greet()
+        self.first_answer = time.perf_counter() - self.started
+        if "result" not in self.greeting:
+            raise SystemExit(f"{package} refused {revision}: {self.greeting}")
+        if revision == LEGACY:
+            self.write(line({"method": "notifications/initialized"}))
+
+    def _greet(self) -> Any:
+        if self.revision == MODERN:
+            self.write(self.request("hello", "server/discover", {}))
+        else:
+            hello = {"protocolVersion": self.revision, "capabilities": {}}
+            hello["clientInfo"] = {"name": "raw", "version": "1.0.0"}
+            self.write(self.request("hello", "initialize", hello))
+        return json.loads(self.read_line())
+
+    def request(self, request_id: int | str, method: str, params: dict[str, Any]) -> bytes:
+        """The line of a request."""
+        if self.revision == MODERN:
+            params = {**params, "_meta": META}
+        return line({"id": request_id, "method": method, "params": params})
+
+    def call(self, request_id: int | str, tool: str, **arguments: Any) -> bytes:
+        """The line of a call."""
+        return self.request(request_id, "tools/call", {"name": tool, "arguments": arguments})
+
+    def ask(self, request: bytes) -> Any:
+        """The answer to one request."""
+        self.write(request)
+        answer = json.loads(self.read_line())
+        if "result" not in answer or answer["result"].get("isError"):
+            raise SystemExit(f"a wrong answer: {str(answer)[:500]}")
+        return answer["result"]
+
+
+class Client(Process):
+    """A client library, against the raw server."""
+
+    def __init__(self, package: str, revision: str) -> None:
+        raw = str(HERE / "peers" / "raw_server.py")
+        super().__init__(f"client_{package}.py", revision, sys.executable, raw)
+        self.revision = revision
+
+    def calls(self, number: int) -> Any:
+        """Have it make so many calls; how long each took."""
+        self.write(b"%d\n" % number)
+        report = json.loads(self.read_line())
+        if report["revision"] != self.revision:
+            raise SystemExit(f"{self._child.args} speaks {report['revision']}, not {self.revision}")
+        return report
+
+
+def counted(number: int) -> Iterator[int]:
+    """Ids that no other request of this benchmark has."""
+    global _last
+    _last += number
+    yield from range(_last - number, _last)
+
+
+_last = 0
