@@ -150,9 +150,9 @@ def decode(line: bytes) -> Any:
         raise ParseError(f"nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as problem:
         raise ParseError(f"not JSON: {problem}") from None
-    if line.count(b"[") + line.count(b"{") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
+    if _may_be_deep(line) and _is_deeper(value, MAX_DEPTH):
         raise ParseError(f"nested deeper than {MAX_DEPTH} levels")
-    if b"\\u" in line and _LONE_SURROGATE.search(line) and not _encodable(value):
+    if b"\\" in line and _LONE_SURROGATE.search(line) and not _encodable(value):
         raise ParseError("a string holds half a surrogate pair, which UTF-8 cannot carry")
     return value
 
@@ -181,6 +181,13 @@ _DECODER = json.JSONDecoder(
     object_pairs_hook=_no_duplicates, parse_float=_finite, parse_constant=_no_constant
 )
 _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def _may_be_deep(line: bytes) -> bool:
+    """Whether a line opens enough objects and arrays; stops counting when it does."""
+    if len(line) < 4096:
+        return line.count(b"[") + line.count(b"{") > MAX_DEPTH
+    return len(line.split(b"[", MAX_DEPTH)) + len(line.split(b"{", MAX_DEPTH)) - 2 > MAX_DEPTH
 
 
 def _is_deeper(value: Any, limit: int) -> bool:

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
 from mcp_ref.basic.errors import InvalidParams, ProtocolError
-from mcp_ref.basic.messages import Json, RequestId
+from mcp_ref.basic.messages import Encoded, Json, RequestId
 from mcp_ref.basic.meta import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -181,6 +181,8 @@ class Method:
     """The server capability without which there is no such method."""
     cacheable: bool = False
     """server/utilities/caching: the result carries ttlMs and cacheScope."""
+    encode: Callable[[Json], Encoded] | None = None
+    """How to write the result, where the ordinary way would be wasteful."""
 
     def holds(self, date: str) -> bool:
         """Whether a revision has this method."""

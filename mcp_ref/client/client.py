@@ -298,7 +298,7 @@ class Client:
 
     def event(self, run: Callable[[Any], object], argument: Any) -> None:
         try:
-            self._events.submit(run, argument)  # type: ignore[arg-type]
+            self._events.submit(run, argument)
         except QueueFull:
             _log.warning("dropped an event: the callbacks are too slow")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mcp_ref.basic import versioning
+from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import check_extensions
 from mcp_ref.basic.transports import era, memory, stdio

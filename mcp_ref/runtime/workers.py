@@ -1,12 +1,17 @@
-"""The threads that run requests: as many as are needed, up to a limit.
+"""The threads that run requests: as few as will do, as many as are needed, up to a limit.
 
-    thread                 started by              runs                       ends
-    mcp_ref worker N       `submit`, when no       one job after another      after `idle` seconds
-                           worker is free                                     without one, or at
-                                                                              `close`
+    thread              started by                     runs                      ends
+    mcp_ref worker N    `submit` or the foreman        one job after another     after `idle` seconds
+                                                                                 without one; at `close`
+    mcp_ref foreman     `submit`, when a job must      watches that jobs get     after `idle` seconds
+                        wait for a busy worker         taken                     without need; at `close`
 
-A job waits in the queue when all workers are busy and no more may be started; when the queue is
-full, `submit` says so at once. It never blocks, so that a reader may call it.
+Short jobs run fastest on one thread: threads that take turns spend more time on the turns than on
+the jobs. So a job is left to the worker that took the last one, if that was just now: it will be
+back in microseconds. If it is not, the job before was a long one, and then the foreman, PATIENCE
+seconds later, wakes a worker for every job that waits. Nothing waits longer than that for a thread.
+
+When the queue is full, `submit` says so at once. It never blocks, so that a reader may call it.
 """
 
 from __future__ import annotations
@@ -22,7 +27,9 @@ __all__ = ["QueueFull", "Workers"]
 
 _log = logging.getLogger("mcp_ref.workers")
 
-Job = tuple[Callable[[Any], None], Any]
+Job = tuple[Callable[[Any], object], Any]
+
+PATIENCE = 0.0005
 
 
 class QueueFull(Exception):
@@ -37,14 +44,20 @@ class Workers:
         self.queue = queue
         self.idle = idle
         self._lock = threading.Lock()
-        # All below guarded by _lock.
+        # All below guarded by _lock. A worker is known by the lock on which it sleeps.
         self._jobs: deque[Job] = deque()
-        self._free: deque[threading.Lock] = deque()  # workers asleep; the last to sleep wakes first
+        self._free: list[threading.Lock] = []  # asleep; the last to fall asleep wakes first
         self._threads: set[threading.Thread] = set()
         self._started = 0
+        self._workers = 0  # how many there are
+        self._taken = 0  # jobs, ever
+        self._latest: threading.Lock | None = None  # who took the last job, while it is at work
+        self._latest_at = 0.0
+        self._foreman: threading.Lock | None = None  # set while there is one; released to call it
+        self._foreman_called = False
         self._closed = False
 
-    def submit(self, run: Callable[[Any], None], argument: Any) -> None:
+    def submit(self, run: Callable[[Any], object], argument: Any) -> None:
         """Have a worker call `run(argument)`. Raises QueueFull; drops the job after `close`."""
         with self._lock:
             if self._closed:
@@ -52,49 +65,107 @@ class Workers:
             if len(self._jobs) >= self.queue:
                 raise QueueFull
             self._jobs.append((run, argument))
-            if self._free:
-                self._free.pop().release()
-            elif len(self._threads) < self.limit:
-                self._start()
+            if self._latest is None or time.monotonic() - self._latest_at > PATIENCE:
+                self._wake()
+            elif not self._foreman_called:
+                self._call_foreman()
 
-    def _start(self) -> None:
-        self._started += 1
-        thread = threading.Thread(target=self._work, name=f"mcp_ref worker {self._started}", daemon=True)
+    def _wake(self) -> bool:
+        """One more worker for the queue, if there may be one. Holds _lock."""
+        if self._free:
+            asleep = self._free.pop()
+            asleep.release()
+        elif self._workers < self.limit:
+            asleep = threading.Lock()
+            self._started += 1
+            self._workers += 1
+            self._start(f"mcp_ref worker {self._started}", self._work, asleep)
+        else:
+            return False
+        self._latest, self._latest_at = asleep, time.monotonic()
+        return True
+
+    def _start(self, name: str, run: Callable[[threading.Lock], None], asleep: threading.Lock) -> None:
         # A daemon: a tool that never returns must not keep the process alive after `close`.
+        thread = threading.Thread(target=run, args=(asleep,), name=name, daemon=True)
+        asleep.acquire()
         self._threads.add(thread)
         thread.start()
 
-    def _work(self) -> None:
-        asleep = threading.Lock()
-        asleep.acquire()
+    def _work(self, asleep: threading.Lock) -> None:
         while True:
-            with self._lock:
-                job = self._jobs.popleft() if self._jobs else None
-                if job is None and self._closed:
-                    self._threads.discard(threading.current_thread())
-                    return
-                if job is None:
-                    self._free.append(asleep)
-            if job is None:
-                if not asleep.acquire(timeout=self.idle) and self._leave(asleep):
-                    return
-                continue
-            run, argument = job
-            try:
-                run(argument)
-            except BaseException:
-                _log.exception("a job failed")
-            del job, run, argument  # what a job held must not live until the next one
+            job = self._take(asleep)
+            if job is not None:
+                run, argument = job
+                try:
+                    run(argument)
+                except BaseException:
+                    _log.exception("a job failed")
+                del job, run, argument  # what a job held must not live until the next one
+            elif (self._closed or not asleep.acquire(timeout=self.idle)) and self._leave(asleep):
+                return
+
+    def _take(self, asleep: threading.Lock) -> Job | None:
+        """The next job; without one, the worker is listed as free."""
+        with self._lock:
+            if self._jobs:
+                self._taken += 1
+                self._latest, self._latest_at = asleep, time.monotonic()
+                return self._jobs.popleft()
+            if self._latest is asleep:
+                self._latest = None
+            if not self._closed:
+                self._free.append(asleep)
+            return None
 
     def _leave(self, asleep: threading.Lock) -> bool:
-        """Whether this worker, idle for long, may end: not if it was just woken."""
+        """Whether this worker, idle for long, may end: not if it was woken just now."""
         with self._lock:
-            if asleep not in self._free:
+            if not self._closed and asleep not in self._free:
                 asleep.acquire()
                 return False
-            self._free.remove(asleep)
+            if asleep in self._free:
+                self._free.remove(asleep)
+            self._workers -= 1
             self._threads.discard(threading.current_thread())
             return True
+
+    # -- the foreman ------------------------------------------------------------------
+
+    def _call_foreman(self) -> None:
+        """Have somebody see to it that the jobs get taken. Holds _lock."""
+        self._foreman_called = True
+        if self._foreman is not None:
+            self._foreman.release()
+        else:
+            self._foreman = threading.Lock()
+            self._start("mcp_ref foreman", self._watch, self._foreman)
+
+    def _watch(self, asleep: threading.Lock) -> None:
+        while True:
+            taken = self._taken
+            time.sleep(PATIENCE)  # no hope but the rule: how long a job may wait for a busy worker
+            with self._lock:
+                if self._jobs and self._taken != taken:
+                    continue  # they come back for more
+                for _ in range(len(self._jobs)):  # they do not: one more worker for each job
+                    if not self._wake():
+                        break
+                self._foreman_called = False
+            if (self._closed or not asleep.acquire(timeout=self.idle)) and self._dismissed(asleep):
+                return
+
+    def _dismissed(self, asleep: threading.Lock) -> bool:
+        """Whether the foreman, not needed for long, may go: not if it was called just now."""
+        with self._lock:
+            if self._foreman_called and not self._closed:
+                asleep.acquire()
+                return False
+            self._foreman = None
+            self._threads.discard(threading.current_thread())
+            return True
+
+    # -- the end -----------------------------------------------------------------------
 
     @property
     def waiting(self) -> int:
@@ -109,9 +180,10 @@ class Workers:
             for asleep in self._free:
                 asleep.release()
             self._free.clear()
-            threads = list(self._threads)
+            if self._foreman is not None and not self._foreman_called:
+                self._foreman.release()
+            threads = [t for t in self._threads if t is not threading.current_thread()]
         end = time.monotonic() + timeout
         for thread in threads:
-            if thread is not threading.current_thread():
-                thread.join(max(0.0, end - time.monotonic()))
-        return not any(t.is_alive() for t in threads if t is not threading.current_thread())
+            thread.join(max(0.0, end - time.monotonic()))
+        return not any(thread.is_alive() for thread in threads)

@@ -18,11 +18,12 @@ from __future__ import annotations
 
 import base64
 import functools
+import secrets
 import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeVar
 
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.messages import Encoded, Json, to_json
 from mcp_ref.basic.meta import Icon, check_meta
 from mcp_ref.schema import REVISIONS, Bounds, Mismatch, checker, pruner, since, until
 
@@ -297,3 +298,47 @@ def texts(blocks: Any) -> str:
         return ""
     found = [b["text"] for b in blocks if isinstance(b, dict) and b.get("type") == "text"]
     return "\n".join(t for t in found if isinstance(t, str))
+
+
+# -------------------------------------------------------------------------- long ones
+
+LONG = 32_768
+"""Characters from which a string is written by itself."""
+
+_MARK = secrets.token_hex(16)
+_ESCAPED = [chr(code) for code in range(32)] + ['"', "\\"]
+
+
+def encode(result: Json) -> Encoded:
+    """A result with content, as JSON. Long strings are written by themselves, and only once.
+
+    A tool's text often stands in its structured content as well: encoding a megabyte twice would
+    cost more than all the rest of the call.
+    """
+    long: dict[int, tuple[str, str]] = {}  # id of a string -> its mark, its JSON
+
+    def marked(value: Any) -> Any:
+        if type(value) is not str or len(value) < LONG:
+            return value
+        if id(value) not in long:
+            long[id(value)] = f"{_MARK}{len(long)}.", _string(value)
+        return long[id(value)][0]
+
+    blocks = [{k: marked(v) for k, v in block.items()} for block in result["content"]]
+    structured = result.get("structuredContent")
+    if not long:
+        return Encoded(to_json(result).encode("utf-8"))
+    result = {**result, "content": blocks}
+    if isinstance(structured, dict):
+        result["structuredContent"] = {k: marked(v) for k, v in structured.items()}
+    json = to_json(result)
+    for mark, string in long.values():
+        json = json.replace(f'"{mark}"', string)
+    return Encoded(json.encode("utf-8"))
+
+
+def _string(value: str) -> str:
+    """The JSON of one string; most long ones need no escapes, which is quick to see."""
+    if any(character in value for character in _ESCAPED):
+        return to_json(value)
+    return f'"{value}"'

@@ -298,7 +298,9 @@ class Server:
                 dressed = dress(result, context, hints) if key.modern else result
                 result.encoded[key] = Encoded(to_json(dressed).encode("utf-8"))
             return result.encoded[key]
-        return dress(result, context, hints) if context.revision.modern else result
+        if context.revision.modern:
+            result = dress(result, context, hints)
+        return row.encode(result) if row.encode is not None else result
 
     def notice(self, connection: Connection, method: str, params: Json) -> None:
         """A notification; what is not known is ignored."""

@@ -40,6 +40,7 @@ from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime.validators import BadSchema, validator
 from mcp_ref.schema import Mismatch, checker, opaque, required, since, until, was
+from mcp_ref.server import content
 from mcp_ref.server.content import (
     ContentBlock,
     text,
@@ -285,7 +286,13 @@ METHODS = (
         capability="tools",
         cacheable=True,
     ),
-    Method("tools/call", on_call_tool, params=CallToolRequestParams, capability="tools"),
+    Method(
+        "tools/call",
+        on_call_tool,
+        params=CallToolRequestParams,
+        capability="tools",
+        encode=content.encode,
+    ),
 )
 
 # ----------------------------------------------------------------------- client half

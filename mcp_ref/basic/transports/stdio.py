@@ -165,6 +165,7 @@ def _own_streams() -> Iterator[tuple[int, int]]:
     finds it empty.  # spec: basic/transports/stdio/stdout-only-mcp
     """
     incoming, outgoing = os.dup(0), os.dup(1)
+    _widen(incoming, outgoing)
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
         os.dup2(nothing, 0)
