@@ -99,10 +99,13 @@ def _read(kind: str, cursor: str) -> tuple[int, str]:
     try:
         raw = base64.b64decode(cursor.encode("ascii"), b"-_", validate=True)
         if zlib.crc32(raw[4:]).to_bytes(4, "big") == raw[:4]:
-            of, position, last = json.loads(raw[4:])
-            if of == kind:
-                return position, last
-    except (ValueError, binascii.Error):
+            # The checksum is no secret: what it fits may still be somebody's invention.
+            note = json.loads(raw[4:])
+            if type(note) is list and [type(part) for part in note] == [str, int, str]:
+                of, position, last = note
+                if of == kind and position > 0:
+                    return position, last
+    except (ValueError, binascii.Error, RecursionError):
         pass
     raise InvalidParams(f"{kind}: this cursor is not one that this list gave out: {cursor[:40]!r}")
 
@@ -116,6 +119,7 @@ def pages(client: Any, method: str, params: Json | None = None) -> Iterator[Any]
     # spec: server/utilities/pagination/opaque-cursors, server/utilities/pagination/both-flows
     """
     params = dict(params or {})
+    seen = {params.get("cursor")}
     for _ in range(MAX_PAGES):
         result = client.request(method, params)
         yield result
@@ -126,7 +130,8 @@ def pages(client: Any, method: str, params: Json | None = None) -> Iterator[Any]
             return
         if not isinstance(cursor, str):
             raise InvalidResponse(f"{method}: nextCursor is not a string: {cursor!r:.80}")
-        if cursor == params.get("cursor"):
+        if cursor in seen:  # then the list goes round in a circle
             raise InvalidResponse(f"{method}: the server sent the same cursor twice")
+        seen.add(cursor)
         params["cursor"] = cursor
     raise InvalidResponse(f"{method}: no end after {MAX_PAGES} pages")

@@ -1,0 +1,284 @@
+"""server/utilities/pagination: cursors that stay good, and clients that find the end."""
+
+import base64
+import json
+import zlib
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_ref import ErrorResponse, InvalidResponse, Server, connect
+from mcp_ref.basic.errors import InvalidParams
+from mcp_ref.schema import REVISIONS
+from mcp_ref.server.utilities import pagination
+
+KIND = "tools/list"
+
+
+def numbered(count: int, page_size: int) -> Server:
+    server = Server("pages", page_size=page_size)
+    for number in range(count):
+        server.add_tool(lambda: None, name=f"t{number}")
+    return server
+
+
+def names(page: dict) -> list[str]:
+    return [tool["name"] for tool in page["tools"]]
+
+
+def forged(note: bytes) -> str:
+    """A cursor with a right checksum and any content: the checksum is no secret."""
+    return base64.urlsafe_b64encode(zlib.crc32(note).to_bytes(4, "big") + note).decode("ascii")
+
+
+# -- server ---------------------------------------------------------------------------------
+
+
+@pytest.mark.spec(
+    "server/utilities/pagination/next-cursor-optional",
+    "server/utilities/pagination/operations",
+    "server/utilities/pagination/missing-cursor-is-end",
+    "server/utilities/pagination/page-size-by-server",
+    "server/tools/list-paginated",
+)
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_long_list_comes_in_pages_and_only_the_last_has_no_cursor(date):
+    with connect(numbered(7, 3), revision=date) as client:
+        pages = list(client.pages("tools/list"))
+        assert [names(page) for page in pages] == [["t0", "t1", "t2"], ["t3", "t4", "t5"], ["t6"]]
+        assert ["nextCursor" in page for page in pages] == [True, True, False]
+
+
+@pytest.mark.spec("server/utilities/pagination/both-flows")
+@pytest.mark.parametrize(("count", "pages"), [(1, 1), (3, 1), (4, 2), (6, 2)])
+def test_a_page_that_ends_with_the_list_has_no_cursor(count, pages):
+    with connect(numbered(count, 3)) as client:
+        assert len(list(client.pages("tools/list"))) == pages
+        assert len(client.list_tools()) == count
+
+
+def walk(server, client, between):
+    """All names that a client sees which walks the list while `between(page number)` changes it."""
+    seen = []
+    for number, page in enumerate(client.pages("tools/list")):
+        seen += names(page)
+        between(number)
+    return seen
+
+
+@pytest.mark.spec("server/utilities/pagination/stable-cursors")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_items_added_between_pages_are_neither_missed_nor_doubled(date):
+    server = numbered(4, 2)
+    with connect(server, revision=date) as client:
+        more = [lambda: server.add_tool(lambda: None, name="new")]
+        seen = walk(server, client, lambda number: more.pop()() if more else None)
+    assert seen == ["t0", "t1", "t2", "t3", "new"]
+
+
+@pytest.mark.spec("server/utilities/pagination/stable-cursors")
+def test_an_item_removed_before_the_cursor_moves_nothing():
+    server = numbered(6, 2)
+    with connect(server) as client:
+        seen = walk(server, client, lambda number: server.remove_tool("t0") if number == 0 else None)
+    assert seen == ["t0", "t1", "t2", "t3", "t4", "t5"]
+
+
+@pytest.mark.spec("server/utilities/pagination/stable-cursors")
+def test_when_the_cursors_own_item_is_gone_the_list_goes_on_where_it_was():
+    server = numbered(6, 2)
+    with connect(server) as client:
+        seen = walk(server, client, lambda number: server.remove_tool("t1") if number == 0 else None)
+    assert set(seen) >= {"t0", "t1", "t3", "t4", "t5"}
+    assert len(seen) == len(set(seen))
+
+
+def test_when_everything_behind_the_cursor_is_gone_the_last_page_is_empty():
+    server = numbered(4, 2)
+    with connect(server) as client:
+        cursor = client.request("tools/list")["nextCursor"]
+        for name in ("t1", "t2", "t3"):
+            server.remove_tool(name)
+        page = client.request("tools/list", {"cursor": cursor})
+    assert names(page) == []
+    assert "nextCursor" not in page
+
+
+BAD = {
+    "empty": "",
+    "text": "not-base64!",
+    "short": "AAAA",
+    "not ASCII": "ü" * 8,
+    "another list's": pagination.page("prompts/list", ["a", "b"], None, 1)[2],
+    "a number": forged(b"5"),
+    "two parts": forged(b'["tools/list",1]'),
+    "no JSON": forged(b"{"),
+    "position as text": forged(b'["tools/list","1","t0"]'),
+    "position before the start": forged(b'["tools/list",-3,"t0"]'),
+    "position true": forged(b'["tools/list",true,"t0"]'),
+    "name as object": forged(b'["tools/list",1,{}]'),
+    "an object": forged(b'{"tools/list":1,"a":2,"b":3}'),
+    "deep": forged(b"[" * 100_000),
+}
+
+
+@pytest.mark.spec(
+    "server/utilities/pagination/invalid-cursor-32602", "server/utilities/pagination/handle-invalid-cursors"
+)
+@pytest.mark.parametrize("cursor", BAD.values(), ids=BAD)
+def test_a_cursor_that_is_not_ours_is_refused(cursor):
+    with pytest.raises(InvalidParams):
+        pagination.page(KIND, ["t0", "t1"], cursor, 1)
+
+
+@pytest.mark.spec("server/utilities/pagination/invalid-cursor-32602")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_bad_cursor_is_32602_on_the_wire_and_the_connection_lives(date):
+    with connect(numbered(3, 1), revision=date) as client:
+        for cursor in ("nonsense", "", 7, None):
+            with pytest.raises(ErrorResponse) as refused:
+                client.request("tools/list", {"cursor": cursor})
+            assert refused.value.code == -32602
+        assert len(client.list_tools()) == 3
+
+
+KEYS = [f"t{number}" for number in range(20)]
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(st.text(), st.binary().map(lambda b: base64.urlsafe_b64encode(b).decode())))
+def test_any_text_is_a_cursor_of_ours_or_refused(cursor):
+    try:
+        start, end, _ = pagination.page(KIND, KEYS, cursor, 5)
+    except InvalidParams:
+        return
+    assert 0 <= start <= end <= len(KEYS)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.one_of(JSON, st.tuples(st.just(KIND), JSON, JSON)))
+def test_any_note_with_a_right_checksum_is_good_or_refused(note):
+    cursor = forged(json.dumps(note).encode())
+    try:
+        start, end, _ = pagination.page(KIND, KEYS, cursor, 5)
+    except InvalidParams:
+        return
+    assert 0 <= start <= end <= len(KEYS)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.integers(0, 19), st.data())
+def test_an_altered_cursor_is_refused(position, data):
+    """One changed character: the checksum finds it, or the cursor still means the same."""
+    keys = KEYS[: position + 2]
+    cursor = pagination.page(KIND, keys, None, position + 1)[2]
+    assert cursor is None or isinstance(cursor, str)
+    if cursor is None:
+        return
+    place = data.draw(st.integers(0, len(cursor) - 1))
+    altered = cursor[:place] + data.draw(st.characters(codec="ascii")) + cursor[place + 1 :]
+    try:
+        found = pagination.page(KIND, keys, altered, 1)
+    except InvalidParams:
+        return
+    assert found == pagination.page(KIND, keys, cursor, 1)
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.text(max_size=8), unique=True, max_size=30), st.integers(1, 7))
+def test_the_pages_of_any_list_are_the_list(keys, size):
+    seen, cursor, rounds = [], None, 0
+    while True:
+        start, end, cursor = pagination.page(KIND, keys, cursor, size)
+        seen += keys[start:end]
+        rounds += 1
+        if cursor is None:
+            break
+    assert seen == keys
+    assert rounds == max(1, -(-len(keys) // size))
+
+
+def test_a_page_has_at_least_one_item():
+    with pytest.raises(ValueError, match="page_size"):
+        Server("none", page_size=0)
+
+
+# -- client ---------------------------------------------------------------------------------
+
+
+class Pages:
+    """A client of which only `request` is real: it hands out prepared pages."""
+
+    def __init__(self, *pages):
+        self.pages = list(pages)
+        self.asked = []
+
+    def request(self, method, params):
+        self.asked.append(dict(params))
+        return self.pages.pop(0)
+
+
+@pytest.mark.spec(
+    "server/utilities/pagination/opaque-cursors", "server/utilities/pagination/cursor-not-persisted"
+)
+def test_a_cursor_goes_back_as_it_came():
+    """Whatever it holds, also when it looks like one of our own."""
+    odd = ' {"a": "é"}\n%00=='
+    client = Pages({"nextCursor": odd}, {})
+    assert len(list(pagination.pages(client, KIND))) == 2
+    assert client.asked == [{}, {"cursor": odd}]
+
+
+@pytest.mark.spec("server/utilities/pagination/empty-cursor-not-end")
+def test_an_empty_cursor_is_not_the_end():
+    client = Pages({"nextCursor": ""}, {"nextCursor": "b"}, {})
+    assert len(list(pagination.pages(client, KIND))) == 3
+    assert client.asked == [{}, {"cursor": ""}, {"cursor": "b"}]
+
+
+def test_pages_are_fetched_only_when_they_are_asked_for():
+    client = Pages({"nextCursor": "b"}, {})
+    pages = pagination.pages(client, KIND, {"filter": 1})
+    next(pages)
+    assert client.asked == [{"filter": 1}]
+    next(pages)
+    assert client.asked[1:] == [{"filter": 1, "cursor": "b"}]
+
+
+@pytest.mark.parametrize("cursors", [["a", "a"], ["", ""], ["a", "b", "a"], ["a", "b", "c", "b"]])
+def test_a_cursor_that_comes_again_is_refused(cursors):
+    client = Pages(*({"nextCursor": cursor} for cursor in cursors))
+    with pytest.raises(InvalidResponse, match="same cursor"):
+        list(pagination.pages(client, KIND))
+
+
+class Endless:
+    """A server that always has one more page."""
+
+    def __init__(self):
+        self.count = 0
+
+    def request(self, method, params):
+        self.count += 1
+        return {"nextCursor": str(self.count)}
+
+
+def test_a_list_without_end_is_given_up():
+    endless = Endless()
+    with pytest.raises(InvalidResponse, match="no end"):
+        list(pagination.pages(endless, KIND))
+    assert endless.count == pagination.MAX_PAGES
+
+
+@pytest.mark.parametrize("cursor", [5, True, {}, ["a"]])
+def test_a_cursor_that_is_no_text_is_refused(cursor):
+    with pytest.raises(InvalidResponse, match="nextCursor"):
+        list(pagination.pages(Pages({"nextCursor": cursor}), KIND))
