@@ -1,0 +1,107 @@
+"""The directive `clauses`: the table of a page's clauses, with the code that keeps them and their tests.
+
+    .. clauses:: server/tools
+
+    .. clauses::
+       :module: basic/meta
+
+The first form shows a page of the specification, the second what one module keeps, whichever page
+it stands on. Both read the registry and the marks, and run no test.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+ROOT = Path(__file__).resolve().parents[2]
+COLUMNS = {"clause": 28, "level": 8, "revisions": 12, "statement": 32, "code": 20, "tests": 20}
+
+
+@functools.cache
+def tool() -> ModuleType:
+    """tests/clauses.py, which is no package's and has the name of this very module."""
+    spec = importlib.util.spec_from_file_location("mcp_ref_tests_clauses", ROOT / "tests" / "clauses.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def revisions(clause: Any) -> str:
+    """Since when, until when."""
+    if clause.since == clause.until:
+        return str(clause.since)
+    return f"{clause.since} to {clause.until}" if clause.until else f"since {clause.since}"
+
+
+def entry(*texts: str, literal: bool = False) -> nodes.entry:
+    """A cell of the table, with a paragraph for each text."""
+    cell = nodes.entry()
+    for text in texts:
+        kind = nodes.literal if literal else nodes.inline
+        cell += nodes.paragraph("", "", kind(text=text))
+    return cell
+
+
+def row(clause: Any, code: Iterable[str], tests: Iterable[str]) -> nodes.row:
+    """A clause of the table."""
+    where = [f"see {clause.same}"] if clause.same else []
+    cells = nodes.row()
+    cells += entry(clause.id, literal=True)
+    cells += entry(f"{clause.party} {clause.level}")
+    cells += entry(revisions(clause))
+    cells += entry(clause.statement.partition(" [same:")[0])
+    cells += entry(*where) if where else entry(*dict.fromkeys(code), literal=True)
+    cells += entry(*dict.fromkeys(tests), literal=True)
+    return cells
+
+
+def table(rows: list[nodes.row]) -> nodes.table:
+    """The table around these rows."""
+    group = nodes.tgroup(cols=len(COLUMNS))
+    group += [nodes.colspec(colwidth=width) for width in COLUMNS.values()]
+    head = nodes.row()
+    head += [entry(title) for title in COLUMNS]
+    group += nodes.thead("", head)
+    group += nodes.tbody("", *rows)
+    return nodes.table("", group, classes=["clauses"])
+
+
+class Clauses(SphinxDirective):
+    """The directive itself."""
+
+    optional_arguments = 1
+    option_spec: ClassVar = {"module": directives.unchanged_required}
+
+    def run(self) -> list[nodes.Node]:
+        """The table, or an error if there is nothing to show."""
+        page, module = self.arguments[0] if self.arguments else None, self.options.get("module")
+        clauses = tool().read_registry(ROOT / "docs" / "clauses.tsv")
+        code, tests = tool().marks_in_code(ROOT / "mcp_ref"), tool().marks_in_tests(ROOT / "tests")
+        shown = [
+            clause
+            for clause in clauses.values()
+            if (page or module) and page in (None, clause.page) and module in (None, clause.module)
+        ]
+        if not shown:
+            raise self.error(f"the registry has no clauses of page {page}, module {module}")
+        self.env.note_reread()  # the marks may change while the page does not
+        return [table([row(c, code.get(c.id, ()), tests.get(c.id, ())) for c in shown])]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Called by Sphinx."""
+    app.add_directive("clauses", Clauses)
+    return {"parallel_read_safe": True}

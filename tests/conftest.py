@@ -1,0 +1,20 @@
+"""The mark `spec`: which clauses of docs/clauses.tsv a test proves. tests/clauses.py counts them."""
+
+from pathlib import Path
+
+import pytest
+
+REGISTRY = Path(__file__).resolve().parents[1] / "docs" / "clauses.tsv"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse ids that the registry does not have, and hand the others on to --junitxml."""
+    known = {line.split("\t", 1)[0] for line in REGISTRY.read_text(encoding="utf-8").splitlines()[1:]}
+    unknown = []
+    for item in items:
+        for clause in dict.fromkeys(c for mark in item.iter_markers("spec") for c in mark.args):
+            item.user_properties.append(("spec", clause))
+            if clause not in known:
+                unknown.append(f"{item.nodeid}: mark spec: docs/clauses.tsv has no clause {clause!r}")
+    if unknown:
+        raise pytest.UsageError("\n".join(unknown))
