@@ -13,6 +13,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from mcp_ref.basic.errors import InvalidRequest
+from mcp_ref.basic.messages import classify
+
 __all__ = ["Batch", "wants_answer"]
 
 
@@ -37,5 +40,13 @@ class Batch:
 
 
 def wants_answer(message: Any) -> bool:
-    """Whether a member of a batch gets an answer: requests do, and so does what is no message."""
-    return type(message) is not dict or ("id" in message and "method" in message) or "method" not in message
+    """Whether a member of a batch gets an answer: requests do, and so does what is no message.
+
+    A response does not, nor what tries to be one (an id and no method): nobody can be answered there.
+    """
+    if type(message) is dict and message.get("method") == "initialize":
+        return True  # refused, however it is made
+    try:
+        return classify(message) == "request"
+    except InvalidRequest:
+        return type(message) is not dict or "method" in message or "id" not in message

@@ -144,10 +144,18 @@ _KEY = re.compile(
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"  # spec: basic/index/meta-name-format
 )
 _OURS = frozenset({"mcp", "modelcontextprotocol"})
+# The grammars of W3C Trace Context (a list of at most 32 members, which may be empty) and W3C Baggage.
+_COMMA = r"[ \t]*+,[ \t]*+"
+_STATE = (
+    r"(?:[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e])?"
+)
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_IS_VALUE = r"[ \t]*+=[ \t]*+[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*"
+_BAGGAGE = rf"{_TOKEN}{_IS_VALUE}(?:[ \t]*+;[ \t]*+{_TOKEN}(?:{_IS_VALUE})?)*"
 _TRACE = {  # spec: basic/index/trace-context-format, basic/index/trace-keys-unprefixed
-    "traceparent": re.compile(r"[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"),
-    "tracestate": re.compile(r"(?:[a-z0-9][a-z0-9_*/@-]*=[\x20-\x2b\x2d-\x3c\x3e-\x7e]+(?:\s*,\s*)?)*"),
-    "baggage": re.compile(r"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+\s*=[^,]*(?:,\s*)?)*"),
+    "traceparent": re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"),
+    "tracestate": re.compile(rf"{_STATE}(?:{_COMMA}{_STATE}){{0,31}}"),
+    "baggage": re.compile(rf"{_BAGGAGE}(?:{_COMMA}{_BAGGAGE})*"),
 }
 
 
@@ -191,7 +199,7 @@ def check_extensions(extensions: Mapping[str, Any]) -> None:
     # spec: basic/versioning/extension-id-format, basic/versioning/extension-settings-object
     """
     for identifier, settings in extensions.items():
-        match = _KEY.fullmatch(identifier)
+        match = _KEY.fullmatch(identifier) if isinstance(identifier, str) else None
         if match is None or match["prefix"] is None or not match["name"]:
             raise ValueError(f"{identifier!r} is not an extension's identifier: it needs prefix/name")
         if not isinstance(settings, Mapping):

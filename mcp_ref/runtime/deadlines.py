@@ -5,47 +5,60 @@ it: progress from the peer restarts its clock, up to a cap that nothing moves, a
 which the peer waits for *us* (a person is asked something) does not count at all.
 
 Threads     made by the caller of a request; `restart` and `hold` are called by the reader and by
-            workers. Every method is one or two attribute accesses, so that no lock is needed.
+            workers. Whoever looks at the time needs no lock: what it reads is replaced in one piece.
 """
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 __all__ = ["Clock", "Deadline"]
 
+LONGEST = 3600.0
+"""Seconds after which every wait looks again: an endless one is more than a lock can count."""
+
 
 class Clock:
     """Time as the deadlines of one connection count it: it stands still while it is held."""
 
     def __init__(self) -> None:
-        self._holds = 0
-        self._held_at = 0.0
-        self._lost = 0.0
+        self._lock = threading.Lock()
+        self._holds = 0  # guarded by _lock
+        # When it was stopped (None: it runs), and the seconds lost before. Replaced under _lock.
+        self._state: tuple[float | None, float] = (None, 0.0)
 
     def now(self) -> float:
         """Seconds, without those during which the clock was held."""
-        return (self._held_at if self._holds else time.monotonic()) - self._lost
+        now = time.monotonic()  # first: a hold that ends meanwhile must not make this look late
+        held_at, lost = self._state
+        return (now if held_at is None else held_at) - lost
 
     @property
     def is_held(self) -> bool:
         """Whether somebody is being asked something right now."""
-        return self._holds > 0
+        return self._state[0] is not None
 
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Stops the clock for as long as the block runs; blocks may overlap."""
-        if not self._holds:
-            self._held_at = time.monotonic()
-        self._holds += 1
+        self._count(1)
         try:
             yield
         finally:
-            self._holds -= 1
-            if not self._holds:
-                self._lost += time.monotonic() - self._held_at
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        with self._lock:
+            self._holds += change
+            held_at, lost = self._state
+            now = time.monotonic()
+            if held_at is None:
+                self._state = (now, lost)
+            elif not self._holds:
+                self._state = (None, lost + now - held_at)
 
 
 class Deadline:
@@ -71,5 +84,5 @@ class Deadline:
 
     def pause(self) -> float:
         """How long a wait may last before it should look again: never for ever."""
-        left = self.left()
+        left = min(self.left(), LONGEST)
         return max(0.05, left) if self._clock.is_held else max(0.0, left)

@@ -63,11 +63,11 @@ def _loop() -> None:
                 return
             wait = _pending[0][0] - time.monotonic()
             if wait > 0:
-                _wakes.wait(wait)
+                _wakes.wait(min(wait, threading.TIMEOUT_MAX))
                 continue
             run = heapq.heappop(_pending)[2].run
         try:
             if run is not None:
                 run()
-        except Exception:
+        except BaseException:  # this thread belongs to all timers: no one of them may end it
             _log.exception("a timer failed")
