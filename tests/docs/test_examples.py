@@ -1,0 +1,159 @@
+"""Every example of the docs is run, and prints what its page says it prints.
+
+An example `x.py` has its output beside it in `x.out`. They run in an environment that has the package
+and what it depends on, as they do for a reader who typed `pip install`.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
+SERVED = {"demo_server.py", "quickstart_server.py", "readme/server.py"}
+"""Examples that other examples start."""
+TOLD = sorted(str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.out"))
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A Python that finds the package, also in a child with the safe environment."""
+    home = tmp_path_factory.mktemp("installed")
+    venv.create(home, symlinks=True)
+    packages = next(home.glob("lib/python*/site-packages"))
+    here = [path for path in sys.path if path.endswith("site-packages")]
+    (packages / "project.pth").write_text("\n".join([str(ROOT), *here]))
+    return str(home / "bin" / "python")
+
+
+def run(
+    python: str, *words: str, cwd: Path = EXAMPLES, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Run it to its end, with warnings as errors."""
+    return subprocess.run(
+        [python, "-W", "error", *words],
+        cwd=cwd,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("out", TOLD)
+def test_example_prints_what_its_page_says(python: str, out: str) -> None:
+    expected = EXAMPLES / out
+    done = run(python, expected.with_suffix(".py").name, cwd=expected.parent)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == expected.read_text()
+
+
+def test_every_example_is_run() -> None:
+    """None is left out: it has its output beside it, or is started by one that has, or is the demo."""
+    found = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py")}
+    run_here = {out.removesuffix(".out") + ".py" for out in TOLD}
+    assert found - run_here == {"demo.py", "wire.py", *SERVED}
+
+
+# ------------------------------------------------------------------------- the demo
+
+
+@pytest.fixture(scope="module")
+def shown(python: str) -> str:
+    """What the demo prints."""
+    done = run(python, "docs/examples/demo.py", cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def test_the_demo_shows_every_message_in_both_directions(shown: str) -> None:
+    heads = re.findall(r"^(-->|<--) +(\d+\.\d\d) s  (.*?) +page: (\S+)$", shown, re.M)
+    asked = [
+        "initialize",
+        "notifications/initialized",
+        "tools/list",
+        "tools/call",
+        "tools/call",
+        "end of input",
+        "server/discover",
+        "tools/list",
+        "tools/call",
+        "tools/call",
+        "end of input",
+    ]
+    assert [what for arrow, _, what, _ in heads if arrow == "-->"] == asked
+    answered = [what for arrow, _, what, _ in heads if arrow == "<--"]
+    calls = ["result of tools/list", "result of tools/call"]
+    calls += ["notifications/progress"] * 3 + ["result of tools/call", "the server exits with code 0"]
+    assert answered == ["result of initialize", *calls, "result of server/discover", *calls]
+    messages = [what for _, _, what, _ in heads if "end of" not in what and "exits" not in what]
+    assert shown.count('"jsonrpc": "2.0"') == len(messages) == 23
+
+
+def test_the_demo_names_pages_that_exist(shown: str) -> None:
+    clauses = (ROOT / "docs" / "clauses.tsv").read_text().splitlines()
+    known = {line.split("\t")[1] for line in clauses}
+    old = {"basic/utilities/progress", "basic/utilities/cancellation"}
+    assert set(re.findall(r"page: (\S+)$", shown, re.M)) <= known | old
+
+
+def test_the_demo_ends_with_the_result_and_the_next_step(shown: str) -> None:
+    result = shown.partition("== The result")[2]
+    assert re.search(r"add\(2, 3\) +5 +5$", result, re.M)
+    assert re.search(r"messages on the wire +12 +11$", result, re.M)
+    assert "== The next step" in result
+    for name in re.findall(r"docs/\S+\.(?:py|rst)", result):
+        assert (ROOT / name).is_file(), name
+
+
+def test_the_demo_fits_the_screen_and_has_no_colours_in_a_pipe(shown: str) -> None:
+    assert max(map(len, shown.splitlines())) <= 100
+    assert "\x1b" not in shown
+
+
+def test_the_demo_is_coloured_where_it_is_asked_for(python: str) -> None:
+    assert "\x1b[36m-->" in run(python, "demo.py", FORCE_COLOR="1").stdout
+    assert "\x1b" not in run(python, "demo.py", FORCE_COLOR="1", NO_COLOR="1").stdout
+
+
+# ------------------------------------------------------------------------ the relay
+
+
+def test_wire_tells_what_it_was_given(python: str) -> None:
+    assert "usage" in run(python, "wire.py").stderr
+
+
+def test_wire_ends_with_the_exit_code_of_its_server(python: str) -> None:
+    done = run(python, "wire.py", python, "-c", "import sys; print('not json'); sys.exit(3)")
+    assert done.returncode == 3
+    assert done.stdout == "not json\n"
+    assert re.search(r"<-- +\d+\.\d\d s  not JSON", done.stderr)
+    assert "the server exits with code 3" in done.stderr
+
+
+def test_wire_passes_large_messages_both_ways_and_shortens_what_it_shows(python: str) -> None:
+    """A megabyte each way at once, which no pipe holds: neither direction waits for the other."""
+    echo = "import sys\nfor line in sys.stdin: sys.stdout.write(line); sys.stdout.flush()"
+    line = '{"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"text": "' + "a" * 1_000_000 + '"}}\n'
+    wire = subprocess.Popen(
+        [python, "wire.py", python, "-c", echo],
+        cwd=EXAMPLES,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        said, shown = wire.communicate(line * 3, timeout=60)
+    finally:
+        wire.send_signal(signal.SIGKILL)
+    assert said == line * 3
+    assert len(shown) < 5000
+    assert max(map(len, shown.splitlines())) <= 100
