@@ -118,7 +118,7 @@ def log(context: Context, level: LoggingLevel, data: Any, logger: str | None = N
     """Send one message that belongs to a request, if its client wants to hear it."""
     if level not in LEVELS:
         raise ValueError(f"{level!r} is no log level; there are {', '.join(LEVELS)}")
-    wanted = context.session.log_level or UNSET if context.session else context.log_level
+    wanted = _wanted(context)
     # spec: server/utilities/logging/opt-in-per-request, server/utilities/logging/at-or-above-level
     if wanted is None or LEVELS[level] < LEVELS[wanted] or context.is_over:
         return
@@ -127,6 +127,16 @@ def log(context: Context, level: LoggingLevel, data: Any, logger: str | None = N
         params["logger"] = logger
     # spec: server/utilities/logging/request-scoped-only, server/utilities/logging/rate-limit-messages
     context.notify("notifications/message", params)
+
+
+def _wanted(context: Context) -> LoggingLevel | None:
+    """The level from which the client of a request wants to hear; None if it wants nothing.
+
+    # spec: server/utilities/logging/capability-declared
+    """
+    if context.server is not None and not context.server.logging:
+        return None  # nothing was declared, so nothing is sent
+    return context.session.log_level or UNSET if context.session else context.log_level
 
 
 def level_of(number: int) -> LoggingLevel:
@@ -160,13 +170,15 @@ def bridge(level: int = logging.NOTSET) -> logging.Handler:
     `logging.getLogger("my_library").addHandler(bridge())`. It sends text, not tracebacks.
     """
     handler = _Bridge(level)
-    handler.setFormatter(_NoTraceback("%(message)s"))
+    handler.setFormatter(_NoTraceback())
     return handler
 
 
 class _NoTraceback(logging.Formatter):
-    def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is logging's
-        return f"{ei[0].__name__}: {ei[1]}"
+    def format(self, record: logging.LogRecord) -> str:
+        # Not the base's way, which takes a traceback that another handler left in the record.
+        said, problem = record.getMessage(), record.exc_info[1] if record.exc_info else None
+        return said if problem is None else f"{said}\n{type(problem).__name__}: {problem}"
 
 
 # ----------------------------------------------------------------------- client half
@@ -179,9 +191,9 @@ def set_level(client: Any, level: LoggingLevel) -> None:
     """
     if level not in LEVELS:
         raise ValueError(f"{level!r} is no log level; there are {', '.join(LEVELS)}")
-    client.log_level = level
     if not client.revision.modern:
         client.request("logging/setLevel", {"level": level})
+    client.log_level = level
 
 
 OnLog: TypeAlias = Any
@@ -191,5 +203,6 @@ OnLog: TypeAlias = Any
 def on_message(client: Any, params: Json) -> None:
     """A message arrived. What is not one is ignored.  # spec: server/utilities/logging/validate-fields"""
     level, logger = params.get("level"), params.get("logger")
-    if level in LEVELS and "data" in params and client.on_log is not None:
+    known = isinstance(level, str) and level in LEVELS
+    if known and "data" in params and client.on_log is not None:
         client.on_log(level, params["data"], logger if isinstance(logger, str) else None)
