@@ -149,7 +149,8 @@ def decode(line: bytes) -> Any:
     except RecursionError:
         raise ParseError(f"nested deeper than {MAX_DEPTH} levels") from None
     except ValueError as problem:
-        raise ParseError(f"not JSON: {problem}") from None
+        said = "an integer of too many digits" if "int_max_str_digits" in str(problem) else problem
+        raise ParseError(f"not JSON: {said}") from None
     if _may_be_deep(line) and _is_deeper(value, MAX_DEPTH):
         raise ParseError(f"nested deeper than {MAX_DEPTH} levels")
     if b"\\" in line and _LONE_SURROGATE.search(line) and not _encodable(value):
@@ -185,9 +186,13 @@ _LONE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 def _may_be_deep(line: bytes) -> bool:
     """Whether a line opens enough objects and arrays; stops counting when it does."""
-    if len(line) < 4096:
-        return line.count(b"[") + line.count(b"{") > MAX_DEPTH
-    return len(line.split(b"[", MAX_DEPTH)) + len(line.split(b"{", MAX_DEPTH)) - 2 > MAX_DEPTH
+    opened = 0
+    for bracket in (b"[", b"{"):
+        at = line.find(bracket)
+        while at >= 0 and opened <= MAX_DEPTH:
+            opened += 1
+            at = line.find(bracket, at + 1)
+    return opened > MAX_DEPTH
 
 
 def _is_deeper(value: Any, limit: int) -> bool:
@@ -247,8 +252,13 @@ def _kind(value: Any) -> str:
 # ---------------------------------------------------------------------------- writing
 
 
-class Encoded(bytes):
-    """A result that is JSON already: written as it is, not encoded again."""
+class Encoded:
+    """A result that is JSON already: its pieces are written one after another, as they are."""
+
+    __slots__ = ("pieces",)
+
+    def __init__(self, *pieces: bytes) -> None:
+        self.pieces = pieces
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":"))
@@ -270,5 +280,6 @@ def encode_result(request_id: RequestId, result: Json | Encoded) -> bytes:
     """The response that carries a result."""
     # spec: basic/index/response-same-id
     if type(result) is Encoded:
-        return b'{"jsonrpc":"2.0","id":%b,"result":%b}\n' % (to_json(request_id).encode(), result)
+        start = f'{{"jsonrpc":"2.0","id":{to_json(request_id)},"result":'.encode()
+        return b"".join((start, *result.pieces, b"}\n"))
     return encode({"jsonrpc": "2.0", "id": request_id, "result": result})

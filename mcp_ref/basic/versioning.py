@@ -321,6 +321,6 @@ def result_type(result: Json, also: Iterable[str] = ()) -> str:
     # spec: basic/index/result-type-supported-set, basic/index/result-type-absent-complete
     """
     kind = result.get("resultType", "complete")
-    if kind not in RESULT_TYPES and kind not in also:
+    if not isinstance(kind, str) or (kind not in RESULT_TYPES and kind not in also):
         raise ValueError(f"unknown resultType {kind!r:.60}")  # spec: basic/index/result-type-unknown-invalid
-    return str(kind)
+    return kind

@@ -26,6 +26,10 @@ class Limit:
     at_once: int = 256
     """Calls that run at the same time."""
 
+    def __post_init__(self) -> None:
+        if self.rate <= 0 or self.burst < 1 or self.at_once < 1:
+            raise ValueError("a limit lets some calls through: rate, burst and at_once are above zero")
+
 
 class Limiter:
     """The state of one Limit."""

@@ -11,9 +11,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["Mismatch", "must", "shown"]
+__all__ = ["MANY", "Mismatch", "must", "place", "shown"]
 
 _LISTED = 10
+MANY = 100
+"""Faults kept of one value: more help nobody, and the value may be a hostile one."""
 
 
 class Mismatch(ValueError):
@@ -35,14 +37,15 @@ class Mismatch(ValueError):
         """Several problems as one."""
         problems = list(problems)
         one = cls("")
-        one.faults = [fault for problem in problems for fault in problem.faults]
+        one.faults = [fault for problem in problems for fault in problem.faults][:MANY]
         one.is_another_kind = any(problem.is_another_kind for problem in problems)
         return one
 
     def __str__(self) -> str:
         told = [f"{place(path)}{message}" for path, message in self.faults[:_LISTED]]
         if len(self.faults) > _LISTED:
-            told.append(f"and {len(self.faults) - _LISTED} more")
+            more = len(self.faults) - _LISTED
+            told.append(f"and {more} more" if len(self.faults) < MANY else f"and {more} more at least")
         return "; ".join(told)
 
 
@@ -57,12 +60,12 @@ def place(path: Iterable[str | int]) -> str:
     """`a.b[2]: `; nothing for the value itself."""
     text = ""
     for key in path:
-        text += f"[{key}]" if isinstance(key, int) or not _plain(key) else f".{key}"
+        text += f".{key}" if _plain(key) else f"[{shown(key)}]"
     return f"{text.removeprefix('.')}: " if text else ""
 
 
-def _plain(key: str) -> bool:
-    return re.fullmatch(r"[\w$/.-]{1,100}", key) is not None
+def _plain(key: str | int) -> bool:
+    return isinstance(key, str) and re.fullmatch(r"[\w$/.-]{1,100}", key) is not None
 
 
 def shown(value: Any) -> str:

@@ -33,7 +33,7 @@ class Outbox:
         self._waiting: list[bytes] = []
         self._size = 0
         self._writing = False
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
 
     def send(self, line: bytes) -> None:
         """Have one message written. Raises ConnectionClosed when nothing can be any more."""
@@ -48,9 +48,6 @@ class Outbox:
             if self._error is not None:
                 raise ConnectionClosed(str(self._error)) from self._error
             self._writing = True
-            if self._waiting:
-                line = b"".join((*self._waiting, line))
-                self._taken()
         self._write_all(line)
 
     def _write_all(self, line: bytes) -> None:
@@ -58,8 +55,10 @@ class Outbox:
         while line:
             try:
                 self._write(line)
-            except Exception as problem:
+            except BaseException as problem:  # even Ctrl-C: half a line may have been written
                 self.fail(problem)
+                if not isinstance(problem, Exception):
+                    raise
                 raise ConnectionClosed(str(problem)) from problem
             with self._lock:
                 line = b"".join(self._waiting)
@@ -74,7 +73,7 @@ class Outbox:
             self._size = 0
             self._room.notify_all()
 
-    def fail(self, problem: Exception) -> None:
+    def fail(self, problem: BaseException) -> None:
         """Nothing can be sent any more: whoever waits, or tries later, gets this."""
         with self._lock:
             if self._error is None:

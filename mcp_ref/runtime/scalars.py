@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime
+import fractions
 import functools
 import math
 import pathlib
@@ -17,7 +18,7 @@ from typing import Any
 
 from mcp_ref.runtime.mismatch import Mismatch, must
 
-__all__ = ["CODECS", "divides", "json_kind", "load_int_key", "matches"]
+__all__ = ["CODECS", "INT_KEY", "divides", "is_decimal", "json_kind", "load_int_key", "matches"]
 
 
 def json_kind(value: Any) -> str:
@@ -28,7 +29,7 @@ def json_kind(value: Any) -> str:
         return "boolean"
     if isinstance(value, int):
         return "integer"
-    if isinstance(value, float):
+    if isinstance(value, float) or is_decimal(value):
         return "number"
     if isinstance(value, list):
         return "array"
@@ -46,8 +47,20 @@ def matches(value: Any, pattern: str) -> bool:
 
 
 def divides(value: Any, step: Any) -> bool:
-    """JSON Schema's `multipleOf`."""
-    return float(value / step).is_integer()
+    """JSON Schema's `multipleOf`; exact for whole numbers and for a Decimal."""
+    if is_decimal(value):
+        return bool(value % type(value)(str(step)) == 0)
+    if type(step) is int:
+        return bool(value % step == 0)
+    try:
+        return float(value / step).is_integer()
+    except OverflowError:
+        return fractions.Fraction(value) % fractions.Fraction(step) == 0
+
+
+def is_decimal(value: Any) -> bool:
+    """Whether it is a Decimal, asked without loading the module that defines them."""
+    return type(value).__name__ == "Decimal" and type(value).__module__ in ("decimal", "_decimal")
 
 
 # -- load ---------------------------------------------------------------------------
@@ -92,9 +105,12 @@ def _load_none(value: Any) -> Any:
 
 def load_int_key(value: str) -> int:
     """A key of `dict[int, ...]`."""
-    if re.fullmatch(r"-?(0|[1-9][0-9]{0,4000})", value) is None:
+    if re.fullmatch(INT_KEY, value) is None:
         raise must("be an integer as a key", value)
     return int(value)
+
+
+INT_KEY = r"^(0|-?[1-9][0-9]{0,4000})$"
 
 
 def _parsed(kind: Any, says: str, parse: Any) -> Any:
@@ -112,7 +128,7 @@ def _parsed(kind: Any, says: str, parse: Any) -> Any:
 def _load_decimal(value: Any) -> Any:
     import decimal
 
-    if type(value) is int:
+    if type(value) is int or (type(value) is float and value.is_integer()):
         return decimal.Decimal(value)
     if type(value) is str and re.fullmatch(_DECIMAL, value):
         return decimal.Decimal(value)
@@ -144,9 +160,12 @@ def _dump_int(value: Any) -> Any:
 def _dump_float(value: Any) -> Any:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise must("be a number", value)
+    if type(value) is int:
+        _load_float(value)
+        return value
     if not math.isfinite(value):
         raise Mismatch(f"JSON has no number for {value}")
-    return value if type(value) in (int, float) else float(value)
+    return value if type(value) is float else float(value)
 
 
 def _dump_str(value: Any) -> Any:
@@ -162,6 +181,18 @@ def _as_text(kind: Any, says: str, write: Any) -> Any:
         return write(value)
 
     return dump
+
+
+def _load_datetime(text: str) -> Any:
+    if len(text) <= len("2026-07-28"):  # Python would add midnight to a mere date
+        raise ValueError("no time")
+    return datetime.datetime.fromisoformat(text)
+
+
+def _dump_date(value: Any) -> Any:
+    if not isinstance(value, datetime.date) or isinstance(value, datetime.datetime):
+        raise must("be a date without a time", value)
+    return value.isoformat()
 
 
 def _dump_decimal(value: Any) -> Any:
@@ -217,15 +248,14 @@ _TABLE: dict[Any, Any] = {
         datetime.datetime,
         "a date and time such as 2026-07-28T12:00:00Z",
         {"format": "date-time"},
-        datetime.datetime.fromisoformat,
+        _load_datetime,
         datetime.datetime.isoformat,
     ),
-    datetime.date: _text(
-        datetime.date,
+    datetime.date: (
+        {"type": "string", "format": "date"},
+        _parsed(datetime.date, "a date such as 2026-07-28", datetime.date.fromisoformat),
+        _dump_date,
         "a date such as 2026-07-28",
-        {"format": "date"},
-        datetime.date.fromisoformat,
-        datetime.date.isoformat,
     ),
     datetime.time: _text(
         datetime.time,

@@ -50,6 +50,7 @@ class Workers:
         self._threads: set[threading.Thread] = set()
         self._started = 0
         self._workers = 0  # how many there are
+        self._coming = 0  # woken or started, and not at the queue yet
         self._taken = 0  # jobs, ever
         self._latest: threading.Lock | None = None  # who took the last job, while it is at work
         self._latest_at = 0.0
@@ -62,7 +63,7 @@ class Workers:
         with self._lock:
             if self._closed:
                 return
-            if len(self._jobs) >= self.queue:
+            if len(self._jobs) >= self.queue + self._coming + len(self._free) + self.limit - self._workers:
                 raise QueueFull
             self._jobs.append((run, argument))
             if self._latest is None or time.monotonic() - self._latest_at > PATIENCE:
@@ -82,6 +83,7 @@ class Workers:
             self._start(f"mcp_ref worker {self._started}", self._work, asleep)
         else:
             return False
+        self._coming += 1
         self._latest, self._latest_at = asleep, time.monotonic()
         return True
 
@@ -93,8 +95,10 @@ class Workers:
         thread.start()
 
     def _work(self, asleep: threading.Lock) -> None:
+        woken = True
         while True:
-            job = self._take(asleep)
+            job = self._take(asleep, woken)
+            woken = False
             if job is not None:
                 run, argument = job
                 try:
@@ -102,12 +106,18 @@ class Workers:
                 except BaseException:
                     _log.exception("a job failed")
                 del job, run, argument  # what a job held must not live until the next one
-            elif (self._closed or not asleep.acquire(timeout=self.idle)) and self._leave(asleep):
+            elif not self._closed and asleep.acquire(timeout=self.idle):
+                woken = True
+            elif self._leave(asleep):
                 return
+            else:
+                woken = True
 
-    def _take(self, asleep: threading.Lock) -> Job | None:
+    def _take(self, asleep: threading.Lock, woken: bool) -> Job | None:
         """The next job; without one, the worker is listed as free."""
         with self._lock:
+            if woken:
+                self._coming -= 1
             if self._jobs:
                 self._taken += 1
                 self._latest, self._latest_at = asleep, time.monotonic()
@@ -175,13 +185,13 @@ class Workers:
     def close(self, timeout: float) -> bool:
         """No more jobs; those waiting are dropped. Waits for the running ones: False if some remain."""
         with self._lock:
-            self._closed = True
             self._jobs.clear()
             for asleep in self._free:
                 asleep.release()
             self._free.clear()
-            if self._foreman is not None and not self._foreman_called:
+            if self._foreman is not None and not self._foreman_called and not self._closed:
                 self._foreman.release()
+            self._closed = True
             threads = [t for t in self._threads if t is not threading.current_thread()]
         end = time.monotonic() + timeout
         for thread in threads:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import re
 import secrets
 import typing
 from collections.abc import Callable
@@ -251,7 +252,8 @@ def check_icons(icons: list[Icon]) -> list[Icon]:
 
 def is_block(value: Any) -> bool:
     """Whether a value is meant as content rather than as data."""
-    return isinstance(value, dict) and value.get("type") in BLOCKS
+    kind = value.get("type") if isinstance(value, dict) else None
+    return isinstance(kind, str) and kind in BLOCKS
 
 
 def check_block(block: Any) -> None:
@@ -296,7 +298,7 @@ def texts(blocks: Any) -> str:
     """All text of some content, block by block on lines of its own."""
     if not isinstance(blocks, list):
         return ""
-    found = [b["text"] for b in blocks if isinstance(b, dict) and b.get("type") == "text"]
+    found = [b.get("text") for b in blocks if isinstance(b, dict) and b.get("type") == "text"]
     return "\n".join(t for t in found if isinstance(t, str))
 
 
@@ -312,33 +314,33 @@ _ESCAPED = [chr(code) for code in range(32)] + ['"', "\\"]
 def encode(result: Json) -> Encoded:
     """A result with content, as JSON. Long strings are written by themselves, and only once.
 
-    A tool's text often stands in its structured content as well: encoding a megabyte twice would
-    cost more than all the rest of the call.
+    A tool's text often stands in its structured content as well: to encode a megabyte twice, and to
+    copy it from buffer to buffer, would cost more than all the rest of the call.
     """
-    long: dict[int, tuple[str, str]] = {}  # id of a string -> its mark, its JSON
+    long: list[str] = []
 
     def marked(value: Any) -> Any:
         if type(value) is not str or len(value) < LONG:
             return value
-        if id(value) not in long:
-            long[id(value)] = f"{_MARK}{len(long)}.", _string(value)
-        return long[id(value)][0]
+        index = next((i for i, known in enumerate(long) if known is value), len(long))
+        if index == len(long):
+            long.append(value)
+        return f"{_MARK}{index}."
 
     blocks = [{k: marked(v) for k, v in block.items()} for block in result["content"]]
-    structured = result.get("structuredContent")
     if not long:
         return Encoded(to_json(result).encode("utf-8"))
     result = {**result, "content": blocks}
+    structured = result.get("structuredContent")
     if isinstance(structured, dict):
         result["structuredContent"] = {k: marked(v) for k, v in structured.items()}
-    json = to_json(result)
-    for mark, string in long.values():
-        json = json.replace(f'"{mark}"', string)
-    return Encoded(json.encode("utf-8"))
+    strings = [_string(value) for value in long]
+    pieces = re.split(rf'"{_MARK}(\d+)\."', to_json(result))  # text, index, text, index ... text
+    return Encoded(*(strings[int(p)] if at % 2 else p.encode("utf-8") for at, p in enumerate(pieces)))
 
 
-def _string(value: str) -> str:
+def _string(value: str) -> bytes:
     """The JSON of one string; most long ones need no escapes, which is quick to see."""
     if any(character in value for character in _ESCAPED):
-        return to_json(value)
-    return f'"{value}"'
+        return to_json(value).encode("utf-8")
+    return b'"%b"' % value.encode("utf-8")

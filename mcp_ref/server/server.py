@@ -118,7 +118,7 @@ class Server:
         self._modern = self.modern_versions()
         self._hooks: tuple[Hook, ...] = ()
         self._listeners: dict[str, Callable[..., Any]] = {}
-        self._tables = {date: versioning.methods(ROWS, date) for date in self.revisions}
+        self._tables = {date: versioning.methods(ROWS, date) for date in REVISIONS}
         self._starting = threading.Lock()
         self._running = 0  # guarded by _starting, as the next two
         self._entered: AbstractContextManager[Any] | None = None
@@ -255,7 +255,8 @@ class Server:
     def answer(self, context: Context) -> Json | Encoded:
         """The result of one request. Raises ProtocolError."""
         params = context.params
-        if is_modern(params):
+        # A server of the legacy era only must not sound like a modern one, or no client falls back.
+        if self._modern and is_modern(params):
             versioning.enter(context, self._modern)
         else:
             lifecycle.enter(context)

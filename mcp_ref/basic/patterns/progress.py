@@ -101,7 +101,12 @@ def report(context: Context, progress: float, total: float | None, message: str 
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond what a float can hold
+        return False
 
 
 # ------------------------------------------------------------------------ whoever asked
