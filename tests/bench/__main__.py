@@ -38,6 +38,11 @@ def main() -> int:
     print(report.describe(where, size.rounds), report.table(found), sep="\n\n")
     missed = [finding.row.title for finding in found if finding.met is False]
     print(f"\n{time.monotonic() - began:.0f} s; missed: {'; '.join(missed) or 'nothing'}")
+    for finding in found:
+        if finding.row.at_most is not None:
+            print(
+                f"{finding.row.title}: {max(results[finding.row.metric]['mcp_ref']):.4g} in the worst round"
+            )
     if options.json is not None:
         document = {"machine": where, "size": asdict(size), "results": results}
         options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -29,8 +29,9 @@ META = {
 PATIENCE = 60.0
 """Seconds after which a silent process is an error of the benchmark."""
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
-"""The package is measured as it stands in this tree; both processes are started alike."""
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+ENVIRONMENT["PYTHONPATH"] = str(ROOT)
+"""Python as it is by default, with its bytecode kept; the package as it stands in this tree."""
 
 
 def line(message: dict[str, Any]) -> bytes:
