@@ -1,0 +1,150 @@
+"""server/discover: one request that tells all about a server."""
+
+import pytest
+from peers import LEGACY, META, MODERN, Notes, RawClient, raw_server
+
+from mcp_ref import Server, connect
+from mcp_ref.basic.errors import InvalidResponse
+from mcp_ref.basic.versioning import MODERN_CODES
+from mcp_ref.schema import checker
+from mcp_ref.server import discover
+
+GOOD = {"supportedVersions": [MODERN], "capabilities": {}, "ttlMs": 0, "cacheScope": "private"}
+
+
+def full():
+    server = Server(
+        "demo",
+        version="1.2.3",
+        title="Demo",
+        instructions="Be gentle.",
+        extensions={"com.example/thing": {"deep": True}},
+        experimental={"odd": {}},
+    )
+    server.add_tool(lambda: None, name="nothing")
+    return server
+
+
+@pytest.mark.spec("server/discover/implemented", "server/discover/result-fields")
+def test_discover_tells_versions_capabilities_identity_and_instructions():
+    with RawClient(full(), revision=MODERN) as raw:
+        result = raw.request("server/discover")["result"]
+    checker(discover.DiscoverResult, MODERN)(result)
+    assert result == {
+        "resultType": "complete",
+        "supportedVersions": [MODERN],
+        "capabilities": {
+            "logging": {},
+            "tools": {},
+            "experimental": {"odd": {}},
+            "extensions": {"com.example/thing": {"deep": True}},
+        },
+        "instructions": "Be gentle.",
+        "ttlMs": 0,
+        "cacheScope": "private",
+        "_meta": {
+            "io.modelcontextprotocol/serverInfo": {"name": "demo", "version": "1.2.3", "title": "Demo"}
+        },
+    }
+
+
+def test_what_a_server_does_not_have_is_not_told():
+    with RawClient(Server("bare", logging=False, identify=False), revision=MODERN) as raw:
+        result = raw.request("server/discover")["result"]
+    assert result == {"resultType": "complete", **GOOD}
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_the_legacy_era_has_no_discover(date):
+    with RawClient(full(), revision=date) as raw:
+        assert raw.request("server/discover")["error"]["code"] == -32601
+
+
+def test_a_server_of_the_legacy_era_only_refuses_as_such_servers_do():
+    """With an ordinary code: one of the modern era's own would keep clients from falling back."""
+    server = Server("old", revisions=LEGACY)
+    with RawClient(server, revision=MODERN) as raw:
+        assert raw.request("server/discover")["error"]["code"] not in MODERN_CODES
+    with connect(server) as client:
+        assert client.revision.date == LEGACY[-1]
+
+
+@pytest.mark.spec("server/discover/no-body-parameters", "server/discover/stdio-probe")
+def test_the_probe_comes_first_and_carries_its_meta_and_nothing_else():
+    notes = Notes()
+    with connect(raw_server("open_modern()\ngo_on()"), on_stderr=notes) as client:
+        client.ping()
+        first = notes.all[0]
+        assert first["method"] == "server/discover"
+        assert first["params"].keys() == {"_meta"}
+        assert first["params"]["_meta"].keys() == META.keys()
+        again = notes.until(lambda m: m["method"] == "server/discover" and m is not first)
+        assert again["params"].keys() == {"_meta"}
+
+
+@pytest.mark.spec("server/discover/choose-version")
+def test_the_client_goes_on_in_a_version_that_the_server_named():
+    notes = Notes()
+    script = """
+        request = receive("server/discover")
+        answer(request, discovered(supportedVersions=["2099-01-01", "2026-07-28", "2031-05-05"]))
+        go_on(text("done"))
+    """
+    with connect(raw_server(script), on_stderr=notes) as client:
+        assert client.revision.date == MODERN
+        client.call_tool("anything")
+        sent = notes.message("tools/call")["params"]["_meta"]
+        assert sent["io.modelcontextprotocol/protocolVersion"] == MODERN
+
+
+def test_the_client_knows_what_it_was_told():
+    with connect(full(), revision=MODERN) as client:
+        assert client.server_info == {"name": "demo", "version": "1.2.3", "title": "Demo"}
+        assert client.instructions == "Be gentle."
+        assert client.server_capabilities["experimental"] == {"odd": {}}
+
+
+def test_a_server_that_says_nothing_of_itself_is_served_all_the_same():
+    with connect(Server("hidden", identify=False), revision=MODERN) as client:
+        assert client.server_info == {}
+        assert client.instructions is None
+
+
+@pytest.mark.parametrize(
+    ("versions", "supported", "chosen"),
+    [
+        ([MODERN], [MODERN], MODERN),
+        ([MODERN, "2025-11-25"], ["2025-11-25", MODERN], MODERN),
+        (["2099-01-01"], [MODERN], None),
+        (["2025-11-25"], ["2025-11-25"], None),
+        ([], [MODERN], None),
+    ],
+)
+def test_the_newest_modern_version_in_common_is_chosen(versions, supported, chosen):
+    assert discover.chosen({**GOOD, "supportedVersions": versions}, supported) == chosen
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"supportedVersions": MODERN},
+        {"supportedVersions": [1]},
+        {"supportedVersions": None},
+        {"capabilities": []},
+        {"capabilities": {"tools": True}},
+        {"instructions": 5},
+    ],
+)
+def test_what_is_no_discover_result_is_refused_with_its_place(wrong):
+    with pytest.raises(InvalidResponse, match=next(iter(wrong))):
+        discover.chosen({**GOOD, **wrong}, [MODERN])
+
+
+@pytest.mark.parametrize("lacking", ["supportedVersions", "capabilities"])
+def test_a_result_without_its_required_parts_is_refused(lacking):
+    with pytest.raises(InvalidResponse, match=lacking):
+        discover.chosen({k: v for k, v in GOOD.items() if k != lacking}, [MODERN])
+
+
+def test_hints_that_are_missing_or_wrong_do_not_keep_a_client_away():
+    assert discover.chosen({"supportedVersions": [MODERN], "capabilities": {}}, [MODERN]) == MODERN
