@@ -82,17 +82,14 @@ def connect(
         )
         try:
             era.open_connection(client, client.connection, wanted)
-        except BaseException:
+        except BaseException as problem:
             client.close()
+            # Some legacy servers end themselves when they are asked anything before initialize: one
+            # more try, with that. Not if it never read what we asked: then it died of something else.
+            offer = versioning.newest(revisions, versioning.Era.LEGACY)
+            if isinstance(problem, ConnectionClosed) and wanted is None and offer and link.heard:
+                return open_link(offer.date)
             raise
         return client
 
-    try:
-        return open_link(revision)
-    except ConnectionClosed:
-        # Some legacy servers end themselves when they are asked anything before initialize: one more
-        # try, with that.  # spec: basic/transports/stdio/probe-legacy-fallback
-        offer = versioning.newest(revisions, versioning.Era.LEGACY)
-        if revision is not None or offer is None:
-            raise
-        return open_link(offer.date)
+    return open_link(revision)

@@ -13,9 +13,21 @@ from typing import Any
 
 from mcp_ref.runtime import scalars
 from mcp_ref.runtime.codec import Codec, Convert, Schema
-from mcp_ref.runtime.mismatch import Mismatch, must, shown
+from mcp_ref.runtime.mismatch import MANY, Mismatch, must, shown
 
-__all__ = ["choice", "each", "first", "identity", "members", "object_dumper", "object_loader", "same"]
+__all__ = [
+    "all_different",
+    "choice",
+    "each",
+    "first",
+    "identity",
+    "members",
+    "object_dumper",
+    "object_loader",
+    "row",
+    "same",
+    "text_key",
+]
 
 
 def same(value: Any) -> Any:
@@ -33,7 +45,28 @@ def each(convert: Convert, values: list[Any]) -> list[Any]:
             convert(value)
         except Mismatch as problem:
             problems.append(problem.under(index))
+            if len(problems) == MANY:
+                break
     raise Mismatch.all(problems)
+
+
+def row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
+    """Like `each`, where every place has a conversion of its own."""
+    done, problems = [], []
+    for index, (convert, value) in enumerate(zip(converts, values, strict=True)):
+        try:
+            done.append(convert(value))
+        except Mismatch as problem:
+            problems.append(problem.under(index))
+    if problems:
+        raise Mismatch.all(problems)
+    return done
+
+
+def all_different(values: list[Any]) -> None:
+    """JSON Schema's `uniqueItems`."""
+    if len({identity(value) for value in values}) != len(values):
+        raise must("hold no item twice", values)
 
 
 def members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -43,6 +76,8 @@ def members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[
             done[load_key(key)] = load(item)
         except Mismatch as problem:
             problems.append(problem.under(key))
+            if len(problems) == MANY:
+                break
     if problems:
         raise Mismatch.all(problems)
     return done
@@ -56,9 +91,9 @@ def object_loader(loads: dict[str, Convert], required: list[str], make: Any, clo
         for name, item in value.items():
             convert = loads.get(name)
             if convert is None:
-                if closed:
-                    problems.append(Mismatch(f"is not known here; known: {', '.join(loads)}", (name,)))
-                else:
+                if closed and len(problems) < MANY:
+                    problems.append(Mismatch(_unknown(loads), (name,)))
+                elif not closed:
                     done[name] = item
                 continue
             try:
@@ -73,6 +108,10 @@ def object_loader(loads: dict[str, Convert], required: list[str], make: Any, clo
     return load
 
 
+def _unknown(known: Iterable[str]) -> str:
+    return f"is not known here; known: {', '.join(known) or 'none'}"
+
+
 def _made(make: Any, members: dict[str, Any]) -> Any:
     """The dataclass itself, whose `__post_init__` may have rules of its own."""
     try:
@@ -81,19 +120,21 @@ def _made(make: Any, members: dict[str, Any]) -> Any:
         raise Mismatch(str(problem)) from problem
 
 
-def object_dumper(dumps: dict[str, Convert], required: list[str], rest: Convert | None) -> Convert:
-    """Attributes or members -> a JSON object; `rest` dumps what is not known, None refuses it."""
+def object_dumper(dumps: dict[str, Convert], required: list[str], make: Any, rest: Convert | None) -> Convert:
+    """A `make` or its members -> a JSON object; `rest` dumps what is not known, None refuses it."""
 
     def dump(value: Any) -> Any:
         if not isinstance(value, Mapping):
-            value = _attributes(value, dumps)
+            if not isinstance(value, make):  # another type with these attributes may have more of them
+                raise must(f"be {'an object' if make is dict else f'a {make.__name__}'}", value)
+            value = {name: getattr(value, name) for name in dumps}
         done, problems = {}, []
         for name, item in value.items():
             try:
                 convert = dumps.get(name, rest)
                 if convert is None:
-                    raise Mismatch(f"is not known here; known: {', '.join(dumps)}")
-                done[name] = convert(item)
+                    raise Mismatch(_unknown(dumps))
+                done[text_key(name)] = convert(item)
             except Mismatch as problem:
                 problems.append(problem.under(name))
         problems += [Mismatch("is required", (n,)) for n in required if n not in value]
@@ -104,11 +145,10 @@ def object_dumper(dumps: dict[str, Convert], required: list[str], rest: Convert 
     return dump
 
 
-def _attributes(value: Any, names: Iterable[str]) -> dict[str, Any]:
-    try:
-        return {name: getattr(value, name) for name in names}
-    except AttributeError:
-        raise must("be an object", value) from None
+def text_key(key: Any) -> str:
+    if isinstance(key, str):
+        return key
+    raise Mismatch(f"a key of a JSON object is a string, not {shown(key)}")
 
 
 def first(converts: list[Convert], value: Any, says: str) -> Any:

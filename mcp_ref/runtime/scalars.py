@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime
-import fractions
 import functools
 import math
 import pathlib
@@ -53,9 +52,16 @@ def divides(value: Any, step: Any) -> bool:
     if type(step) is int:
         return bool(value % step == 0)
     try:
-        return float(value / step).is_integer()
+        quotient = float(value / step)
     except OverflowError:
-        return fractions.Fraction(value) % fractions.Fraction(step) == 0
+        quotient = math.inf
+    return quotient.is_integer() if math.isfinite(quotient) else _divides_exactly(value, step)
+
+
+def _divides_exactly(value: Any, step: Any) -> bool:
+    from fractions import Fraction
+
+    return Fraction(value) % Fraction(step) == 0
 
 
 def is_decimal(value: Any) -> bool:
@@ -113,7 +119,7 @@ def load_int_key(value: str) -> int:
 INT_KEY = r"^(0|-?[1-9][0-9]{0,4000})$"
 
 
-def _parsed(kind: Any, says: str, parse: Any) -> Any:
+def _parsed(says: str, parse: Any) -> Any:
     def load(value: Any) -> Any:
         if type(value) is not str:
             raise must(f"be {says} as a string", value)
@@ -212,7 +218,7 @@ def _dump_uuid(value: Any) -> Any:
 
 
 def _text(kind: Any, says: str, schema: dict[str, Any], parse: Any, write: Any) -> Any:
-    return ({"type": "string", **schema}, _parsed(kind, says, parse), _as_text(kind, says, write), says)
+    return ({"type": "string", **schema}, _parsed(says, parse), _as_text(kind, says, write), says)
 
 
 class _Late(dict[Any, Any]):
@@ -253,7 +259,7 @@ _TABLE: dict[Any, Any] = {
     ),
     datetime.date: (
         {"type": "string", "format": "date"},
-        _parsed(datetime.date, "a date such as 2026-07-28", datetime.date.fromisoformat),
+        _parsed("a date such as 2026-07-28", datetime.date.fromisoformat),
         _dump_date,
         "a date such as 2026-07-28",
     ),

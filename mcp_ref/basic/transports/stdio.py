@@ -231,6 +231,8 @@ class Child:
         self._on_stderr = on_stderr
         self._last_words: deque[str] = deque(maxlen=20)
         self._closing = threading.Lock()
+        self.heard = True
+        """Whether it had read all that we wrote, when its output ended."""
         try:
             # A session of its own: Ctrl-C in a terminal is ours to handle, not the child's.
             self.process = subprocess.Popen(
@@ -248,11 +250,19 @@ class Child:
         streams = self.process.stdin, self.process.stdout, self.process.stderr
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream)
         _widen(self._stdin, self._stdout)
-        self.write = writer(self._stdin)
+        self._write = writer(self._stdin)
         self._woken, self._wake = os.pipe()
         self._exit = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else -1
         self._listener = threading.Thread(target=self._listen, name="mcp_ref stderr", daemon=True)
         self._listener.start()
+
+    def write(self, data: bytes) -> None:
+        """Send bytes to the child."""
+        try:
+            self._write(data)
+        except BrokenPipeError:
+            self.heard = False
+            raise
 
     def read(self, receive: Callable[[bytes], None], too_long: Callable[[int], None], limit: int) -> None:
         """Read until the child's output ends, the child is dead or `close` was called."""
@@ -271,6 +281,7 @@ class Child:
                     return False
 
         read_lines(self._stdout, receive, too_long, limit, ready)
+        self.heard = self.heard and _unread(self._stdin) == 0
 
     def _listen(self) -> None:
         """Pass on what the child says to people.  # spec: basic/transports/stdio/stderr-handling"""
@@ -338,6 +349,17 @@ class Child:
         for descriptor in (self._woken, self._wake, self._exit):
             if descriptor >= 0:
                 os.close(descriptor)
+
+
+def _unread(descriptor: int) -> int:
+    """How many bytes lie in a pipe."""
+    import fcntl
+    import termios
+
+    try:
+        return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
+    except OSError:
+        return 0
 
 
 def _widen(*descriptors: int) -> None:

@@ -1,0 +1,108 @@
+"""The arguments of `mcp-ref`, and what its exit codes mean.
+
+0    done
+1    the tool says that it failed
+2    the command line makes no sense
+3    the server refused: a protocol error
+4    no connection: the server cannot be started, or is gone
+5    no answer in time
+130  interrupted (Ctrl-C); what was running was cancelled on the wire
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from mcp_ref import __version__
+from mcp_ref.basic.errors import ErrorResponse, McpError, RequestTimeout
+from mcp_ref.cli import actions
+from mcp_ref.schema import REVISIONS
+from mcp_ref.server.tools import CallRefused
+
+__all__ = ["main"]
+
+
+class Misuse(Exception):
+    """The command line makes no sense."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the result is the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    # What stands behind the first `--` is the server's command and none of our affair.
+    cut = given.index("--") if "--" in given else len(given)
+    parser = _parser()
+    options = parser.parse_args(given[:cut])
+    options.server = given[cut + 1 :]
+    if options.action is not actions.serve and not options.server:
+        parser.error("name the server's command after --, as in: mcp-ref tools -- python server.py")
+    try:
+        return int(options.action(options))
+    except KeyboardInterrupt:
+        return _said("interrupted", 130)
+    except (ValueError, TypeError, ImportError, CallRefused) as problem:
+        return _said(str(problem), 2)
+    except ErrorResponse as problem:
+        return _said(f"the server refused: {problem}", 3)
+    except RequestTimeout as problem:
+        return _said(str(problem), 5)
+    except (McpError, OSError) as problem:
+        return _said(str(problem), 4)
+
+
+def _said(text: str, code: int) -> int:
+    print(f"mcp-ref: {text}", file=sys.stderr)
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mcp-ref",
+        description="Serve a server, or look at one and call it.",
+        epilog="Exit codes: 0 done, 1 the tool failed, 2 misuse, 3 refused by the server, "
+        "4 no connection, 5 no answer in time, 130 interrupted.",
+    )
+    parser.add_argument("--version", action="version", version=f"mcp-ref {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    serve = commands.add_parser("serve", help="serve a Server over stdio")
+    serve.add_argument("target", help="module:name or path/to/file.py:name; the name is 'server' by default")
+    serve.set_defaults(action=actions.serve)
+
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    common.add_argument("--revision", choices=REVISIONS, help="insist on this revision")
+    common.add_argument("--timeout", type=_seconds, default=30.0, help="seconds to wait for an answer (30)")
+    common.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for the server"
+    )
+    common.add_argument("--quiet", action="store_true", help="drop what the server writes to stderr")
+
+    def command(name: str, action: object, text: str) -> argparse.ArgumentParser:
+        found = commands.add_parser(
+            name, help=text, parents=[common], usage=f"mcp-ref {name} [options] -- SERVER ..."
+        )
+        found.set_defaults(action=action)
+        return found
+
+    command("discover", actions.discover, "what a server is and can do")
+    command("tools", actions.tools, "the tools of a server")
+    command("ping", actions.ping, "whether a server answers, and how fast")
+    call = command("call", actions.call, "call a tool")
+    call.usage = "mcp-ref call [options] TOOL [NAME=VALUE ...] -- SERVER ..."
+    call.add_argument("tool", help="the tool's name")
+    call.add_argument(
+        "arguments", nargs="*", metavar="NAME=VALUE", help="JSON, or text where the tool wants a string"
+    )
+    call.add_argument("--arguments", dest="whole", metavar="JSON", help="all arguments as one JSON object")
+    call.add_argument("--log-level", help="show the server's log messages from this level on")
+    return parser
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError("a number of seconds above 0")
+    return value
