@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -36,8 +37,9 @@ from typing import Annotated, Any, get_args, get_origin
 
 from mcp_ref.runtime.bounds import Bounds
 from mcp_ref.runtime.codec import Codec, Field, Schema
+from mcp_ref.runtime.hints import required_hint
 from mcp_ref.runtime.mismatch import Mismatch
-from mcp_ref.runtime.values import Compiler, required_hint
+from mcp_ref.runtime.values import Compiler
 
 __all__ = [
     "REVISIONS",
@@ -258,6 +260,8 @@ def _pruner(hint: Any, revision: str, above: tuple[Any, ...]) -> Callable[[Any],
     if get_origin(current) is list:
         inner = _pruner(get_args(current)[0], revision, above)
         return None if inner is None else lambda items: [inner(item) for item in items]
+    if get_origin(current) in (typing.Union, types.UnionType):
+        return _alternatives_pruner(get_args(current), revision)
     if not typing.is_typeddict(current) or current in above:
         return None
     gone, inside = set(), {}
@@ -271,3 +275,16 @@ def _pruner(hint: Any, revision: str, above: tuple[Any, ...]) -> Callable[[Any],
     if not gone and not inside:
         return None
     return lambda value: {k: inside[k](v) if k in inside else v for k, v in value.items() if k not in gone}
+
+
+def _alternatives_pruner(members: tuple[Any, ...], revision: str) -> Callable[[Any], Any] | None:
+    """Of several shapes, whichever it is: what none of them has is left out."""
+    shapes = [member for member in map(_bare, members) if typing.is_typeddict(member)]
+    if len(shapes) < len(members):
+        return None
+    lacking = [
+        {name for name, (marked, _) in _hints_of(shape).items() if in_force(marked, revision) is None}
+        for shape in shapes
+    ]
+    gone = set.intersection(*lacking)
+    return (lambda value: {k: v for k, v in value.items() if k not in gone}) if gone else None

@@ -54,6 +54,7 @@ class PendingCall(Future[Result]):
         self._client = client
         self._params = params
         self._timer: Timer | None = None
+        self._checked: Result | None = None
         self.call: Call  # set before anything can end it
 
     def cancel(self) -> bool:
@@ -62,7 +63,20 @@ class PendingCall(Future[Result]):
 
     def result(self, timeout: float | None = None) -> Result:
         """The result, once it is there. Raises what came instead."""
-        return self._client.checked(self.call.method, self._params, super().result(timeout))
+        raw = super().result(timeout)
+        if self._checked is None:
+            self._checked = self._client.checked(self.call.method, self._params, raw)
+        return self._checked
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What `result` would raise, None if nothing."""
+        problem = super().exception(timeout)
+        if problem is None:
+            try:
+                self.result()
+            except McpError as found:
+                return found
+        return problem
 
     def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
         """Have `fn(self)` called when it is over; on the client's thread for events."""
@@ -71,6 +85,8 @@ class PendingCall(Future[Result]):
     def watch(self) -> None:
         """Have the deadline seen to, since no thread waits for this call."""
         self._timer = later(max(0.01, self.call.deadline.pause()), self._expire)
+        if self.call.done:  # it was answered before there was a timer to cancel
+            self._timer.cancel()
 
     def _expire(self) -> None:
         if self.call.done:
@@ -89,8 +105,11 @@ class PendingCall(Future[Result]):
         self.call = call  # it may be here before `call` has returned to whoever sent it
         if self._timer is not None:
             self._timer.cancel()
+        ended, params = self._client.ended, self._params
+        self._client.event(lambda outcome: ended(call.method, params, outcome), call.outcome)
         if isinstance(call.outcome, RequestCancelled):
             super().cancel()
+            self.set_running_or_notify_cancel()  # whoever is in `concurrent.futures.wait` is told
         elif not self.set_running_or_notify_cancel():
             pass
         elif isinstance(call.outcome, McpError):

@@ -64,6 +64,7 @@ AFTER: dict[str, Callable[[Any, Json, Json], None]] = {
     "tools/call": tools.check_result,
     "tools/list": tools.check_list,
 }
+ENDED: dict[str, Callable[[Any, Json, Json | BaseException], None]] = {"tools/call": tools.ended}
 
 
 class Client:
@@ -130,10 +131,16 @@ class Client:
         # spec: basic/patterns/cancellation/timeout-configurable
         """
         params = self._prepared(method, params)
-        raw = self.connection.request(
-            method, self._with_meta(params), timeout=timeout, on_progress=on_progress
-        )
-        return self.checked(method, params, raw)
+        try:
+            raw = self.connection.request(
+                method, self._with_meta(params), timeout=timeout, on_progress=on_progress
+            )
+            result = self.checked(method, params, raw)
+        except BaseException as problem:
+            self.ended(method, params, problem)
+            raise
+        self.ended(method, params, result)
+        return result
 
     def submit(
         self,
@@ -230,6 +237,11 @@ class Client:
         if after is not None:
             after(self, params, result)
         return Result(result)
+
+    def ended(self, method: str, params: Json, outcome: Json | BaseException) -> None:
+        """A request of ours is over, well or not."""
+        if method in ENDED:
+            ENDED[method](self, params, outcome)
 
     # -- being asked, in the legacy era ------------------------------------------------------------
 
@@ -365,7 +377,7 @@ class Client:
         self._link.close()
         self.connection.end("this client was closed")
         self._reader.join(5.0)
-        self._events.close(1.0)
+        self._events.close(1.0, drop=False)  # what was heard until now is still told
         self._link.release()
 
     def __enter__(self) -> Client:

@@ -32,6 +32,9 @@ class Timer:
         self.run = None
 
 
+LINGER = 1.0
+"""Seconds for which a cancelled timer may be remembered."""
+
 _order = itertools.count()
 _wakes = threading.Condition()
 _pending: list[tuple[float, int, Timer]] = []  # guarded by _wakes; a heap
@@ -52,18 +55,25 @@ def later(seconds: float, run: Callable[[], None]) -> Timer:
     return timer
 
 
+def _forget_cancelled() -> None:
+    """Holds _wakes."""
+    kept = [entry for entry in _pending if entry[2].run is not None]
+    if len(kept) < len(_pending):
+        _pending[:] = kept
+        heapq.heapify(_pending)
+
+
 def _loop() -> None:
     global _thread
     while True:
         with _wakes:
-            while _pending and _pending[0][2].run is None:
-                heapq.heappop(_pending)
+            _forget_cancelled()
             if not _pending:
                 _thread = None
                 return
             wait = _pending[0][0] - time.monotonic()
             if wait > 0:
-                _wakes.wait(min(wait, threading.TIMEOUT_MAX))
+                _wakes.wait(min(wait, LINGER))
                 continue
             run = heapq.heappop(_pending)[2].run
         try:

@@ -182,10 +182,15 @@ class Workers:
         """How many jobs wait for a worker."""
         return len(self._jobs)
 
-    def close(self, timeout: float) -> bool:
-        """No more jobs; those waiting are dropped. Waits for the running ones: False if some remain."""
+    def close(self, timeout: float, *, drop: bool = True) -> bool:
+        """No more jobs; those waiting are dropped, or done. Waits for the running ones: False if some
+        remain.
+        """
         with self._lock:
-            self._jobs.clear()
+            if drop:
+                self._jobs.clear()
+            elif self._jobs and not self._closed:
+                self._wake()
             for asleep in self._free:
                 asleep.release()
             self._free.clear()

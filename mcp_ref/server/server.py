@@ -281,7 +281,7 @@ class Server:
     def _hooked(self, row: Method, context: Context, params: Json) -> Any:
         def proceed_from(index: int) -> Proceed:
             if index == len(self._hooks):
-                return lambda params: row.handler(self, params, context)
+                return lambda params: _own(row.handler(self, params, context))
             return lambda params: self._hooks[index](context, params, proceed_from(index + 1))
 
         return proceed_from(0)(params)
@@ -337,7 +337,7 @@ class Server:
         return found
 
     def _offers(self, capability: str) -> bool:
-        return self.logging if capability == "logging" else len(self.toolbox) > 0
+        return self.logging if capability == "logging" else self.toolbox.used
 
     def limiter(self, context: Context) -> Limiter:
         """What counts the tool calls of this caller: its principal's, or its connection's."""
@@ -371,6 +371,13 @@ class Server:
                     connection.workers.submit(_notify, (connection, f"notifications/{kind}/list_changed"))
                 except QueueFull:
                     _log.warning("a client was not told that its %s changed", kind)
+
+
+def _own(result: Any) -> Any:
+    """A result that a hook may change: what is kept for everybody is copied first."""
+    if type(result) is not Kept:
+        return result
+    return {k: v.copy() if isinstance(v, list | dict) else v for k, v in result.items()}
 
 
 def _notify(what: tuple[Connection, str]) -> None:

@@ -266,9 +266,8 @@ class Toolbox:
         self._tools: dict[str, RegisteredTool] = {}
         self._pages: dict[tuple[str, str | None], Kept] = {}
         self.page_size = page_size
-
-    def __len__(self) -> int:
-        return len(self._tools)
+        self.used = False
+        """Whether there ever was a tool: then the server has the capability, also with an empty list."""
 
     def get(self, name: str) -> RegisteredTool | None:
         """The tool of that very name.  # spec: server/tools/name-case-sensitive"""
@@ -284,6 +283,7 @@ class Toolbox:
         with self._lock:
             if name in self._tools and not replace:  # spec: server/tools/name-unique
                 raise ValueError(f"there is a tool {name!r} already; pass replace=True to replace it")
+            self.used = True
             self._set({**self._tools, name: tool})
         self._changed()
 

@@ -24,6 +24,7 @@ Not here    what a schema may contain (runtime/validators), what content is (ser
 from __future__ import annotations
 
 import logging
+import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
@@ -31,11 +32,12 @@ from mcp_ref.basic.errors import (
     InvalidParams,
     InvalidResponse,
     LocalError,
+    McpError,
     ProtocolError,
     RequestCancelled,
     TooManyRequests,
 )
-from mcp_ref.basic.messages import AnyNotificationParams, Json, RequestId
+from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, RequestId
 from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime.validators import BadSchema, validator
@@ -208,17 +210,21 @@ def on_list_tools(server: Any, params: Json, context: Context) -> Json:
 
 def on_call_tool(server: Any, params: Json, context: Context) -> Json:
     """Find the tool, check the arguments, run it, check what it returns."""
-    tool: RegisteredTool | None = server.toolbox.get(params["name"])
-    if tool is None:  # spec: server/tools/protocol-errors
-        known = ", ".join(server.toolbox.names()[:20]) or "none"
-        raise InvalidParams(f"Unknown tool: {params['name'][:200]}; known: {known}")
+    outcome, wait = "refused", 1.0
     limiter = server.limiter(context)
-    wait = limiter.enter()  # spec: server/tools/rate-limit
-    if wait:
-        raise TooManyRequests("too many tool calls", wait)
-    outcome = "failed"
     try:
-        arguments = tool.load(params.get("arguments", {}))  # spec: server/tools/validate-inputs
+        tool: RegisteredTool | None = server.toolbox.get(params["name"])
+        if tool is None:  # spec: server/tools/protocol-errors
+            known = ", ".join(server.toolbox.names()[:20]) or "none"
+            raise InvalidParams(f"Unknown tool: {params['name'][:200]}; known: {known}")
+        wait = limiter.enter()  # spec: server/tools/rate-limit
+        if wait:
+            raise TooManyRequests("too many tool calls", wait)
+        try:
+            arguments = tool.load(params.get("arguments", {}))  # spec: server/tools/validate-inputs
+        except Mismatch as problem:
+            return BAD_ARGUMENTS[context.revision.bad_arguments](params["name"], problem)
+        outcome = "failed"
         if tool.context is not None:
             arguments[tool.context] = context
         try:
@@ -228,17 +234,15 @@ def on_call_tool(server: Any, params: Json, context: Context) -> Json:
         except (Exception, SystemExit) as problem:
             return _failed(tool, problem)
         try:
-            result = tool.result(value, context.revision)
-        except Mismatch as problem:
+            result = typing.cast(Json, tool.result(value, context.revision))
+        except (ValueError, TypeError, RecursionError) as problem:
             _log.error("%s returned what it does not declare: %s", params["name"], problem)
             return tool_error(f"the result of this tool is not as declared: {problem}")
         outcome = "done"
-        return result  # type: ignore[return-value]
-    except Mismatch as problem:
-        outcome = "bad arguments"
-        return BAD_ARGUMENTS[context.revision.bad_arguments](params["name"], problem)
+        return result
     finally:
-        limiter.leave()
+        if not wait:
+            limiter.leave()
         if _audit.isEnabledFor(logging.INFO):
             audit("served", params, outcome, context.principal or "-", server.audit_arguments)
 
@@ -272,6 +276,15 @@ def tool_error(message: str) -> Json:
     return {"content": [text(message)], "isError": True}
 
 
+def write(result: Json) -> Encoded:
+    """A result as it goes on the wire, or a result that says why it cannot."""
+    try:
+        return content.encode(result)
+    except (ValueError, TypeError, RecursionError) as problem:
+        dress: Json = {key: result[key] for key in ("resultType", "_meta") if key in result}
+        return content.encode({**dress, **tool_error(f"the result of this tool is no JSON: {problem}")})
+
+
 def audit(what: str, params: Json, outcome: str, who: str, with_arguments: bool) -> None:
     """One line for the logger mcp_ref.audit.  # spec: server/tools/log-usage"""
     arguments = f" {params.get('arguments', {})!r:.2000}" if with_arguments else ""
@@ -291,7 +304,7 @@ METHODS = (
         on_call_tool,
         params=CallToolRequestParams,
         capability="tools",
-        encode=content.encode,
+        encode=write,
     ),
 )
 
@@ -327,8 +340,7 @@ def review(client: Any, params: Json) -> None:
     if client.confirm is not None:
         tool = _known(client, params.get("name")) or {"name": params.get("name")}
         if not client.confirm(tool, hints(tool), params.get("arguments", {})):
-            if _audit.isEnabledFor(logging.INFO):
-                audit("refused", params, "not sent", "-", client.audit_arguments)
+            ended(client, params, "refused and not sent")
             raise CallRefused(f"the call of {params.get('name')} was not confirmed, and not sent")
 
 
@@ -351,8 +363,6 @@ def check_result(client: Any, params: Json, result: Json) -> None:
 
     # spec: server/tools/validate-results, server/tools/output-schema-validated
     """
-    if _audit.isEnabledFor(logging.INFO):
-        audit("made", params, "error" if result.get("isError") else "done", "-", client.audit_arguments)
     if result.get("resultType", "complete") != "complete":
         return
     try:
@@ -392,9 +402,22 @@ def check_list(client: Any, params: Json, result: Json) -> None:
     result["tools"] = good
 
 
+def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> None:
+    """A call is over, whichever way: a line for the audit."""
+    if _audit.isEnabledFor(logging.INFO):
+        if isinstance(outcome, dict):
+            outcome = "error" if outcome.get("isError") else "done"
+        elif isinstance(outcome, BaseException):
+            outcome = f"{type(outcome).__name__}: {outcome!s:.200}"
+        audit("made", params, outcome, client.server_info.get("name", "-"), client.audit_arguments)
+
+
 def _known(client: Any, name: Any) -> Any:
     """The definition of a tool, fetched once if need be."""
     if name not in client.known_tools and not client.tools_fetched:
         client.tools_fetched = True
-        list_tools(client)
+        try:
+            list_tools(client)
+        except McpError as problem:  # the call itself is not to suffer from it
+            _log.warning("the list of tools, to check a call against, cannot be had: %s", problem)
     return client.known_tools.get(name)

@@ -36,7 +36,6 @@ from mcp_ref.basic.versioning import (
     Revision,
     UnsupportedProtocolVersion,
     newest,
-    revision,
 )
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.deadlines import Deadline
@@ -53,7 +52,7 @@ def open_connection(client: Any, connection: Connection, wanted: str | None) -> 
     `wanted` is the one revision that will do, None the newest that both know.
     # spec: basic/transports/stdio/dual-era-probe, basic/transports/stdio/modern-only-probe
     """
-    if wanted is not None and not revision(wanted).modern:
+    if newest(client.revisions, Era.MODERN) is None:
         client.open_legacy(connection.request("initialize", client.hello(wanted)))
     else:
         _Opening(client, connection, wanted).run()
@@ -66,6 +65,7 @@ class _Opening:
         self._client = client
         self._connection = connection
         self._wanted = wanted
+        self._modern_only = newest(client.revisions, Era.LEGACY) is None
         self._answers: queue.SimpleQueue[Call] = queue.SimpleQueue()
         self._probe = self._send("server/discover", client.probe())
         self._hello: Call | None = None
@@ -82,7 +82,7 @@ class _Opening:
         deadline = Deadline(self._connection.timeout, self._connection.clock)
         try:
             while not self._done:
-                patient = self._hello is not None or self._wanted is not None
+                patient = self._hello is not None or self._modern_only
                 wait = deadline.left() if patient else min(PROBE, deadline.left())
                 try:
                     call = self._answers.get(timeout=max(0.0, wait))
@@ -109,8 +109,8 @@ class _Opening:
             # spec: basic/versioning/client-retries-supported-version
             self._retried = True
             self._probe = self._send("server/discover", self._client.probe())
-        elif chosen is not None or self._wanted is not None:
-            raise LocalError(f"the server does not speak {self._wanted or chosen}: {outcome}")
+        elif chosen is not None or self._modern_only:
+            raise LocalError(f"the server does not speak {chosen or self._client.revisions[-1]}: {outcome}")
         elif self._refused is not None:
             raise self._refused
         else:

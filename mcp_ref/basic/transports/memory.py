@@ -14,6 +14,7 @@ Threads     `mcp_ref memory server` reads for the server until `close`; workers 
 
 from __future__ import annotations
 
+import logging
 import select
 import socket
 import threading
@@ -24,6 +25,8 @@ from mcp_ref.basic.errors import InvalidRequest
 from mcp_ref.basic.transports.stdio import read_lines, writer
 
 __all__ = ["Link"]
+
+_log = logging.getLogger("mcp_ref.memory")
 
 
 class Link:
@@ -38,6 +41,14 @@ class Link:
         self._thread.start()
 
     def _serve(self) -> None:
+        try:
+            self._serve_one()
+        except Exception:
+            _log.exception("the server in this process could not serve")
+        finally:
+            self._theirs.close()
+
+    def _serve_one(self) -> None:
         server, limit = self._server, self._server.max_message_bytes
         with server.running():
             connection = server.attach(writer(self._theirs.fileno()))
@@ -49,7 +60,6 @@ class Link:
                 read_lines(self._theirs.fileno(), connection.receive, too_long, limit, _arrives(self._theirs))
             finally:
                 server.detach(connection, "the client closed the connection")
-                self._theirs.close()
 
     def read(self, receive: Callable[[bytes], None], too_long: Callable[[int], None], limit: int) -> None:
         """Read until the server's half or `close` ends it."""
