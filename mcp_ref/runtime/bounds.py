@@ -68,7 +68,7 @@ def bounded(codec: Codec, mark: Any) -> Codec:
         _check_bound(name, bound, limited, codec)
         for written in dict.fromkeys(_keyword(keyword, kind) for kind in limited):
             _also(schema, written, bound)
-        tests.append((limited, test, bound, says.format(bound)))
+        tests.append((kinds, test, bound, says.format(bound)))
     if not tests:
         return dataclasses.replace(codec, schema=schema)
 
@@ -97,10 +97,7 @@ def _types(schema: Schema) -> set[str]:
         parts = [_types(part) for part in schema["anyOf"]]
         return set().union(*parts) if all(parts) else set()
     said = schema.get("type", [])
-    types = {said} if isinstance(said, str) else set(said)
-    if "pattern" in schema and "integer" in types:  # a Decimal
-        types.add("number")
-    return types
+    return {said} if isinstance(said, str) else set(said)
 
 
 def _check_bound(name: str, bound: Any, limited: list[str], codec: Codec) -> None:

@@ -8,13 +8,16 @@ Threads     `Parameters` has no state after it was made; any number of threads m
 
 from __future__ import annotations
 
+import copy
 import inspect
 import re
+import types
 import typing
 from collections.abc import Callable
 from typing import Any
 
-from mcp_ref.runtime.codec import Field, Schema
+from mcp_ref.runtime import parts
+from mcp_ref.runtime.codec import Codec, Convert, Field, Schema
 from mcp_ref.runtime.values import Compiler
 
 __all__ = ["Parameters", "description_of", "parameters_of", "return_hint"]
@@ -32,19 +35,21 @@ class Parameters(typing.NamedTuple):
 
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
     """Read the signature. Raises TypeError where JSON cannot fill a parameter."""
-    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+    if _is_async(function) or _is_async(getattr(function, "__call__", None)):  # noqa: B004
         raise TypeError(f"{_name(function)} is asynchronous; a plain function may block as it likes")
     hints = _hints(function)
     described = _documented(inspect.getdoc(function) or "")
-    fields, context, is_open = [], None, False
+    fields, context, others = [], None, None
     for name, parameter in inspect.signature(function).parameters.items():
         hint = hints.get(name, Any)
-        if _wants(hint, context_type):
-            context = name
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            is_open = True
-        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
             raise TypeError(f"{_name(function)}: `{parameter}` cannot be filled by name from JSON")
+        if parameter.kind is parameter.VAR_KEYWORD:
+            others = hint
+        elif _wants(hint, context_type):
+            if context is not None:
+                raise TypeError(f"{_name(function)}: both {context} and {name} want the context")
+            context = name
         else:
             if name in described and not _has_description(hint):
                 hint = typing.Annotated[hint, described[name]]
@@ -52,25 +57,40 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
             fields.append(Field(name, hint, required, None if required else parameter.default))
     compiler = Compiler()
     try:
-        codec = compiler.object(fields, dict, closed=not is_open)
-    except TypeError as problem:
+        codec = compiler.object(fields, dict, closed=others is None)
+        rest = compiler.codec(others) if others is not None else None
+    except (TypeError, NameError) as problem:
         raise TypeError(f"{_name(function)}: {problem}") from None
-    schema = {**codec.schema, "additionalProperties": is_open}
+    schema = {**codec.schema, "additionalProperties": (rest.schema or True) if rest else False}
     if compiler.defs:
         schema["$defs"] = compiler.defs
-    return Parameters(schema, _loader(codec.load, fields, is_open), context)
+    return Parameters(schema, _loader(codec.load, fields, rest), context)
 
 
-def _loader(load: Any, fields: list[Field], is_open: bool) -> Any:
-    if not is_open:
-        return load
+def _loader(load: Convert, fields: list[Field], rest: Codec | None) -> Convert:
+    """What the parameters do not name is for `**kwargs`; what a caller may change is made anew."""
     names = {field.name for field in fields}
+    fresh = {f.name: f.default for f in fields if isinstance(f.default, _CHANGEABLE)}
+    if rest is None and not fresh:
+        return load
 
-    def load_open(value: Any) -> dict[str, Any]:
+    def load_more(value: Any) -> dict[str, Any]:
         done: dict[str, Any] = load(value)
-        return {k: v for k, v in done.items() if k in names or k.isidentifier()}
+        if rest is not None:
+            done |= parts.members(str, rest.load, {k: v for k, v in done.items() if k not in names})
+        for name, default in fresh.items():
+            if name not in done:
+                done[name] = copy.deepcopy(default)
+        return done
 
-    return load_open
+    return load_more
+
+
+_CHANGEABLE = (list, dict, set)
+
+
+def _is_async(function: Any) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def return_hint(function: Callable[..., Any]) -> Any:
@@ -96,7 +116,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         target = type(target).__call__
     try:
         return typing.get_type_hints(target, include_extras=True)
-    except NameError as problem:
+    except (NameError, AttributeError, SyntaxError) as problem:
         raise TypeError(
             f"{_name(function)}: {problem} in a type hint; hints must be importable from its module"
         ) from None
@@ -106,7 +126,9 @@ def _wants(hint: Any, context_type: type) -> bool:
     """`ctx: Context`, `ctx: Context | None` and the like."""
     if isinstance(hint, type):
         return issubclass(hint, context_type)
-    return any(isinstance(arg, type) and issubclass(arg, context_type) for arg in typing.get_args(hint))
+    if typing.get_origin(hint) not in (typing.Union, types.UnionType, typing.Annotated):
+        return False
+    return any(_wants(arg, context_type) for arg in typing.get_args(hint))
 
 
 def _has_description(hint: Any) -> bool:

@@ -52,7 +52,8 @@ def each(convert: Convert, values: list[Any]) -> list[Any]:
 
 def row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
     """Like `each`, where every place has a conversion of its own."""
-    done, problems = [], []
+    done: list[Any] = []
+    problems: list[Mismatch] = []
     for index, (convert, value) in enumerate(zip(converts, values, strict=True)):
         try:
             done.append(convert(value))
@@ -87,7 +88,8 @@ def object_loader(loads: dict[str, Convert], required: list[str], make: Any, clo
     def load(value: Any) -> Any:
         if type(value) is not dict:
             raise must("be an object", value)
-        done, problems = {}, []
+        done: dict[str, Any] = {}
+        problems: list[Mismatch] = []
         for name, item in value.items():
             convert = loads.get(name)
             if convert is None:

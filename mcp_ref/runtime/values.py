@@ -15,8 +15,11 @@ Threads     a compiled codec has no state and may be used from any thread.
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import enum
+import functools
+import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -25,9 +28,30 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from mcp_ref.runtime import parts, scalars
 from mcp_ref.runtime.bounds import Bounds, bounded
 from mcp_ref.runtime.codec import Codec, Field, Schema
-from mcp_ref.runtime.mismatch import Mismatch, must, shown
+from mcp_ref.runtime.hints import filled, hashable, kind_of, parameters_given, required_hint
+from mcp_ref.runtime.mismatch import Mismatch, must
 
-__all__ = ["Bounds", "Codec", "Compiler", "Field", "dump_any", "required_hint"]
+__all__ = ["Bounds", "Codec", "Compiler", "Field", "dump_any"]
+
+# What a hint names -> what is made of a JSON array for it.
+_LISTS: dict[Any, Any] = {
+    list: list,
+    collections.abc.Sequence: list,
+    collections.abc.MutableSequence: list,
+    collections.abc.Collection: list,
+    collections.abc.Iterable: list,
+    collections.abc.Iterator: iter,
+    collections.abc.Generator: iter,
+}
+_SETS: dict[Any, Any] = {
+    set: set,
+    frozenset: frozenset,
+    collections.abc.Set: frozenset,
+    collections.abc.MutableSet: set,
+}
+_MAPS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+_Plain = str | int | float | bool | None
+"""What a set of anything can hold: what JSON has and Python can hash."""
 
 
 class Compiler:
@@ -37,6 +61,7 @@ class Compiler:
         self.defs: dict[str, Schema] = {}
         self._building: dict[Any, list[Codec]] = {}  # a type under way -> [its codec, once known]
         self._recursive: dict[Any, str] = {}  # a type that refers to itself -> its name in $defs
+        self._done: dict[Any, Codec] = {}  # types with a name: each is built once
 
     # -- the kinds ----------------------------------------------------------------
 
@@ -60,6 +85,9 @@ class Compiler:
             return parts.choice([member.value for member in hint], hint)
         if hasattr(hint, "__supertype__"):  # typing.NewType
             return self.codec(hint.__supertype__)
+        if isinstance(hint, typing.TypeVar):
+            constraints = list(hint.__constraints__)
+            return self._union(constraints) if constraints else self.codec(hint.__bound__ or Any)
         if hasattr(hint, "__value__"):  # the `type X = ...` statement
             return self._named(hint, lambda: self.codec(hint.__value__))
         return self._container(hint, origin or hint, args)
@@ -68,16 +96,16 @@ class Compiler:
         if typing.is_typeddict(kind):
             return self._named(hint, lambda: self.object(self.fields(hint), dict, closed=False))
         if isinstance(kind, type):
-            if dataclasses.is_dataclass(kind) or hasattr(kind, "_fields"):
+            if dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
                 return self._named(hint, lambda: self.object(self.fields(hint), kind))
-            if issubclass(kind, tuple):
-                return self._tuple(args)
-            if issubclass(kind, Mapping):
+            if kind is tuple:
+                return self._tuple((Any, ...) if hint in (tuple, typing.Tuple) else args)  # noqa: UP006
+            if kind in _MAPS:
                 return self._mapping(args or (str, Any))
-            if issubclass(kind, set | frozenset):
-                return self._array(args[0] if args else Any, kind, {"uniqueItems": True})
-            if issubclass(kind, Iterable) and kind is not str:
-                return self._array(args[0] if args else Any, list, {})
+            if kind in _SETS:
+                return self._set(args[0] if args and args[0] is not Any else _Plain, _SETS[kind])
+            if kind in _LISTS:
+                return self._array(args[0] if args else Any, _LISTS[kind])
         raise TypeError(f"{hint!r} has no JSON form; see the list of types in mcp_ref.schema")
 
     # -- objects ------------------------------------------------------------------
@@ -86,19 +114,16 @@ class Compiler:
         """The members of a dataclass, a NamedTuple or a TypedDict."""
         origin: Any = get_origin(hint) or hint
         hints = typing.get_type_hints(origin, include_extras=True)
+        given = parameters_given(hint)
+        hints = {name: filled(member, given) for name, member in hints.items()}
         if typing.is_typeddict(origin):
             return [Field(n, *required_hint(h, n in origin.__required_keys__)) for n, h in hints.items()]
+        if any(isinstance(h, dataclasses.InitVar) for h in hints.values()):
+            raise TypeError(f"{origin.__name__} has an InitVar, which cannot be read back from it")
         if not dataclasses.is_dataclass(origin):
             defaults: dict[str, Any] = getattr(origin, "_field_defaults", {})
             return [Field(n, hints.get(n, Any), n not in defaults, defaults.get(n)) for n in origin._fields]
-        given = {}
-        if get_origin(hint):  # a generic class with its parameters filled in
-            given = dict(zip(getattr(origin, "__parameters__", ()), get_args(hint), strict=False))
-        return [
-            Field(f.name, given.get(hints[f.name], hints[f.name]), *_default_of(f))
-            for f in dataclasses.fields(origin)
-            if f.init
-        ]
+        return [Field(f.name, hints[f.name], *_default_of(f)) for f in dataclasses.fields(origin) if f.init]
 
     def object(self, fields: list[Field], make: Any, *, closed: bool = True) -> Codec:
         """An object with named members. A closed one refuses members it does not know."""
@@ -108,7 +133,7 @@ class Compiler:
         for field in fields:
             schema = dict(codecs[field.name].schema)
             if not field.required and field.default is not None:
-                schema["default"] = codecs[field.name].dump(field.default)
+                schema["default"] = _default(field, codecs[field.name])
             properties[field.name] = schema
         schema = {"type": "object", "properties": properties}
         if required:
@@ -120,11 +145,13 @@ class Compiler:
             schema["description"] = description
         load = parts.object_loader({n: c.load for n, c in codecs.items()}, required, make, closed)
         rest = None if closed else dump_any
-        dump = parts.object_dumper({n: c.dump for n, c in codecs.items()}, required, rest)
+        dump = parts.object_dumper({n: c.dump for n, c in codecs.items()}, required, make, rest)
         return Codec(schema, load, dump, "an object")
 
     def _named(self, hint: Any, build: Callable[[], Codec]) -> Codec:
         """A type with a name may refer to itself: then, and only then, it becomes a `$ref`."""
+        if hint in self._done:
+            return self._done[hint]
         if hint in self._building:
             return self._reference(hint)
         slot: list[Codec] = []
@@ -134,11 +161,12 @@ class Compiler:
             slot.append(codec)
         finally:
             del self._building[hint]
-        if hint not in self._recursive:
-            return codec
-        name = self._recursive[hint]
-        self.defs[name] = codec.schema
-        return dataclasses.replace(codec, schema={"$ref": f"#/$defs/{name}"})
+        if hint in self._recursive:
+            name = self._recursive[hint]
+            self.defs[name] = codec.schema
+            codec = dataclasses.replace(codec, schema={"$ref": f"#/$defs/{name}"})
+        self._done[hint] = codec
+        return codec
 
     def _reference(self, hint: Any) -> Codec:
         if hint not in self._recursive:
@@ -152,66 +180,74 @@ class Compiler:
 
     # -- arrays and maps ----------------------------------------------------------
 
-    def _array(self, item: Any, make: Any, extra: Schema) -> Codec:
+    def _array(self, item: Any, make: Any) -> Codec:
         inner = self.codec(item)
-        collect = make if make is not list else None
 
         def load(value: Any) -> Any:
             if type(value) is not list:
                 raise must("be an array", value)
             items = parts.each(inner.load, value)
-            if collect is None:
-                return items
-            if len({parts.identity(v) for v in value}) != len(value):
-                raise must("hold no item twice", value)
-            return collect(items)
+            return items if make is list else make(items)
 
         def dump(value: Any) -> Any:
             if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
                 raise must("be an array", value)
             return parts.each(inner.dump, list(value))
 
-        return Codec({"type": "array", "items": inner.schema, **extra}, load, dump, "an array")
+        return Codec({"type": "array", "items": inner.schema}, load, dump, "an array")
+
+    def _set(self, item: Any, make: Any) -> Codec:
+        if not hashable(item):
+            raise TypeError(f"a set cannot hold {item!r}")
+        inner = self._array(item, list)
+
+        def load(value: Any) -> Any:
+            items = inner.load(value)
+            parts.all_different(value)
+            try:
+                return make(items)
+            except TypeError as problem:  # a tuple with a list in it, say
+                raise Mismatch(f"must hold what Python can hash: {problem}") from None
+
+        def dump(value: Any) -> Any:
+            items = inner.dump(value)
+            parts.all_different(items)
+            return items
+
+        return Codec({**inner.schema, "uniqueItems": True}, load, dump, inner.says)
 
     def _tuple(self, args: tuple[Any, ...]) -> Codec:
-        if (len(args) == 2 and args[1] is Ellipsis) or not args:
-            inner = self._array(args[0] if args else Any, list, {})
-            return dataclasses.replace(inner, load=lambda v: tuple(inner.load(v)))
-        codecs = [self.codec(a) for a in args if a != ()]
-        size = len(codecs)
+        if len(args) == 2 and args[1] is Ellipsis:
+            return self._array(args[0], tuple)
+        codecs = [self.codec(a) for a in args]
+        loads, dumps, says = [c.load for c in codecs], [c.dump for c in codecs], f"an array of {len(codecs)}"
 
-        def through(side: str, value: Any) -> list[Any]:
-            if not isinstance(value, list | tuple) or len(value) != size:
-                raise must(f"be an array of {size}", value)
-            done = []
-            for index, (codec, item) in enumerate(zip(codecs, value, strict=True)):
-                try:
-                    done.append(codec.load(item) if side == "load" else codec.dump(item))
-                except Mismatch as problem:
-                    raise problem.under(index) from None
-            return done
+        def load(value: Any) -> Any:
+            if type(value) is not list or len(value) != len(loads):
+                raise must(f"be {says}", value)
+            return tuple(parts.row(loads, value))
 
-        schema: Schema = {"type": "array", "minItems": size, "maxItems": size}
+        def dump(value: Any) -> Any:
+            if not isinstance(value, list | tuple) or len(value) != len(dumps):
+                raise must(f"be {says}", value)
+            return parts.row(dumps, value)
+
+        schema: Schema = {"type": "array", "minItems": len(codecs), "maxItems": len(codecs)}
         if codecs:
             schema["prefixItems"] = [c.schema for c in codecs]
-        return Codec(
-            schema,
-            lambda v: tuple(through("load", v)),
-            lambda v: through("dump", v),
-            f"an array of {size}",
-        )
+        return Codec(schema, load, dump, says)
 
     def _mapping(self, args: tuple[Any, ...]) -> Codec:
-        key, item = self.codec(args[0]), self.codec(args[1])
+        key, item = self.codec(str if args[0] is Any else args[0]), self.codec(args[1])
         schema: Schema = {"type": "object"}
         if item.schema:
             schema["additionalProperties"] = item.schema
         if args[0] is int:
-            schema["propertyNames"] = {"pattern": r"^-?(0|[1-9]\d*)$"}
+            schema["propertyNames"] = {"pattern": scalars.INT_KEY}
+        elif key.schema.get("type", "string") not in ("string", ["string", "integer"]):
+            raise TypeError(f"a key of a JSON object is a string; {args[0]!r} is not one")
         elif key.schema.keys() - {"type"}:
             schema["propertyNames"] = {k: v for k, v in key.schema.items() if k != "type"}
-        elif key.schema.get("type", "string") != "string":
-            raise TypeError(f"a key of a JSON object is a string; {args[0]!r} is not one")
         load_key = scalars.load_int_key if args[0] is int else key.load
 
         def load(value: Any) -> Any:
@@ -237,17 +273,20 @@ class Compiler:
             return self.codec(members[0])
         codecs = [self.codec(m) for m in members]
         says = " or ".join(dict.fromkeys(c.says for c in codecs))
-        kinds = [c.schema.get("type") for c in codecs]
-        if all(len(c.schema) == 1 and isinstance(k, str) for c, k in zip(codecs, kinds, strict=True)):
-            schema: Schema = {"type": kinds}
+        loads, dumps = [c.load for c in codecs], [c.dump for c in codecs]
+        own = {kind_of(m): c.dump for m, c in zip(members, codecs, strict=True)}
+        kinds = list(dict.fromkeys(str(c.schema.get("type")) for c in codecs))
+        if all(len(c.schema) == 1 and isinstance(c.schema.get("type"), str) for c in codecs):
+            schema: Schema = {"type": kinds if len(kinds) > 1 else kinds[0]}
         else:
             schema = {"anyOf": [c.schema for c in codecs]}
-        return Codec(
-            schema,
-            lambda value: parts.first([c.load for c in codecs], value, says),
-            lambda value: parts.first([c.dump for c in codecs], value, says),
-            says,
-        )
+
+        def dump(value: Any) -> Any:
+            exact = own.get(type(value))  # a subclass would fit its base too, but lose its own fields
+            order = [exact, *(d for d in dumps if d is not exact)] if exact is not None else dumps
+            return parts.first(order, value, says)
+
+        return Codec(schema, lambda value: parts.first(loads, value, says), dump, says)
 
     def _annotated(self, hint: Any, marks: Iterable[Any]) -> Codec:
         codec = self.codec(hint)
@@ -261,20 +300,6 @@ class Compiler:
         return codec
 
 
-def required_hint(hint: Any, otherwise: bool) -> tuple[Any, bool]:
-    """A TypedDict's member without its Required or NotRequired, and what that said.
-
-    Python's own `__required_keys__` cannot see either where annotations are strings.
-    """
-    origin = get_origin(hint)
-    if origin is typing.Required or origin is typing.NotRequired:
-        return get_args(hint)[0], origin is typing.Required
-    if origin is Annotated:
-        inner, is_required = required_hint(get_args(hint)[0], otherwise)
-        return Annotated[inner, *hint.__metadata__], is_required
-    return hint, otherwise
-
-
 def _default_of(field: Any) -> tuple[bool, Any]:
     """(required, default) of a dataclass field."""
     if field.default_factory is not dataclasses.MISSING:
@@ -284,11 +309,21 @@ def _default_of(field: Any) -> tuple[bool, Any]:
     return True, None
 
 
+def _default(field: Field, codec: Codec) -> Any:
+    try:
+        return codec.dump(field.default)
+    except Mismatch as problem:
+        raise TypeError(f"the default of {field.name} does not fit its type: {problem}") from None
+
+
 def _own_docstring(make: Any) -> str | None:
     text = getattr(make, "__doc__", None) if make is not dict else None
     if not text or text.startswith(f"{make.__name__}("):  # what @dataclass and NamedTuple write
         return None
-    return typing.cast(str, text).strip()
+    return inspect.cleandoc(text)
+
+
+# -- values without a hint ----------------------------------------------------------
 
 
 def dump_any(value: Any) -> Any:
@@ -297,16 +332,27 @@ def dump_any(value: Any) -> Any:
     if kind in (str, int, bool, type(None)):
         return value
     if kind is dict:
-        return parts.members(_text_key, dump_any, value)
+        return parts.members(parts.text_key, dump_any, value)
     if kind in (list, tuple):
         return parts.each(dump_any, list(value))
     try:
-        return Compiler().codec(kind).dump(value)
+        dump = _dumper(typing.cast(collections.abc.Hashable, kind))
     except TypeError as problem:
         raise Mismatch(f"a {kind.__name__} has no JSON form") from problem
+    return dump(value)
 
 
-def _text_key(key: Any) -> str:
-    if isinstance(key, str):
-        return key
-    raise Mismatch(f"a key of a JSON object is a string, not {shown(key)}")
+@functools.lru_cache(maxsize=256)  # bounded, since it keeps classes alive
+def _dumper(kind: Any) -> Callable[[Any], Any]:
+    """How to dump a class; one without a rule of its own goes by what it extends."""
+    try:
+        return Compiler().codec(kind).dump
+    except TypeError:
+        if issubclass(kind, Mapping):
+            return lambda value: parts.members(parts.text_key, dump_any, value)
+        if issubclass(kind, collections.abc.Sequence | collections.abc.Set) and not issubclass(kind, str):
+            return lambda value: parts.each(dump_any, list(value))
+        for base in (bool, int, float, str):
+            if issubclass(kind, base):
+                return lambda value: base(value)
+        raise
