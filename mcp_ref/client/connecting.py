@@ -49,11 +49,11 @@ def connect(
     every tool call before it goes and says whether it may. `grace` is how long a closed server may take
     to exit, twice, before it is killed.
     """
-    if isinstance(target, str | bytes):
-        raise TypeError(f"connect takes a command as a list, such as [{target!r}], or a Server")
+    _check_target(target)
     if revision is not None:
         versioning.revision(revision)  # an unknown one is an error before anything is started
         revisions = [revision]
+    legacy = [date for date in revisions if not versioning.revision(date).modern]
     check_extensions(extensions or {})
     more: Json = {"title": title} if title is not None else {}
     capabilities: Json = {}
@@ -62,7 +62,7 @@ def connect(
     if extensions:
         capabilities["extensions"] = dict(extensions)
 
-    def open_link(wanted: str | None) -> Client:
+    def open_link(among: Sequence[str]) -> Client:
         if isinstance(target, list | tuple):
             link: Any = stdio.Child(target, env=env, cwd=cwd, on_stderr=on_stderr, grace=grace)
         else:
@@ -72,7 +72,7 @@ def connect(
             timeout=timeout,
             max_timeout=max_timeout,
             info={"name": name, "version": version, **more},  # type: ignore[typeddict-item]
-            revisions=revisions,
+            revisions=among,
             capabilities=capabilities,
             on_log=on_log,
             on_notification=on_notification,
@@ -81,15 +81,28 @@ def connect(
             max_message_bytes=max_message_bytes,
         )
         try:
-            era.open_connection(client, client.connection, wanted)
+            era.open_connection(client, client.connection, revision)
         except BaseException as problem:
             client.close()
             # Some legacy servers end themselves when they are asked anything before initialize: one
             # more try, with that. Not if it never read what we asked: then it died of something else.
-            offer = versioning.newest(revisions, versioning.Era.LEGACY)
-            if isinstance(problem, ConnectionClosed) and wanted is None and offer and link.heard:
-                return open_link(offer.date)
+            probed = 0 < len(legacy) < len(among)
+            if isinstance(problem, ConnectionClosed) and probed and link.heard:
+                return open_link(legacy)
             raise
         return client
 
-    return open_link(revision)
+    return open_link(revisions)
+
+
+def _check_target(target: Any) -> None:
+    """Raises TypeError, ValueError for what cannot be connected to: before anything is started."""
+    if isinstance(target, str) and target.startswith(("http://", "https://")):
+        raise TypeError(f"{target}: there is no HTTP transport yet; connect takes a command or a Server")
+    if isinstance(target, str | bytes):
+        raise TypeError(f"connect takes a command as a list, such as [{target!r}], or a Server")
+    if isinstance(target, list | tuple):
+        if not target:
+            raise ValueError("the command is empty")
+    elif not hasattr(target, "attach"):
+        raise TypeError(f"connect takes a command as a list or a Server, not {target!r:.80}")

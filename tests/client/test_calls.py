@@ -1,0 +1,353 @@
+"""What a client gives back: results with short-cuts, and futures that cancel on the wire."""
+
+import concurrent.futures
+import logging
+import threading
+
+import pytest
+from peers import MODERN, PATIENCE, REVISIONS, Notes, nothing_left, raw_server
+
+from mcp_ref import (
+    ConnectionClosed,
+    Context,
+    ErrorResponse,
+    InvalidResponse,
+    RequestTimeout,
+    Result,
+    Server,
+    connect,
+)
+
+
+class Gate:
+    """A server with a tool that waits: at a gate, or until it is cancelled."""
+
+    def __init__(self):
+        self.entered, self.open, self.cancelled = (threading.Event() for _ in range(3))
+        self.server = Server("gate")
+
+        @self.server.tool
+        def wait(ctx: Context) -> str:
+            self.entered.set()
+            while not self.open.wait(0.005):
+                if ctx.cancelled:
+                    self.cancelled.set()
+                    ctx.check_cancelled()
+            return "through"
+
+        @self.server.tool
+        def add(a: int, b: int, ctx: Context) -> int:
+            ctx.progress(1, 2, "half")
+            return a + b
+
+
+@pytest.fixture
+def gate():
+    with nothing_left():
+        found = Gate()
+        yield found
+        found.open.set()
+
+
+def call(client, name, arguments=None, **options):
+    return client.submit("tools/call", {"name": name, "arguments": arguments or {}}, **options)
+
+
+# -- results -------------------------------------------------------------------------------------
+
+
+def test_a_result_is_the_dict_of_the_wire_with_short_cuts():
+    wire = {"content": [{"type": "text", "text": "a"}], "structuredContent": {"x": 1}, "isError": True}
+    result = Result(wire)
+    assert result == wire
+    assert isinstance(result, dict)
+    assert (result.text, result.structured, result.is_error) == ("a", {"x": 1}, True)
+
+
+@pytest.mark.spec("schema/is-error-default")
+@pytest.mark.parametrize("wire", [{}, {"isError": False}, {"isError": None}, {"content": None}])
+def test_without_is_error_a_result_is_none(wire):
+    assert Result(wire).is_error is False
+    assert Result(wire).text == ""
+    assert Result(wire).structured is None
+
+
+# -- futures -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_submitted_request_is_a_future_of_its_result(gate, date):
+    with connect(gate.server, revision=date) as client:
+        future = call(client, "add", {"a": 1, "b": 2})
+        assert isinstance(future, concurrent.futures.Future)
+        assert future.result(PATIENCE).text == "3"
+        assert isinstance(future.result(), Result)
+        assert future.done()
+        assert not future.cancelled()
+        assert future.exception() is None
+        assert future.cancel() is False
+
+
+def test_futures_can_be_waited_for_together(gate):
+    with connect(gate.server) as client:
+        futures = [call(client, "add", {"a": n, "b": n}) for n in range(20)]
+        done, pending = concurrent.futures.wait(futures, timeout=PATIENCE)
+        assert not pending
+        assert sorted(int(f.result().text) for f in done) == [2 * n for n in range(20)]
+        futures = [call(client, "add", {"a": n, "b": n}) for n in range(20)]
+        found = [f.result().text for f in concurrent.futures.as_completed(futures, timeout=PATIENCE)]
+        assert sorted(map(int, found)) == [2 * n for n in range(20)]
+
+
+@pytest.mark.spec("basic/patterns/cancellation/stdio-cancelled-notification")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_cancel_cancels_on_the_wire(gate, date):
+    with connect(gate.server, revision=date) as client:
+        future = call(client, "wait")
+        assert gate.entered.wait(PATIENCE)
+        assert future.cancel() is True
+        assert gate.cancelled.wait(PATIENCE)
+        assert future.cancelled()
+        assert future.cancel() is True
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.result(PATIENCE)
+        assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
+
+
+def test_a_cancelled_future_is_done_for_whoever_waits_for_several(gate):
+    """`concurrent.futures.wait` and `as_completed` must not hang on it."""
+    with connect(gate.server) as client:
+        future = call(client, "wait")
+        threading.Thread(target=lambda: gate.entered.wait(PATIENCE) and future.cancel()).start()
+        done, pending = concurrent.futures.wait([future], timeout=PATIENCE)
+        assert (len(done), len(pending)) == (1, 0)
+        assert list(concurrent.futures.as_completed([future], timeout=PATIENCE)) == [future]
+
+
+def test_many_threads_may_cancel_one_future(gate):
+    with connect(gate.server) as client:
+        for _ in range(20):
+            future = call(client, "wait")
+            start = threading.Barrier(4, timeout=PATIENCE)
+            said = []
+
+            def cancel(future=future, start=start, said=said):
+                start.wait()
+                said.append(future.cancel())
+
+            threads = [threading.Thread(target=cancel) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(PATIENCE)
+            assert future.cancelled()
+            assert True in said
+
+
+@pytest.mark.spec("basic/patterns/cancellation/timeout-all-requests", "server/tools/call-timeouts")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_future_without_an_answer_ends_with_a_time_out_and_a_cancellation(gate, date):
+    with connect(gate.server, revision=date) as client:
+        future = call(client, "wait", timeout=0.05)
+        with pytest.raises(RequestTimeout):
+            future.result(PATIENCE)
+        assert isinstance(future.exception(), TimeoutError)
+        assert gate.cancelled.wait(PATIENCE)
+        assert not client.connection.waiting
+
+
+def test_waiting_less_long_than_the_future_takes_does_not_end_it(gate):
+    with connect(gate.server) as client:
+        future = call(client, "wait")
+        with pytest.raises(concurrent.futures.TimeoutError):
+            future.result(0.01)
+        gate.open.set()
+        assert future.result(PATIENCE).text == "through"
+
+
+def test_progress_restarts_the_time_out_of_a_future():
+    server = Server("slow")
+    steps = threading.Semaphore(0)
+
+    @server.tool
+    def work(ctx: Context) -> str:
+        for n in range(6):
+            steps.acquire(timeout=0.1)
+            ctx.progress(n)
+        return "done"
+
+    with connect(server) as client:
+        future = call(client, "work", timeout=0.4, on_progress=lambda *report: None)
+        assert future.result(PATIENCE).text == "done"  # after more than the time-out
+
+
+def test_an_error_is_raised_where_the_result_is_wanted(gate):
+    with connect(gate.server) as client:
+        future = call(client, "nothing of the kind")
+        with pytest.raises(ErrorResponse) as refused:
+            future.result(PATIENCE)
+        assert refused.value.code == -32602
+        assert future.exception() is refused.value
+
+
+def test_a_result_that_breaks_the_rules_is_an_exception_of_the_future():
+    with connect(raw_server("open_modern()\ngo_on({'content': 'none'})")) as client:
+        future = call(client, "x")
+        with pytest.raises(InvalidResponse, match="content"):
+            future.result(PATIENCE)
+        assert isinstance(future.exception(PATIENCE), InvalidResponse)
+
+
+def test_each_call_is_checked_and_audited_once(gate, caplog):
+    caplog.set_level(logging.INFO, "mcp_ref.audit")
+    with connect(gate.server) as client:
+        future = call(client, "add", {"a": 1, "b": 2})
+        assert future.result(PATIENCE) is future.result(PATIENCE)
+    made = [r for r in caplog.records if r.name == "mcp_ref.audit" and r.getMessage().startswith("made")]
+    assert len(made) == 1
+
+
+def test_progress_of_a_future_is_told_in_order():
+    server = Server("steps")
+
+    @server.tool
+    def work(ctx: Context) -> str:
+        for n in range(50):
+            ctx.progress(n, 50, f"step {n}")
+        return "done"
+
+    with connect(server) as client:
+        told, last = [], threading.Event()
+
+        def on_progress(progress, total, message):
+            told.append((progress, total, message))
+            if progress == 49:
+                last.set()
+
+        assert call(client, "work", on_progress=on_progress).result(PATIENCE).text == "done"
+        assert last.wait(PATIENCE)
+        assert [t[0] for t in told] == sorted(t[0] for t in told)
+        assert told[-1] == (49, 50, "step 49")
+
+
+# -- callbacks -----------------------------------------------------------------------------------
+
+
+def test_callbacks_run_on_the_clients_own_thread_with_the_future(gate):
+    with connect(gate.server) as client:
+        told = threading.Event()
+        seen = []
+
+        def done(future):
+            seen.append((future, threading.current_thread()))
+            told.set()
+
+        future = call(client, "wait")
+        future.add_done_callback(done)
+        assert not seen
+        gate.open.set()
+        assert told.wait(PATIENCE)
+        assert seen[0][0] is future
+        assert seen[0][1] not in (threading.current_thread(), client._reader)
+
+
+def test_a_callback_may_use_the_client(gate):
+    """It runs on neither the reader nor the timers, so it may wait for another answer."""
+    with connect(gate.server) as client:
+        found = concurrent.futures.Future()
+        first = call(client, "add", {"a": 1, "b": 2})
+        first.add_done_callback(
+            lambda future: found.set_result(
+                client.call_tool("add", {"a": int(future.result().text), "b": 1}).text
+            )
+        )
+        assert found.result(PATIENCE) == "4"
+
+
+def test_a_slow_callback_delays_no_answer(gate):
+    with connect(gate.server) as client:
+        held, running = threading.Event(), threading.Event()
+        first = call(client, "add", {"a": 1, "b": 2})
+        first.add_done_callback(lambda future: running.set() or held.wait(PATIENCE))
+        assert running.wait(PATIENCE)
+        assert call(client, "add", {"a": 1, "b": 2}).result(PATIENCE).text == "3"
+        assert client.call_tool("add", {"a": 2, "b": 2}).text == "4"
+        held.set()
+
+
+def test_a_callback_that_raises_harms_nobody(gate, caplog):
+    with connect(gate.server) as client:
+        after = threading.Event()
+        future = call(client, "add", {"a": 1, "b": 2})
+        future.add_done_callback(lambda future: 1 / 0)
+        future.add_done_callback(lambda future: after.set())
+        assert after.wait(PATIENCE)
+        assert future.result(PATIENCE).text == "3"
+    assert any(r.exc_info and r.exc_info[0] is ZeroDivisionError for r in caplog.records)
+
+
+def test_callbacks_run_for_cancelled_futures_too(gate):
+    with connect(gate.server) as client:
+        told = threading.Event()
+        future = call(client, "wait")
+        future.add_done_callback(lambda future: future.cancelled() and told.set())
+        assert gate.entered.wait(PATIENCE)
+        future.cancel()
+        assert told.wait(PATIENCE)
+
+
+def test_a_callback_added_late_runs_at_once(gate):
+    with connect(gate.server) as client:
+        future = call(client, "add", {"a": 1, "b": 2})
+        future.result(PATIENCE)
+        told = threading.Event()
+        future.add_done_callback(lambda future: told.set())
+        assert told.wait(PATIENCE)
+
+
+# -- the end -------------------------------------------------------------------------------------
+
+
+def test_close_fails_what_is_under_way_and_runs_its_callbacks(gate):
+    told = threading.Semaphore(0)
+    with connect(gate.server) as client:
+        futures = [call(client, "wait") for _ in range(5)]
+        for future in futures:
+            future.add_done_callback(lambda future: told.release())
+        assert gate.entered.wait(PATIENCE)
+    for future in futures:
+        with pytest.raises(ConnectionClosed, match="closed"):
+            future.result(PATIENCE)
+    for _ in futures:
+        assert told.acquire(timeout=PATIENCE)
+
+
+def test_a_server_that_dies_fails_what_is_under_way_with_the_reason():
+    script = """
+        open_modern()
+        receive("tools/call")
+        note("I am ill")
+        sys.exit(7)
+    """
+    with nothing_left(), connect(raw_server(script), on_stderr=Notes()) as client:
+        future = call(client, "x")
+        with pytest.raises(ConnectionClosed, match=r"(?s)code 7.*I am ill"):
+            future.result(PATIENCE)
+        with pytest.raises(ConnectionClosed, match="code 7"):
+            call(client, "x").result(PATIENCE)
+
+
+def test_a_late_answer_to_a_timed_out_future_is_ignored():
+    script = """
+        open_modern()
+        late = receive("tools/call")
+        receive("notifications/cancelled")
+        answer(late, text("too late"))
+        go_on(text("in time"))
+    """
+    notes = Notes()
+    with connect(raw_server(script), revision=MODERN, on_stderr=notes) as client:
+        with pytest.raises(RequestTimeout):
+            call(client, "x", timeout=0.05).result(PATIENCE)
+        notes.message("notifications/cancelled")
+        assert call(client, "y").result(PATIENCE).text == "in time"

@@ -1,0 +1,241 @@
+"""`connect`: what it takes, what it refuses before anything is started, and what it leaves behind."""
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from peers import ENV, LEGACY, MODERN, REVISIONS, Notes, eventually, nothing_left, python, raw_server, source
+
+from mcp_ref import ConnectionClosed, ErrorResponse, McpError, RequestTimeout, Server, connect
+from mcp_ref.basic.errors import LocalError
+
+ECHO = source("""
+    @server.tool
+    def echo(said: str) -> str:
+        return said
+""")
+
+
+def echo_server(**options):
+    server = Server("echo", version="3", **options)
+    server.add_tool(lambda said: said, name="echo")
+    return server
+
+
+# -- what it takes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_command_is_started_and_spoken_to(date):
+    with nothing_left(), connect(python(ECHO), revision=date, env=ENV) as client:
+        assert client.revision.date == date
+        assert client.server_info["name"] == "raw tests"
+        assert client.call_tool("echo", {"said": "ü"}).text == "ü"
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_server_of_this_process_is_spoken_to_in_memory(date):
+    with nothing_left(), connect(echo_server(), revision=date) as client:
+        assert client.revision.date == date
+        assert client.server_info == {"name": "echo", "version": "3"}
+        assert client.call_tool("echo", {"said": "x"}).text == "x"
+
+
+@pytest.mark.parametrize("make", [list, tuple])
+def test_a_command_may_hold_paths(make, tmp_path):
+    program = tmp_path / "server.py"
+    program.write_text(ECHO)
+    with connect(make([sys.executable, program]), env=ENV, cwd=tmp_path) as client:
+        assert client.call_tool("echo", {"said": "x"}).text == "x"
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "agreed"),
+    [
+        (REVISIONS, REVISIONS, MODERN),
+        (LEGACY, REVISIONS, LEGACY[-1]),
+        (REVISIONS, LEGACY, LEGACY[-1]),
+        (LEGACY[:2], REVISIONS, LEGACY[1]),
+        ([MODERN], REVISIONS, MODERN),
+        (REVISIONS, LEGACY[:1], LEGACY[0]),
+        (REVISIONS, [MODERN], MODERN),
+    ],
+)
+def test_without_a_revision_the_newest_that_both_know_is_used(server, client, agreed):
+    with connect(echo_server(revisions=server), revisions=client) as connected:
+        assert connected.revision.date == agreed
+        assert connected.call_tool("echo", {"said": "x"}).text == "x"
+
+
+def test_the_server_is_told_who_connects():
+    told = []
+    server = echo_server()
+
+    @server.around
+    def who(ctx, params, proceed):
+        told.append((ctx.client_info, ctx.client_capabilities))
+        return proceed(params)
+
+    options = {"name": "me", "version": "9", "title": "Me", "experimental": {"odd": {}}}
+    with connect(server, revision=MODERN, extensions={"com.example/x": {"a": 1}}, **options) as client:
+        client.list_tools()
+    assert told[-1] == (
+        {"name": "me", "version": "9", "title": "Me"},
+        {"experimental": {"odd": {}}, "extensions": {"com.example/x": {"a": 1}}},
+    )
+    with connect(server, revision=LEGACY[0], extensions={"com.example/x": {"a": 1}}, **options) as client:
+        client.list_tools()
+    assert told[-1] == ({"name": "me", "version": "9"}, {"experimental": {"odd": {}}})
+
+
+# -- what it refuses -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["python server.py", b"python"])
+def test_a_command_as_text_is_refused_since_there_is_no_shell(target):
+    with nothing_left(), pytest.raises(TypeError, match="as a list"):
+        connect(target)
+
+
+@pytest.mark.parametrize("target", ["http://127.0.0.1:1/mcp", "https://example.org/mcp"])
+def test_a_web_address_is_refused_by_name(target):
+    with nothing_left(), pytest.raises(TypeError, match="HTTP"):
+        connect(target)
+
+
+@pytest.mark.parametrize("target", [None, 5, object(), {"command": "python"}])
+def test_what_is_no_target_is_refused(target):
+    with nothing_left(), pytest.raises(TypeError, match="a command as a list or a Server"):
+        connect(target)
+
+
+def test_an_empty_command_is_refused():
+    with nothing_left(), pytest.raises(ValueError, match="empty"):
+        connect([])
+
+
+def test_a_program_that_there_is_not_is_named():
+    with nothing_left(), pytest.raises(LocalError, match="no-such-program"):
+        connect(["no-such-program-at-all"])
+
+
+def test_a_folder_that_there_is_not_is_an_error(tmp_path):
+    with nothing_left(), pytest.raises(LocalError):
+        connect(python(ECHO), cwd=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("date", ["2024-01-01", "latest", ""])
+def test_an_unknown_revision_is_refused_before_anything_is_started(date):
+    with nothing_left(), pytest.raises(ValueError, match="2026-07-28"):
+        connect(["no-such-program-at-all"], revision=date)
+
+
+def test_one_unknown_revision_among_others_is_refused_as_well():
+    with nothing_left(), pytest.raises(ValueError, match="2024-01-01"):
+        connect(["no-such-program-at-all"], revisions=["2024-01-01", MODERN])
+
+
+@pytest.mark.parametrize("extensions", [{"noprefix": {}}, {"com.example/x": True}, {"/x": {}}])
+def test_an_extension_that_is_none_is_refused_before_anything_is_started(extensions):
+    with nothing_left(), pytest.raises(ValueError, match=r"extension|settings"):
+        connect(["no-such-program-at-all"], extensions=extensions)
+
+
+@pytest.mark.parametrize(
+    ("server", "wanted"), [(LEGACY, MODERN), ([MODERN], LEGACY[1]), (LEGACY[:1], LEGACY[2])]
+)
+def test_a_revision_that_the_server_does_not_speak_is_an_error(server, wanted):
+    with nothing_left(), pytest.raises(McpError):
+        connect(echo_server(revisions=server), revision=wanted, timeout=5)
+
+
+@pytest.mark.parametrize(("server", "client"), [(LEGACY[:2], LEGACY[2:4]), ([MODERN], LEGACY)])
+def test_nothing_in_common_is_an_error(server, client):
+    with nothing_left(), pytest.raises(McpError):
+        connect(echo_server(revisions=server), revisions=client, timeout=5)
+
+
+def test_a_child_that_says_nothing_is_given_up_in_time_and_ended():
+    with nothing_left(), pytest.raises(RequestTimeout):
+        connect(raw_server("receive('never')"), timeout=0.2, on_stderr=Notes())
+
+
+def test_a_child_that_ends_at_once_is_told_with_its_last_words():
+    with nothing_left(), pytest.raises(ConnectionClosed, match=r"(?s)code 3.*no license"):
+        connect(raw_server("os.write(2, b'no license')\nsys.exit(3)"), on_stderr=Notes())
+
+
+def test_an_initialize_that_is_refused_is_the_reason():
+    script = """
+        while True:
+            error(receive(), -32603, "closed on Sundays")
+    """
+    with nothing_left(), pytest.raises(ErrorResponse, match="closed on Sundays"):
+        connect(raw_server(script), on_stderr=Notes())
+
+
+@pytest.mark.spec("basic/transports/stdio/probe-legacy-fallback")
+def test_a_legacy_server_that_dies_of_the_probe_is_started_again():
+    """Some end themselves when anything comes before initialize: the second child is not probed."""
+    script = """
+        first = receive()
+        if first["method"] != "initialize":
+            sys.exit(1)
+        answer(first, {"protocolVersion": "2024-11-05", "capabilities": ABLE, "serverInfo": INFO})
+        go_on(text("after all"))
+    """
+    notes = Notes()
+    with nothing_left(), connect(raw_server(script), on_stderr=notes) as client:
+        assert client.revision.date == "2024-11-05"
+        assert client.call_tool("x").text == "after all"
+        assert [note["method"] for note in notes.all[:2]] == ["server/discover", "initialize"]
+
+
+def test_a_server_that_dies_of_the_probe_is_not_started_again_for_a_modern_client():
+    notes = Notes()
+    for options in ({"revision": MODERN}, {"revisions": [MODERN]}):
+        with nothing_left(), pytest.raises(ConnectionClosed):
+            connect(raw_server("receive()\nsys.exit(1)"), on_stderr=notes, **options)
+    assert len(notes.all) == 2
+
+
+# -- what it leaves behind -------------------------------------------------------------------------
+
+
+OPEN = Path("/proc/self/fd")
+
+
+def descriptors():
+    """How many files this process has open; where there is no such list, 0 before and after."""
+    return len(list(OPEN.iterdir())) if OPEN.is_dir() else 0
+
+
+@pytest.mark.parametrize("where", ["memory", "child"])
+def test_twenty_connections_leave_no_thread_no_child_and_no_descriptor(where):
+    cycles = 20
+    target = echo_server() if where == "memory" else raw_server("open_modern()\ngo_on(text('x'))")
+    with connect(target, on_stderr=Notes()) as client:
+        client.call_tool("echo", {"said": "x"})  # what is opened once and kept is open now
+    threads = threading.active_count()
+    before = descriptors()
+    with nothing_left():
+        for _ in range(cycles):
+            with connect(target, on_stderr=Notes()) as client:
+                client.submit("tools/call", {"name": "echo", "arguments": {"said": "x"}})
+                client.call_tool("echo", {"said": "x"})
+    assert eventually(lambda: descriptors() <= before), f"{before} descriptors before, {descriptors()} now"
+    assert threading.active_count() <= threads + 1  # the thread of the timers, see runtime/timers
+
+
+def test_a_connection_that_fails_leaves_nothing_either():
+    before = descriptors()
+    with nothing_left():
+        for _ in range(5):
+            with pytest.raises(McpError):
+                connect(raw_server("sys.exit(2)"), on_stderr=Notes())
+            with pytest.raises(McpError):
+                connect(echo_server(revisions=LEGACY), revision=MODERN)
+            with pytest.raises(LocalError):
+                connect(["no-such-program-at-all"])
+    assert eventually(lambda: descriptors() <= before)
