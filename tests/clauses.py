@@ -293,13 +293,13 @@ def sentence(clause: Clause) -> str:
     return f"{clause.id}\n    {clause.party} {clause.level}: {clause.statement} ({clause.module})"
 
 
-def summary(report: Report, pages: Iterable[str]) -> str:
-    """The last line."""
+def summary(report: Report, name: str, pages: Iterable[str]) -> str:
+    """One line for some pages."""
     wanted = set(pages)
     binding = {c.id for c in report.clauses.values() if c.page in wanted and c.binding}
     proved = binding & report.proved.keys()
     return (
-        f"{len(binding)} clauses must be kept: {len(proved)} proved "
+        f"{name}: {len(binding)} clauses must be kept: {len(proved)} proved "
         f"({len(proved - report.code.keys())} without a mark in the code), "
         f"{len(binding & report.missing)} missing, {len(binding & report.waiting)} waiting for their modules"
     )
@@ -313,9 +313,15 @@ def say(report: Report, pages: list[str], options: argparse.Namespace) -> None:
         return
     if not options.missing:
         print(as_text(counts), end="\n\n")
-    for clause in report.missing_of(pages):
-        print(sentence(clause) if options.missing else f"missing: {clause.id}")
-    print(summary(report, pages))
+    groups = {
+        "pages that are done": [page for page in pages if page in PAGES],
+        "pages still to come": [page for page in pages if page not in PAGES],
+    }
+    for name, group in groups.items():
+        for clause in report.missing_of(group):
+            print(sentence(clause) if options.missing else f"missing: {clause.id}")
+        if group:
+            print(summary(report, name, group))
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
