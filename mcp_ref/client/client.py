@@ -271,8 +271,6 @@ class Client:
 
     def answer(self, context: Context) -> Json | Encoded:
         """A request of the server's. While it is answered, our own deadlines stand still."""
-        if self.revision.modern:
-            raise LocalError("a server of 2026-07-28 sends no requests")
         context.revision = self.connection.session.revision
         token = context.meta.get("progressToken")
         context.progress_token = token if type(token) in (str, int) else None
@@ -335,6 +333,7 @@ class Client:
         """The server is a modern one: there is nothing to open, only something to know."""
         discover.chosen(result, self.revisions)
         self.revision = chosen
+        self.connection.answers = False
         self.server_capabilities = result["capabilities"]
         self.server_info = result.get("_meta", {}).get(SERVER_INFO, {})
         self.instructions = result.get("instructions")
@@ -363,10 +362,7 @@ class Client:
 
     def _too_long(self, size: int) -> None:
         limit = self._max_message_bytes
-        if self.revision.modern:
-            _log.error("ignored a message of %d bytes; the limit is %d", size, limit)
-        else:
-            self.connection.refuse(None, InvalidRequest(f"a message of {size} bytes; the limit is {limit}"))
+        self.connection.refuse(None, InvalidRequest(f"a message of {size} bytes; the limit is {limit}"))
 
     def close(self) -> None:
         """End the connection and, over stdio, the server. Everything that still waits fails at once."""

@@ -114,6 +114,8 @@ class Connection:
         self._ids = itertools.count(1)  # spec: basic/index/request-id-unique-in-session
         self.waiting: dict[RequestId, Call] = {}
         self.serving: dict[RequestId, Context] = {}
+        self.answers = True
+        """False on a client of the modern era, which sends no responses at all."""
         self.failure: ConnectionClosed | None = None
         self._over = threading.Event()
 
@@ -240,6 +242,9 @@ class Connection:
 
     def _start(self, message: Json, batch: Batch | None) -> None:
         """A request: have a worker run it."""
+        if not self.answers:
+            _log.warning("ignored %.80s: in this revision a server sends no requests", message["method"])
+            return
         request_id, method = message["id"], message["method"]
         params = message.get("params", {})
         try:
@@ -294,6 +299,9 @@ class Connection:
     ) -> None:
         """Answer with an error, also where the id could not be read."""
         _log.debug("refused: %s", problem)
+        if not self.answers:  # spec: basic/patterns/index/client-sends-no-responses
+            _log.warning("ignored what the server sent: %s", problem)
+            return
         if request_id is not None:
             line = _error_line(request_id, problem)
         else:
