@@ -9,6 +9,7 @@ Threads     `Parameters` has no state after it was made; any number of threads m
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import re
 import types
@@ -110,8 +111,8 @@ def description_of(function: Callable[..., Any]) -> str | None:
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     target = inspect.unwrap(function)
-    while hasattr(target, "func"):  # functools.partial
-        target = target.func
+    while isinstance(target, functools.partial):
+        target = inspect.unwrap(target.func)
     if not inspect.isroutine(target):
         target = type(target).__call__
     try:

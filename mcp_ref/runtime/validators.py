@@ -7,7 +7,7 @@ validation itself. What a stranger's schema may do is bounded:
                  any other is refused by name
     references   only within the schema itself; nothing is ever fetched
     size         MAX_DEPTH levels, MAX_NODES nodes
-    cost         MAX_STEPS references followed in one validation
+    cost         MAX_REFERENCES followed in one validation, which ends after MAX_SECONDS
 
 The `jsonschema` package is imported by the first schema, since it takes longer than all of ours.
 
@@ -19,16 +19,19 @@ from __future__ import annotations
 import functools
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from mcp_ref.runtime.mismatch import Mismatch
+from mcp_ref.runtime.parts import identity
 
 __all__ = ["DIALECTS", "BadSchema", "Validator", "validator"]
 
 MAX_DEPTH = 64
 MAX_NODES = 20_000
-MAX_STEPS = 20_000
+MAX_REFERENCES = 20_000
+MAX_SECONDS = 5.0
 
 DIALECTS = {
     "https://json-schema.org/draft/2020-12/schema": "Draft202012Validator",
@@ -68,11 +71,11 @@ class Validator:
 
     def check(self, value: Any) -> None:
         """Raises Mismatch unless the value is valid.  # spec: basic/index/schema-validate-by-dialect"""
-        _steps.left = MAX_STEPS
+        _spent.references, _spent.until = 0, time.monotonic() + MAX_SECONDS
         try:
             errors = [e for _, e in zip(range(10), self._kind.iter_errors(value), strict=False)]
-        except _TooCostly:
-            raise Mismatch("validation was given up: the schema refers to itself too often") from None
+        except _TooCostly as problem:
+            raise Mismatch(f"validation was given up: {problem}") from None
         except RecursionError:
             raise Mismatch("validation was given up: schema and value are too deep") from None
         except Exception as problem:  # a reference into nowhere; a pattern that `re` does not know
@@ -135,56 +138,85 @@ def _check_references(schema: Any) -> None:
 
     # spec: basic/index/ref-no-network-deref, basic/index/ref-opt-in-default-off
     """
-    own = {
-        node[key]
-        for node, _ in _nodes(schema)
-        if isinstance(node, dict)
-        for key in ("$id", "id")
-        if isinstance(node.get(key), str)
-    }
-    for node, _ in _nodes(schema):
+    own, targets = {"", *DIALECTS}, []
+    for node, base in _based(schema):
+        own.add(base)
         for key in ("$ref", "$dynamicRef", "$recursiveRef"):
-            target = node.get(key) if isinstance(node, dict) else None
-            if not isinstance(target, str) or target.startswith("#"):
-                continue
-            document = target.partition("#")[0]
-            if document not in own and document not in DIALECTS:
-                raise BadSchema(f"{key} {target[:100]!r} leads out of the schema; it is never fetched")
+            if isinstance(node.get(key), str) and not node[key].startswith("#"):
+                targets.append((key, node[key], base))
+    for key, target, base in targets:
+        if _resolved(base, target) not in own:
+            raise BadSchema(f"{key} {target[:100]!r} leads out of the schema; it is never fetched")
+
+
+def _based(schema: Any) -> Iterator[tuple[dict[str, Any], str]]:
+    """Every object of a schema, with the URI that its references start from."""
+    stack = [(schema, "")]
+    while stack:
+        node, base = stack.pop()
+        if isinstance(node, dict):
+            for key in ("$id", "id"):
+                if isinstance(node.get(key), str):
+                    base = _resolved(base, node[key])
+            yield node, base
+        if isinstance(node, dict | list):
+            stack.extend((child, base) for child in (node.values() if isinstance(node, dict) else node))
+
+
+def _resolved(base: str, target: str) -> str:
+    from urllib.parse import urldefrag, urljoin
+
+    try:
+        return urldefrag(urljoin(base, target)).url
+    except ValueError as problem:
+        raise BadSchema(f"{target[:100]!r} is not a URI: {problem}") from None
 
 
 class _TooCostly(Exception):
     pass
 
 
-class _Steps(threading.local):
-    left = MAX_STEPS
+class _Spent(threading.local):
+    """What this thread's validation has cost so far."""
+
+    references = 0
+    until = 0.0
 
 
-_steps = _Steps()
+_spent = _Spent()
 
 
 @functools.cache
 def _machinery(dialect: str) -> tuple[Any, Any]:
-    """The validator class of a dialect, counting the references it follows; a closed registry."""
+    """The validator class of a dialect, which counts what it does; a closed registry."""
     from jsonschema import validators
     from jsonschema_specifications import REGISTRY
 
     base: Any = getattr(validators, DIALECTS[dialect])
-    counted: dict[str, Callable[..., Any]] = {
-        keyword: _counting(base.VALIDATORS[keyword])
-        for keyword in ("$ref", "$dynamicRef", "$recursiveRef")
-        if keyword in base.VALIDATORS
-    }
+    rules = {**base.VALIDATORS, "uniqueItems": _unique_items}
+    references = ("$ref", "$dynamicRef", "$recursiveRef")
     extend: Any = validators.extend
     # The dialects' own schemas and nothing else: this registry has no way to fetch.
-    return extend(base, counted), REGISTRY
+    return extend(base, {k: _watched(rule, int(k in references)) for k, rule in rules.items()}), REGISTRY
 
 
-def _counting(follow: Callable[..., Any]) -> Callable[..., Any]:
-    def counted(kind: Any, target: Any, value: Any, schema: Any) -> Any:
-        _steps.left -= 1
-        if _steps.left < 0:
-            raise _TooCostly
-        return follow(kind, target, value, schema)
+def _unique_items(kind: Any, wanted: Any, value: Any, schema: Any) -> Any:
+    """In linear time: comparing each with each takes minutes for the items of one large message."""
+    from jsonschema.exceptions import ValidationError
 
-    return counted
+    if wanted and kind.is_type(value, "array") and len(set(map(identity, value))) != len(value):
+        yield ValidationError("holds an item twice")
+
+
+def _watched(apply: Callable[..., Any], cost: int) -> Callable[..., Any]:
+    """A keyword's rule, which first looks at what the validation has spent so far."""
+
+    def watched(kind: Any, target: Any, value: Any, schema: Any) -> Any:
+        _spent.references += cost
+        if _spent.references > MAX_REFERENCES:
+            raise _TooCostly("the schema refers to itself too often")
+        if time.monotonic() > _spent.until:
+            raise _TooCostly(f"it takes longer than {MAX_SECONDS} seconds")
+        return apply(kind, target, value, schema)
+
+    return watched
