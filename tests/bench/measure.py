@@ -24,14 +24,14 @@ class Size:
     rounds: int = 7
     calls: int = 1500
     pipelined: int = 3000
-    echoes: int = 25
+    echoes: int = 50
     volleys: int = 3
     lists: int = 30
     imports: int = 5
     client_calls: int = 1500
 
 
-QUICK = Size(rounds=3, calls=600, pipelined=1500, echoes=12, volleys=2, lists=15, imports=3, client_calls=600)
+QUICK = Size(rounds=3, calls=600, pipelined=1500, echoes=25, volleys=2, lists=15, imports=3, client_calls=600)
 
 
 def sequential(server: Server, size: Size, name: str = "sequential") -> Numbers:
@@ -87,14 +87,15 @@ def echo(server: Server, size: Size) -> Numbers:
     if server.ask(server.call("echo", "echo", text=text))["structuredContent"] != {"result": text}:
         raise SystemExit("a wrong echo")
     lines = [server.call(n, "echo", text=text) for n in counted(size.echoes)]
-    seconds = []
+    seconds, before = [], server.cpu()
     for request in lines:
         start = time.perf_counter()
         server.write(request)
         if len(server.read_line()) < 2 * MEBI:
             raise SystemExit("a short echo")
         seconds.append(time.perf_counter() - start)
-    return {"echo MB/s": MEBI / 1e6 / median(seconds)}
+    cpu = server.cpu() - before
+    return {"echo MB/s": MEBI / 1e6 / median(seconds), "echo CPU ms": cpu / size.echoes * 1e3}
 
 
 NAPS, NAP = 50, 100

@@ -37,6 +37,7 @@ ROWS = (
     Row("pipelined calls/s", "64 in flight, calls/s", True, times=8),
     Row("pipelined CPU µs", "64 in flight, CPU a call, µs"),
     Row("echo MB/s", "1 MiB echo, MB/s", True, times=0.7),
+    Row("echo CPU ms", "1 MiB echo, CPU a call, ms"),
     Row("naps wall ms", "50 calls that sleep 100 ms, wall, ms", at_most=110),
     Row("naps ping p50 µs", "pings meanwhile, p50, µs", times=2.5),
     Row("naps ping worst ms", "pings meanwhile, worst, ms", at_most=10),
@@ -55,16 +56,17 @@ HEADINGS = ("metric", "mcp_ref", "mcp", "times better", "target", "met")
 
 @dataclass(frozen=True)
 class Finding:
-    """A row with its numbers: medians over the rounds."""
+    """A row with its numbers: medians over the rounds.
+
+    The ratio is the median of the rounds' own ratios: what slows a machine down for a while slows both
+    packages in the same round.
+    """
 
     row: Row
     ours: float
     theirs: float
-
-    @property
-    def ratio(self) -> float:
-        """How many times better than the official SDK."""
-        return self.ours / self.theirs if self.row.more_is_better else self.theirs / self.ours
+    ratio: float
+    """How many times better than the official SDK."""
 
     @property
     def met(self) -> bool | None:
@@ -90,11 +92,14 @@ def _number(value: float) -> str:
 
 def findings(results: Results) -> list[Finding]:
     """The rows of which something was measured."""
-    return [
-        Finding(row, *(statistics.median(results[row.metric][package]) for package in ("mcp_ref", "mcp")))
-        for row in ROWS
-        if row.metric in results
-    ]
+    return [_finding(row, results[row.metric]) for row in ROWS if row.metric in results]
+
+
+def _finding(row: Row, numbers: dict[str, list[float]]) -> Finding:
+    ours, theirs = numbers["mcp_ref"], numbers["mcp"]
+    pairs = zip(ours, theirs, strict=True)
+    ratios = [a / b if row.more_is_better else b / a for a, b in pairs]
+    return Finding(row, *map(statistics.median, (ours, theirs, ratios)))
 
 
 def table(found: Iterable[Finding]) -> str:
@@ -142,7 +147,8 @@ def describe(where: dict[str, Any], rounds: int) -> str:
     cores = f"{where['cores']} core" + ("s" if where["cores"] > 1 else "")
     return (
         f"Measured on {where['date']}: {cores} ({where['processor']}), {where['system']}, "
-        f"{where['python']}; {packages}. Medians of {rounds} interleaved rounds."
+        f"{where['python']}; {packages}. "
+        f"Medians of {rounds} interleaved rounds; a ratio is the median of the rounds' own ratios."
     )
 
 
