@@ -50,7 +50,7 @@ class Workers:
         self._threads: set[threading.Thread] = set()
         self._started = 0
         self._workers = 0  # how many there are
-        self._coming = 0  # woken or started, and not at the queue yet
+        self._called: set[threading.Lock] = set()  # woken or started, and not at the queue yet
         self._taken = 0  # jobs, ever
         self._latest: threading.Lock | None = None  # who took the last job, while it is at work
         self._latest_at = 0.0
@@ -63,13 +63,17 @@ class Workers:
         with self._lock:
             if self._closed:
                 return
-            if len(self._jobs) >= self.queue + self._coming + len(self._free) + self.limit - self._workers:
+            if len(self._jobs) >= self._room():
                 raise QueueFull
             self._jobs.append((run, argument))
             if self._latest is None or time.monotonic() - self._latest_at > PATIENCE:
                 self._wake()
             elif not self._foreman_called:
                 self._call_foreman()
+
+    def _room(self) -> int:
+        """How many jobs may be in the queue: those that wait, and those whose worker is on its way."""
+        return self.queue + len(self._called) + len(self._free) + self.limit - self._workers
 
     def _wake(self) -> bool:
         """One more worker for the queue, if there may be one. Holds _lock."""
@@ -83,7 +87,7 @@ class Workers:
             self._start(f"mcp_ref worker {self._started}", self._work, asleep)
         else:
             return False
-        self._coming += 1
+        self._called.add(asleep)
         self._latest, self._latest_at = asleep, time.monotonic()
         return True
 
@@ -95,10 +99,8 @@ class Workers:
         thread.start()
 
     def _work(self, asleep: threading.Lock) -> None:
-        woken = True
         while True:
-            job = self._take(asleep, woken)
-            woken = False
+            job = self._take(asleep)
             if job is not None:
                 run, argument = job
                 try:
@@ -106,18 +108,16 @@ class Workers:
                 except BaseException:
                     _log.exception("a job failed")
                 del job, run, argument  # what a job held must not live until the next one
-            elif not self._closed and asleep.acquire(timeout=self.idle):
-                woken = True
-            elif self._leave(asleep):
+                continue
+            if not self._closed:
+                asleep.acquire(timeout=self.idle)
+            if self._leave(asleep):
                 return
-            else:
-                woken = True
 
-    def _take(self, asleep: threading.Lock, woken: bool) -> Job | None:
+    def _take(self, asleep: threading.Lock) -> Job | None:
         """The next job; without one, the worker is listed as free."""
         with self._lock:
-            if woken:
-                self._coming -= 1
+            self._called.discard(asleep)
             if self._jobs:
                 self._taken += 1
                 self._latest, self._latest_at = asleep, time.monotonic()
@@ -129,13 +129,13 @@ class Workers:
             return None
 
     def _leave(self, asleep: threading.Lock) -> bool:
-        """Whether this worker, idle for long, may end: not if it was woken just now."""
+        """Whether this worker may end: not if it was called, nor while there is something to do."""
         with self._lock:
-            if not self._closed and asleep not in self._free:
-                asleep.acquire()
-                return False
             if asleep in self._free:
                 self._free.remove(asleep)
+            if self._jobs or asleep in self._called:
+                asleep.acquire(blocking=False)  # it may have been released after it stopped waiting
+                return False
             self._workers -= 1
             self._threads.discard(threading.current_thread())
             return True

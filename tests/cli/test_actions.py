@@ -89,6 +89,7 @@ def test_ping_tells_how_long_it_took(server: list[str], capsys: pytest.CaptureFi
 
 def test_serve_serves_a_file_and_a_module(server: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     path = Path(server[-1])
+    us = [*ENV, "--", sys.executable, "-m", "mcp_ref", "serve"]
     for target in (str(path), f"{path}:server"):
         assert (
             main(["call", "add", "a=1", "b=1", *ENV, "--", sys.executable, "-m", "mcp_ref", "serve", target])
