@@ -26,6 +26,7 @@ Threads     plain values.
 
 from __future__ import annotations
 
+import copyreg
 from typing import Annotated, Any, Required, TypedDict
 
 from mcp_ref.schema import since
@@ -61,6 +62,10 @@ class Error(TypedDict, total=False):
 
 class McpError(Exception):
     """Anything this package expects to go wrong. What is not one is a bug."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle: made again without `__init__`, whose arguments are not those of Exception."""
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 class ProtocolError(McpError):
