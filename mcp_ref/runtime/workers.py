@@ -8,8 +8,8 @@
 
 Short jobs run fastest on one thread: threads that take turns spend more time on the turns than on
 the jobs. So a job is left to the worker that took the last one, if that was just now: it will be
-back in microseconds. If it is not, the job before was a long one, and then the foreman, PATIENCE
-seconds later, wakes a worker for every job that waits. Nothing waits longer than that for a thread.
+back in microseconds. If it is not, the job before was a long one: then the foreman wakes one more
+worker, PATIENCE seconds later two more, then four, until a job gets done or none is waiting.
 
 When the queue is full, `submit` says so at once. It never blocks, so that a reader may call it.
 """
@@ -51,7 +51,7 @@ class Workers:
         self._started = 0
         self._workers = 0  # how many there are
         self._called: set[threading.Lock] = set()  # woken or started, and not at the queue yet
-        self._taken = 0  # jobs, ever
+        self._done = 0  # jobs, ever
         self._latest: threading.Lock | None = None  # who took the last job, while it is at work
         self._latest_at = 0.0
         self._foreman: threading.Lock | None = None  # set while there is one; released to call it
@@ -99,8 +99,10 @@ class Workers:
         thread.start()
 
     def _work(self, asleep: threading.Lock) -> None:
+        back = False
         while True:
-            job = self._take(asleep)
+            job = self._take(asleep, back)
+            back = job is not None
             if job is not None:
                 run, argument = job
                 try:
@@ -114,12 +116,12 @@ class Workers:
             if self._leave(asleep):
                 return
 
-    def _take(self, asleep: threading.Lock) -> Job | None:
-        """The next job; without one, the worker is listed as free."""
+    def _take(self, asleep: threading.Lock, back: bool) -> Job | None:
+        """The next job, for a worker that is new or `back` from one; without any, it is listed as free."""
         with self._lock:
+            self._done += back
             self._called.discard(asleep)
             if self._jobs:
-                self._taken += 1
                 self._latest, self._latest_at = asleep, time.monotonic()
                 return self._jobs.popleft()
             if self._latest is asleep:
@@ -153,17 +155,25 @@ class Workers:
 
     def _watch(self, asleep: threading.Lock) -> None:
         while True:
-            taken = self._taken
-            time.sleep(PATIENCE)  # no hope but the rule: how long a job may wait for a busy worker
-            with self._lock:
-                if self._jobs and self._taken != taken:
-                    continue  # they come back for more
-                for _ in range(len(self._jobs)):  # they do not: one more worker for each job
-                    if not self._wake():
-                        break
-                self._foreman_called = False
+            self._watch_queue()
             if (self._closed or not asleep.acquire(timeout=self.idle)) and self._dismissed(asleep):
                 return
+
+    def _watch_queue(self) -> None:
+        """As long as jobs wait: when none was finished for PATIENCE, one more worker, then two more ..."""
+        done, more = self._done, 1
+        while True:
+            time.sleep(PATIENCE)  # no hope but the rule: how long a job may wait for a busy worker
+            with self._lock:
+                if self._done != done:
+                    done, more = self._done, 1
+                elif all([self._wake() for _ in range(min(more, len(self._jobs)))]):
+                    more *= 2
+                else:
+                    more = 0  # as many as there may be are at work
+                if not self._jobs or not more:
+                    self._foreman_called = False
+                    return
 
     def _dismissed(self, asleep: threading.Lock) -> bool:
         """Whether the foreman, not needed for long, may go: not if it was called just now."""
