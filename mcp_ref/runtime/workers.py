@@ -167,7 +167,7 @@ class Workers:
             with self._lock:
                 if self._done != done:
                     done, more = self._done, 1
-                elif all([self._wake() for _ in range(min(more, len(self._jobs)))]):
+                elif all(self._wake() for _ in range(min(more, len(self._jobs)))):
                     more *= 2
                 else:
                     more = 0  # as many as there may be are at work
