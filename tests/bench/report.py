@@ -67,6 +67,8 @@ class Finding:
     theirs: float
     ratio: float
     """How many times better than the official SDK."""
+    worst: float
+    """Ours, in the round that was worst."""
 
     @property
     def met(self) -> bool | None:
@@ -99,7 +101,8 @@ def _finding(row: Row, numbers: dict[str, list[float]]) -> Finding:
     ours, theirs = numbers["mcp_ref"], numbers["mcp"]
     pairs = zip(ours, theirs, strict=True)
     ratios = [a / b if row.more_is_better else b / a for a, b in pairs]
-    return Finding(row, *map(statistics.median, (ours, theirs, ratios)))
+    worst = (min if row.more_is_better else max)(ours)
+    return Finding(row, *map(statistics.median, (ours, theirs, ratios)), worst)
 
 
 def table(found: Iterable[Finding]) -> str:
@@ -114,6 +117,16 @@ def table(found: Iterable[Finding]) -> str:
         for row in rows
     ]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
+
+
+def verdict(found: Iterable[Finding]) -> str:
+    """What was missed, and how near to its bound a metric came that has one."""
+    missed = [finding.row.title for finding in found if finding.met is False]
+    lines = [f"missed: {'; '.join(missed) or 'nothing'}"]
+    for finding in found:
+        if finding.row.at_most is not None:
+            lines.append(f"{finding.row.title}: {_number(finding.worst)} in the worst round")
+    return "\n".join(lines)
 
 
 def machine() -> dict[str, Any]:

@@ -104,15 +104,14 @@ class Process:
 
     def close(self) -> None:
         """End it as a client does: by closing its input."""
-        os.close(self.input)
-        self._child.stdin = None
+        for pipe in (self._child.stdin, self._child.stdout):
+            assert pipe is not None
+            pipe.close()
         try:
             self._child.wait(5)
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()
-        os.close(self.output)
-        self._child.stdout = None
 
 
 class Server(Process):
