@@ -3,6 +3,8 @@
     RawClient(source or command)   starts a server child (or takes a Server of this process) and says
                                    what it is told to, well-formed or not
     raw_server(script)             a command: a child that is a server made of a few lines of script
+    Notes()                        what such a child tells the test, as its `on_stderr`
+    tap(command, file)             a command: the same server, with all that crosses the wire in a file
     source(...)                    the text of a server child made with this package
     nothing_left()                 around a test: it leaves no thread and no child process behind
 
@@ -354,6 +356,36 @@ def raw_server(script: str) -> list[str]:
     Each message it receives is a line of its stderr: `connect(..., on_stderr=notes)` with `Notes()`.
     """
     return [sys.executable, "-S", "-E", "-c", _RAW_SERVER + textwrap.dedent(script)]
+
+
+_TAP = """
+import os, subprocess, sys, threading
+record = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+child = subprocess.Popen(sys.argv[2:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+def copy(mark, source, target):
+    for line in source:
+        os.write(record, mark + line)
+        target.write(line)
+        target.flush()
+    target.close()
+
+threading.Thread(target=copy, args=(b"<", child.stdout, sys.stdout.buffer)).start()
+copy(b">", sys.stdin.buffer, child.stdin)
+sys.exit(child.wait())
+"""
+
+
+def tap(command: Sequence[str], record: Path) -> list[str]:
+    """The command of a server whose wire is recorded; `recorded` reads the file afterwards."""
+    return [sys.executable, "-S", "-E", "-c", _TAP, str(record), *command]
+
+
+def recorded(record: Path) -> tuple[list[Any], list[Any]]:
+    """What the client sent and what the server sent."""
+    lines = record.read_bytes().splitlines()
+    sent = [json.loads(line[1:]) for line in lines if line.startswith(b">")]
+    return sent, [json.loads(line[1:]) for line in lines if line.startswith(b"<")]
 
 
 class Notes:

@@ -1,0 +1,778 @@
+"""Request and response, for both roles (page: basic/patterns/index)."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peers import (
+    ENV,
+    LEGACY,
+    META,
+    MODERN,
+    PATIENCE,
+    REVISIONS,
+    Json,
+    Notes,
+    RawClient,
+    eventually,
+    nothing_left,
+    python,
+    raw_server,
+    recorded,
+    source,
+    tap,
+)
+
+from mcp_ref import (
+    ConnectionClosed,
+    Context,
+    ErrorResponse,
+    InvalidResponse,
+    Limit,
+    McpError,
+    ProtocolError,
+    RequestCancelled,
+    RequestTimeout,
+    Server,
+    connect,
+)
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    with nothing_left():
+        yield
+
+
+class Gate:
+    """Where a tool waits until the test opens it."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Semaphore(0)
+        self.open = threading.Event()
+
+    def wait(self, ctx: Context) -> str:
+        self.entered.release()
+        while not ctx.cancelled and not self.open.wait(0.01):
+            pass
+        return "through"
+
+    def is_entered(self) -> bool:
+        return self.entered.acquire(timeout=PATIENCE)
+
+
+def make_server(gate: Gate | None = None, **options: Any) -> Server:
+    server = Server("tests", version="1", **options)
+
+    @server.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return str(ctx.request("vendor/question"))
+
+    if gate is not None:
+        server.add_tool(gate.wait, name="wait")
+    return server
+
+
+# ------------------------------------------------------------------------- the peer asks
+
+
+@pytest.mark.spec("basic/index/response-same-id")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_result_has_the_id_of_its_request(revision: str) -> None:
+    """The same value and the same type, whatever it is."""
+    with RawClient(make_server(), revision=revision) as client:
+        for request_id in (0, -1, 2**70, 1000, "1000", "", "é\n", "a" * 1000):
+            client.call("add", {"a": 1, "b": 2}, id=request_id)
+            answer = client.receive()
+            assert answer["id"] == request_id
+            assert type(answer["id"]) is type(request_id)
+            assert answer["result"]["content"] == [{"type": "text", "text": "3"}]
+
+
+@pytest.mark.spec("basic/index/error-response-same-id", "basic/index/error-response-id-unless-unreadable")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_error_has_the_id_of_its_request(revision: str) -> None:
+    with RawClient(make_server(), revision=revision) as client:
+        for request_id in ("x", 77):
+            answer = client.request("vendor/unknown", id=request_id)
+            assert answer["error"]["code"] == -32601
+            assert type(answer["id"]) is type(request_id)
+        client.send({"jsonrpc": "1.0", "id": "readable", "method": "ping"})
+        assert client.answer("readable")["error"]["code"] == -32600
+
+
+@pytest.mark.spec("basic/index/error-response-id-unless-unreadable")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_an_id_that_could_not_be_read_is_null_or_left_out(revision: str) -> None:
+    """null until 2025-06-18, left out from 2025-11-25 on."""
+    with RawClient(make_server(), revision=revision) as client:
+        client.write(b"{broken\n")
+        answer = client.receive()
+        assert answer["error"]["code"] == -32700
+        if revision in ("2025-11-25", MODERN):
+            assert "id" not in answer
+        else:
+            assert answer["id"] is None
+
+
+@pytest.mark.spec("basic/index/notification-no-response")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_notification_is_never_answered(revision: str) -> None:
+    """Neither an unknown one, nor one with bad params, nor one whose listener fails."""
+    server = make_server()
+    heard = threading.Event()
+
+    @server.on_notification("vendor/fails")
+    def fails(params: Json) -> None:
+        heard.set()
+        raise ValueError("no")
+
+    with RawClient(server, revision=revision) as client:
+        client.notify("vendor/unknown", {"a": 1})
+        client.notify("vendor/fails", {})
+        client.notify("notifications/cancelled", {"requestId": None})
+        client.notify("notifications/progress", {"progressToken": 1})
+        client.send({"jsonrpc": "2.0", "method": "vendor/fails", "params": [1]})
+        client.send({"jsonrpc": "2.0", "method": "tools/call", "params": {"name": "add", "arguments": {}}})
+        assert heard.wait(PATIENCE)
+        last = client.call("add", {"a": 1, "b": 1})
+        assert client.receive()["id"] == last
+
+
+@pytest.mark.spec("basic/index/notification-no-id")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_notification_has_no_id(revision: str, tmp_path: Path) -> None:
+    """Recorded from both sides: progress, log messages, changed lists, cancellations, vendor's own."""
+    body = """
+    @server.tool
+    def work(ctx: Context) -> str:
+        ctx.progress(1)
+        ctx.log("info", "at work")
+        server.add_tool(lambda: "", name="more", replace=True)
+        return "done"
+    @server.tool
+    def slow(ctx: Context) -> str:
+        ctx.sleep(60)
+    """
+    wire = tmp_path / "wire"
+    changed = threading.Event()
+    command = tap(python(source(body)), wire)
+    with connect(command, env=ENV, revision=revision, on_notification=lambda m, p: changed.set()) as client:
+        client.set_log_level("debug")
+        client.call_tool("work", on_progress=lambda *report: None)
+        client.submit("tools/call", {"name": "slow", "arguments": {}}).cancel()
+        client.notify("vendor/own", {"a": 1})
+        client.list_tools()
+        assert revision == MODERN or changed.wait(PATIENCE)
+    sent, received = recorded(wire)
+    notices = [m for m in sent + received if "method" in m and m["method"].startswith(("notif", "vendor"))]
+    assert {"notifications/cancelled", "notifications/progress", "notifications/message", "vendor/own"} <= {
+        m["method"] for m in notices
+    }
+    assert not [m for m in notices if "id" in m]
+
+
+@pytest.mark.spec("basic/index/batch-removed")
+@pytest.mark.parametrize("revision", [r for r in REVISIONS if r != "2025-03-26"])
+def test_an_array_is_no_message(revision: str) -> None:
+    """Refused as a whole, with one error."""
+    with RawClient(make_server(), revision=revision) as client:
+        client.send([client.message("ping"), client.message("tools/list")])
+        assert client.receive()["error"]["code"] == -32600
+        last = client.call("add", {"a": 1, "b": 1})
+        assert client.receive()["id"] == last
+
+
+@pytest.mark.spec("basic/index/batch-removed")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_client_sends_no_array(revision: str, tmp_path: Path) -> None:
+    """Not even of many requests at once."""
+    wire = tmp_path / "wire"
+    with connect(tap(python(source("")), wire), env=ENV, revision=revision) as client:
+        method = "server/discover" if revision == MODERN else "ping"
+        for call in [client.submit(method) for _ in range(20)]:
+            call.result(PATIENCE)
+    sent, received = recorded(wire)
+    assert all(type(message) is dict for message in sent + received)
+
+
+@pytest.mark.spec("basic/index/request-id-unique-in-session", "basic/index/request-id-unique-in-flight")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_an_id_that_is_in_use_is_refused(revision: str) -> None:
+    """And the first request is answered none the less. An id of the other type is another id."""
+    gate = Gate()
+    with RawClient(make_server(gate), revision=revision) as client:
+        client.call("wait", id=5)
+        assert gate.is_entered()
+        client.call("add", {"a": 1, "b": 1}, id=5)
+        refusal = client.answer(5)
+        assert refusal["error"]["code"] == -32600
+        assert "in use" in refusal["error"]["message"]
+        client.call("add", {"a": 1, "b": 1}, id="5")
+        assert client.answer("5")["result"]["content"][0]["text"] == "2"
+        gate.open.set()
+        assert client.answer(5)["result"]["content"][0]["text"] == "through"
+
+
+@pytest.mark.spec("basic/index/request-id-unique-in-flight")
+def test_a_finished_id_may_be_used_again() -> None:
+    with RawClient(make_server(), revision=MODERN) as client:
+        for _ in range(3):
+            assert client.request("tools/list", id=1)["result"]["tools"]
+
+
+def test_params_are_an_object() -> None:
+    with RawClient(make_server(), revision="2025-06-18") as client:
+        for params in ([], [1], "a", 5, None, True):
+            client.send({"jsonrpc": "2.0", "id": 9, "method": "tools/list", "params": params})
+            answer = client.answer(9)
+            assert answer["error"]["code"] == -32602
+            assert "object" in answer["error"]["message"]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_what_a_handler_raises_becomes_an_error_without_its_innards(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its own ProtocolError goes as it is; anything else is -32603, and the log has the rest."""
+    server = make_server()
+
+    @server.on_request("vendor/own")
+    def own(params: Json) -> Json:
+        raise ProtocolError("no such account", code=1001, data={"account": 7})
+
+    @server.on_request("vendor/bug")
+    def bug(params: Json) -> Json:
+        raise KeyError("secret")
+
+    @server.on_request("vendor/exit")
+    def leave(params: Json) -> Json:
+        raise SystemExit(3)
+
+    @server.on_request("vendor/set")
+    def no_json(params: Json) -> Json:
+        return {"a": {1, 2}}
+
+    @server.on_request("vendor/data")
+    def no_json_data(params: Json) -> Json:
+        raise ProtocolError("odd", code=5, data={1, 2})
+
+    @server.on_request("vendor/given-up")
+    def given_up(params: Json) -> Json:
+        raise RequestCancelled("a request of its own was cancelled")
+
+    with RawClient(server, revision=revision) as client:
+        error = client.request("vendor/own")["error"]
+        assert error == {"code": 1001, "message": "no such account", "data": {"account": 7}}
+        for method in ("vendor/bug", "vendor/exit", "vendor/set", "vendor/given-up"):
+            error = client.request(method)["error"]
+            assert error["code"] == -32603
+            assert "secret" not in error["message"]
+        assert "KeyError: 'secret'" in caplog.text
+        error = client.request("vendor/data")["error"]
+        assert error["code"] == 5
+        assert "data" not in error
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_full_queue_refuses_and_says_when_to_come_back(revision: str) -> None:
+    gate = Gate()
+    with RawClient(make_server(gate, workers=1, queue=1), revision=revision) as client:
+        first = client.call("wait")
+        assert gate.is_entered()
+        second, third = client.call("wait"), client.call("wait")
+        error = client.answer(third)["error"]
+        assert error["code"] == 429
+        assert error["data"]["retryAfterMs"] > 0
+        gate.open.set()
+        assert "result" in client.answer(first)
+        assert "result" in client.answer(second)
+        assert "result" in client.request(
+            "tools/call", {"name": "add", "arguments": {"a": 1, "b": 1}}, id=third
+        )
+
+
+def test_a_tool_that_outlives_its_client_harms_nobody() -> None:
+    gate = Gate()
+    server = make_server(gate)
+    client = RawClient(server, revision=MODERN)
+    client.call("wait")
+    assert gate.is_entered()
+    client.close()  # which flags the request as cancelled: the tool returns to nobody
+    with RawClient(server, revision=MODERN) as other:
+        assert other.is_alive()
+
+
+# ------------------------------------------------------------------------------ we ask
+
+
+@pytest.mark.spec("basic/index/request-id-unique-in-session", "basic/index/request-id-unique-in-flight")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_client_uses_no_id_twice(revision: str, tmp_path: Path) -> None:
+    wire = tmp_path / "wire"
+    method = "server/discover" if revision == MODERN else "ping"
+    with connect(tap(python(source("")), wire), env=ENV, revision=revision) as client:
+        calls = [client.submit(method) for _ in range(500)]
+        client.submit("vendor/unknown").exception(PATIENCE)
+        for call in calls:
+            call.result(PATIENCE)
+    ids = [message["id"] for message in recorded(wire)[0] if "id" in message]
+    assert len(ids) == len(set(ids)) > 500
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_answers_find_their_callers_whatever_their_order(revision: str) -> None:
+    """A hundred calls of many threads, answered in reverse."""
+    script = f"""
+    open_any({revision!r})
+    calls = [receive("tools/call") for _ in range(100)]
+    for call in reversed(calls):
+        answer(call, text(call["params"]["arguments"]["word"]))
+    go_on()
+    """
+    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
+        found: dict[str, str] = {}
+
+        def ask(word: str) -> None:
+            found[word] = client.call_tool("echo", {"word": word}).text
+
+        client.tools_fetched = True  # no list of tools: the calls alone
+        threads = [threading.Thread(target=ask, args=(str(n),)) for n in range(100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert found == {str(n): str(n) for n in range(100)}
+
+
+@pytest.mark.parametrize(
+    ("members", "kind", "words"),
+    [
+        ('error={"code": -5, "message": "no", "data": [1]}', ErrorResponse, "no"),
+        ("error=7", InvalidResponse, "not an object"),
+        ('error={"code": "x", "message": "no"}', InvalidResponse, "code"),
+        ('error={"code": 1}', InvalidResponse, "message"),
+        ("result=7", InvalidResponse, "not an object"),
+        ("result=None", InvalidResponse, "not an object"),
+        ('result={"resultType": "odd"}', InvalidResponse, "odd"),
+    ],
+)
+@pytest.mark.parametrize("revision", ["2025-06-18", MODERN])
+def test_what_an_answer_is_worth(revision: str, members: str, kind: type[McpError], words: str) -> None:
+    """An error is an ErrorResponse, a broken answer an InvalidResponse; the connection goes on."""
+    script = f"""
+    open_any({revision!r})
+    send(id=receive("vendor/x")["id"], {members})
+    go_on()
+    """
+    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
+        with pytest.raises(kind, match=words):
+            client.request("vendor/x")
+        client.ping()
+
+
+@pytest.mark.spec(
+    "basic/patterns/cancellation/timeout-all-requests",
+    "basic/patterns/cancellation/timeout-configurable",
+    "basic/patterns/cancellation/ignore-late-response",
+)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_ignored(revision: str) -> None:
+    script = f"""
+    open_any({revision!r})
+    request = receive("vendor/x")
+    receive("notifications/cancelled")
+    answer(request, {{"late": True}})
+    go_on({{"resultType": "complete", "in": "time"}})
+    """
+    with connect(raw_server(script), on_stderr=Notes(), revision=revision, timeout=PATIENCE) as client:
+        with pytest.raises(RequestTimeout, match=r"vendor/x: no answer within 0\.05 s"):
+            client.request("vendor/x", timeout=0.05)
+        assert client.request("vendor/y")["in"] == "time"
+
+
+@pytest.mark.spec(
+    "basic/index/requests-client-to-server-only", "basic/patterns/index/server-initiates-nothing"
+)
+def test_a_modern_server_sends_no_request() -> None:
+    """2026-07-28: `ctx.request` is refused where it is called."""
+    with RawClient(make_server(), revision=MODERN) as client:
+        asked = client.call("ask")
+        answer = client.receive()
+        assert answer["id"] == asked
+        assert answer["result"]["isError"] is True
+        assert "sends no requests" in answer["result"]["content"][0]["text"]
+        assert client.is_alive()
+
+
+@pytest.mark.spec(
+    "basic/patterns/index/client-sends-no-responses",
+    "basic/index/requests-client-to-server-only",
+    "basic/transports/stdio/client-no-responses",
+)
+@pytest.mark.parametrize("method", ["ping", "roots/list", "vendor/x"])
+def test_a_modern_client_answers_no_request(method: str) -> None:
+    """2026-07-28: nothing goes back, and the connection goes on."""
+    script = f"""
+    open_modern()
+    answer(receive("vendor/first"), {{"resultType": "complete"}})
+    send(id=1, method={method!r})
+    send(id="q", method={method!r}, params=[1])
+    send(id=None, method={method!r})
+    send(id=2)
+    write(b"no json" + bytes([10]))
+    write(b"[]" + bytes([10]))
+    send(method="vendor/sent")
+    go_on()
+    """
+    notes, sent = Notes(), threading.Event()
+    with connect(raw_server(script), on_stderr=notes, on_notification=lambda m, p: sent.set()) as client:
+        client.request("vendor/first")
+        assert sent.wait(PATIENCE)
+        client.ping()
+        client.request("vendor/last")
+    received = [m for m in notes.all if isinstance(m, dict)]
+    assert {m["method"] for m in received} == {"server/discover", "vendor/first", "vendor/last"}
+    assert all("method" in m for m in received)
+
+
+@pytest.mark.spec(
+    "basic/transports/index/binding-directions",
+    "schema/removed-notifications-2026",
+    "basic/index/requests-client-to-server-only",
+    "basic/patterns/cancellation/server-cancels-nothing-else",
+    "basic/patterns/cancellation/client-issued-only",
+    "basic/transports/stdio/metadata-inline",
+    "basic/transports/stdio/stdin-only-mcp",
+)
+def test_what_travels_in_which_direction(tmp_path: Path) -> None:
+    """2026-07-28, a whole session: requests one way, answers the other, none of the old notifications."""
+    body = """
+    @server.tool
+    def work(ctx: Context) -> str:
+        ctx.progress(1)
+        ctx.log("info", "at work")
+        server.add_tool(lambda: "", name="more", replace=True)
+        return "done"
+    @server.tool
+    def slow(ctx: Context) -> str:
+        ctx.sleep(60)
+    @server.tool
+    def ask(ctx: Context) -> str:
+        ctx.request("roots/list", timeout=0.01)
+    """
+    wire = tmp_path / "wire"
+    with connect(tap(python(source(body)), wire), env=ENV) as client:
+        client.set_log_level("debug")
+        client.list_tools()
+        client.call_tool("work", on_progress=lambda *report: None)
+        assert client.call_tool("ask").is_error
+        with pytest.raises(RequestTimeout):
+            client.call_tool("slow", timeout=0.05)
+        client.submit("tools/call", {"name": "slow", "arguments": {}}).cancel()
+        with pytest.raises(ErrorResponse):
+            client.request("vendor/unknown")
+        client.submit("tools/call", {"name": "slow", "arguments": {}})
+    sent, received = recorded(wire)
+    assert all("method" in m for m in sent)
+    assert all(("method" in m) != ("id" in m) for m in received)
+    requests = [m for m in sent if "id" in m]
+    for message in requests:
+        assert message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == MODERN
+        assert "io.modelcontextprotocol/clientCapabilities" in message["params"]["_meta"]
+    levels = [m["params"]["_meta"].get("io.modelcontextprotocol/logLevel") for m in requests]
+    assert levels == [None] * levels.index("debug") + ["debug"] * (len(levels) - levels.index("debug"))
+    cancelled = [m["params"]["requestId"] for m in sent if m["method"] == "notifications/cancelled"]
+    assert cancelled
+    assert set(cancelled) <= {m["id"] for m in requests}
+    names = {m.get("method") for m in sent + received}
+    assert "initialize" not in names
+    assert not names & {
+        "notifications/initialized",
+        "notifications/roots/list_changed",
+        "notifications/elicitation/complete",
+        "notifications/tasks/status",
+    }
+    assert "notifications/cancelled" not in {m.get("method") for m in received}
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_flood_of_our_own_is_bounded(revision: str) -> None:
+    """10,000 requests may wait; one more is refused here; at the end all of them fail."""
+    script = f"open_any({revision!r})\nwhile os.read(0, 1 << 20): pass"
+    with connect(raw_server(script), on_stderr=Notes(), revision=revision, timeout=60) as client:
+        calls = [client.submit("vendor/x") for _ in range(10_000)]
+        with pytest.raises(McpError, match="10000 requests are waiting"):
+            client.request("vendor/x")
+    for call in calls:
+        assert isinstance(call.exception(PATIENCE), ConnectionClosed)
+
+
+# -------------------------------------------------------------------------- either way
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_server_asks_and_the_client_answers(revision: str) -> None:
+    """The legacy era, over real pipes, with both sides ours."""
+    body = """
+    @server.tool
+    def ask(ctx: Context, n: int) -> dict:
+        return ctx.request("vendor/double", {"n": n})
+    """
+    with connect(python(source(body)), env=ENV, revision=revision) as client:
+
+        @client.on_request("vendor/double")
+        def double(params: Json) -> Json:
+            if params["n"] < 0:
+                raise ProtocolError("negative", code=7)
+            return {"twice": 2 * params["n"]}
+
+        assert "42" in client.call_tool("ask", {"n": 21}).text
+        refused = client.call_tool("ask", {"n": -1})
+        assert refused.is_error
+        assert "negative" in refused.text
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_both_ask_at_once_and_ids_do_not_mix(revision: str) -> None:
+    """Both count from 1; a tool that waits for the client does not hold up others."""
+    server = make_server()
+
+    @server.tool(name="relay")
+    def relay(ctx: Context, n: int) -> int:
+        answer: int = ctx.request("vendor/next", {"n": n})["n"]
+        return answer
+
+    with connect(server, revision=revision) as client:
+
+        @client.on_request("vendor/next")
+        def following(params: Json) -> Json:
+            if params["n"] > 0:
+                deeper = client.call_tool("relay", {"n": params["n"] - 1})
+                return {"n": 1 + int(deeper.text)}
+            return {"n": 0}
+
+        assert client.call_tool("relay", {"n": 5}).text == "5"
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_client_without_such_a_method_says_so(revision: str) -> None:
+    with connect(make_server(), revision=revision) as client:
+        result = client.call_tool("ask")
+        assert result.is_error
+        assert "no method 'vendor/question'" in result.text
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_time_in_which_the_client_answers_does_not_count(revision: str) -> None:
+    """A person may take longer than the call's time-out."""
+    released = threading.Event()
+    server = make_server()
+
+    @server.tool(name="patient")
+    def patient(ctx: Context) -> str:
+        return str(ctx.request("vendor/person", timeout=PATIENCE)["said"])
+
+    with connect(server, revision=revision, timeout=PATIENCE) as client:
+
+        @client.on_request("vendor/person")
+        def person(params: Json) -> Json:
+            released.wait(0.4)  # nobody sets it: a person who thinks
+            return {"said": "yes"}
+
+        assert client.call_tool("patient", timeout=0.2).text == "yes"
+
+
+@pytest.mark.spec("basic/patterns/cancellation/race-handling")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_cancellation_and_an_answer_may_cross(revision: str) -> None:
+    """Five hundred times, in whichever order they meet: each call ends once, and all goes on."""
+    with connect(python(source("")), env=ENV, revision=revision) as client:
+        ends = {"answered": 0, "cancelled": 0}
+        method = "server/discover" if revision == MODERN else "logging/setLevel"
+        params = {} if revision == MODERN else {"level": "info"}
+        for n in range(500):
+            call = client.submit(method, params)
+            if n % 2:
+                eventually(call.done, 0.0005)
+            cancelled = call.cancel()
+            assert cancelled or isinstance(call.result(PATIENCE), dict)
+            assert call.cancelled() == cancelled
+            ends["cancelled" if cancelled else "answered"] += 1
+        client.ping()
+        assert ends["answered"] + ends["cancelled"] == 500
+
+
+@pytest.mark.spec("basic/patterns/cancellation/race-handling")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_the_server_bears_cancellations_that_cross_its_answers(revision: str) -> None:
+    """Each request is answered once or not at all, never twice."""
+    with RawClient(python(source("")), revision=revision) as client:
+        messages: list[Json] = []
+        for n in range(500):
+            request = client.message(
+                "tools/list" if n % 2 else "logging/setLevel", {"level": "info"}, id=1000 + n
+            )
+            cancel = {
+                "jsonrpc": "2.0",
+                "method": "notifications/cancelled",
+                "params": {"requestId": 1000 + n},
+            }
+            messages += [request, cancel] if n % 3 else [request]
+        client.send(*messages)
+        assert client.is_alive()
+    seen = [m["id"] for m in client.aside]
+    assert len(seen) == len(set(seen))
+
+
+def test_a_peer_that_no_longer_reads_ends_the_call() -> None:
+    """Its input is closed though it still runs."""
+    script = """
+    open_modern()
+    os.close(0)
+    note("deaf")
+    time.sleep(60)
+    """
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes, grace=0.05) as client:
+        notes.until(lambda note: note == "deaf")
+        with pytest.raises(ConnectionClosed):
+            client.request("vendor/x")
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26", MODERN])
+def test_a_request_cancelled_while_it_waits_for_a_worker_never_runs(revision: str) -> None:
+    gate, ran = Gate(), threading.Event()
+    server = make_server(gate, workers=1)
+    server.add_tool(ran.set, name="run")
+    with RawClient(server, revision=revision) as client:
+        first = client.call("wait")
+        assert gate.is_entered()
+        client.notify("notifications/cancelled", {"requestId": client.call("run")})
+        gate.open.set()
+        assert client.receive()["id"] == first
+        last = client.call("add", {"a": 1, "b": 1})
+        assert client.receive()["id"] == last
+        assert not ran.is_set()
+
+
+@pytest.mark.spec("basic/patterns/cancellation/no-response-after-cancel")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_cancelled_request_is_not_answered(revision: str) -> None:
+    """The next message is the answer to the next request. A wrong type of id cancels nothing."""
+    gate = Gate()
+    with RawClient(make_server(gate), revision=revision) as client:
+        running = client.call("wait", id=7)
+        assert gate.is_entered()
+        for wrong in ("7", 8, 7.0, True, None, [7], {}):
+            client.notify("notifications/cancelled", {"requestId": wrong})
+        assert client.is_alive()
+        client.notify("notifications/cancelled", {"requestId": running})
+        last = client.call("add", {"a": 1, "b": 1})
+        assert client.receive()["id"] == last
+
+
+def test_a_batch_is_answered_as_a_batch() -> None:
+    """2025-03-26; basic/batch has the rest."""
+    with RawClient(make_server(), revision="2025-03-26") as client:
+        ping, call, broken = (
+            client.message("ping"),
+            client.message("tools/list"),
+            {"jsonrpc": "2.0", "id": "b"},
+        )
+        client.send(
+            [ping, {"jsonrpc": "2.0", "method": "vendor/x"}, call, broken, client.message("initialize")]
+        )
+        answers = client.receive()
+        assert len(answers) == 3  # what tries to be a response has no answer
+        assert {a["id"] for a in answers if "result" in a} == {ping["id"], call["id"]}
+        client.send([])
+        assert client.receive()["error"]["code"] == -32600
+
+
+def test_running_requests_may_end_before_the_connection_does() -> None:
+    """What stdio does at end of input: `drain`, then `end`."""
+    lines: list[bytes] = []
+    gate = Gate()
+    server = make_server(gate)
+    connection = server.attach(lines.append)
+    call = {"name": "wait", "arguments": {}, "_meta": META}
+    connection.receive(
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
+    )
+    assert gate.is_entered()
+    connection.drain(0.01)  # not for longer than this
+    assert lines == []
+    gate.open.set()
+    connection.drain(PATIENCE)
+    assert eventually(lambda: len(lines) == 1)
+    server.detach(connection, "over")
+
+
+def test_nobody_left_to_take_an_answer_is_no_error() -> None:
+    def write(line: bytes) -> None:
+        raise BrokenPipeError("gone")
+
+    server = make_server()
+    connection = server.attach(write)
+    connection.receive(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
+    connection.receive(b"no json")
+    server.detach(connection, "over")
+
+
+@pytest.mark.spec("basic/patterns/progress/rate-limit")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_notifications_are_limited_in_rate(revision: str) -> None:
+    """What exceeds the limit is not sent; the answer is."""
+    server = make_server(notices=Limit(rate=0.001, burst=3))
+
+    @server.tool(name="count")
+    def count(ctx: Context) -> str:
+        for n in range(100):
+            ctx.progress(n)
+        return "counted"
+
+    with RawClient(server, revision=revision) as client:
+        call = client.call("count", meta={"progressToken": "t"})
+        client.answer(call)
+        assert [m["params"]["progress"] for m in client.aside] == [0, 1, 2]
+
+
+def test_a_callback_that_raises_ends_the_call() -> None:
+    """Nobody waits any more: the request is cancelled on the wire."""
+    script = """
+    open_modern()
+    call = receive("vendor/x")
+    token = call["params"]["_meta"]["progressToken"]
+    send(method="notifications/progress", params={"progressToken": token, "progress": 1})
+    note(receive("notifications/cancelled")["params"]["requestId"] == call["id"])
+    go_on()
+    """
+    notes = Notes()
+
+    def fail(*report: object) -> None:
+        raise ZeroDivisionError
+
+    with connect(raw_server(script), on_stderr=notes) as client:
+        with pytest.raises(ZeroDivisionError):
+            client.request("vendor/x", on_progress=fail)
+        assert notes.until(lambda note: note is True)
+        client.ping()
+
+
+def test_after_the_end_everything_fails_at_once_with_the_reason() -> None:
+    client = connect(make_server(), revision="2025-11-25")
+    client.close()
+    client.close()  # twice is once
+    for ask in (client.ping, lambda: client.request("vendor/x"), lambda: client.notify("vendor/x")):
+        with pytest.raises(ConnectionClosed, match="closed"):
+            ask()
