@@ -1,7 +1,11 @@
 """Sphinx: how these pages are built. `make docs` builds them, with warnings as errors."""
 
+import ast
+import inspect
 import re
 import sys
+import textwrap
+import typing
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -98,8 +102,26 @@ def is_figure(block):
     return any(re.search(r"^\s|\S {3,}\S|^>>> ", line) for line in block if line)
 
 
+def shape(obj):
+    """The fields of a message's shape, as its module writes them, and what its docstring says."""
+    source = inspect.getsource(sys.modules[obj.__module__])
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.ClassDef) and node.name == obj.__name__:
+            said = ast.get_docstring(node) or ""
+            first = node.body[0].end_lineno if said else node.body[0].lineno - 1
+            fields = "\n".join(source.splitlines()[first : node.end_lineno])
+            return as_rst(said.splitlines()) + code(textwrap.dedent(fields))
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == obj.__name__:
+            return code(ast.get_source_segment(source, node))  # its fields are no identifiers
+    return []
+
+
+def code(text):
+    return [".. code-block:: python", "", *("    " + line for line in text.strip().splitlines()), ""]
+
+
 def process_docstring(app, what, name, obj, options, lines):
-    lines[:] = as_rst(lines)
+    lines[:] = shape(obj) if typing.is_typeddict(obj) else as_rst(lines)
 
 
 def setup(app):

@@ -23,12 +23,15 @@ TOLD = sorted(str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.out"
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A Python that finds the package, also in a child with the safe environment."""
+    """A Python that finds the package, also in a child with the safe environment; `mcp-ref` beside it."""
     home = tmp_path_factory.mktemp("installed")
     venv.create(home, symlinks=True)
     packages = next(home.glob("lib/python*/site-packages"))
     here = [path for path in sys.path if path.endswith("site-packages")]
     (packages / "project.pth").write_text("\n".join([str(ROOT), *here]))
+    command = home / "bin" / "mcp-ref"
+    command.write_text('#!/bin/sh\nexec "$(dirname "$0")/python" -W error -m mcp_ref "$@"\n')
+    command.chmod(0o755)
     return str(home / "bin" / "python")
 
 
@@ -46,7 +49,7 @@ def run(
     )
 
 
-@pytest.mark.parametrize("out", TOLD)
+@pytest.mark.parametrize("out", sorted(set(TOLD) - {"cli.out"}))
 def test_example_prints_what_its_page_says(python: str, out: str) -> None:
     expected = EXAMPLES / out
     done = run(python, expected.with_suffix(".py").name, cwd=expected.parent)
@@ -54,10 +57,24 @@ def test_example_prints_what_its_page_says(python: str, out: str) -> None:
     assert done.stdout == expected.read_text()
 
 
+def test_the_command_line_prints_what_its_page_says(python: str) -> None:
+    path = f"{Path(python).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["sh", "-e", "cli.sh"], cwd=EXAMPLES, env={"PATH": path}, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == (EXAMPLES / "cli.out").read_text(), done.stderr
+    assert done.returncode == 0
+
+
+def test_the_sentence_of_readme_about_its_example_is_true(python: str) -> None:
+    done = run(python, "client.py", cwd=EXAMPLES / "readme")
+    assert f"``{done.stdout.strip()}``" in (ROOT / "README.rst").read_text()
+
+
 def test_every_example_is_run() -> None:
     """None is left out: it has its output beside it, or is started by one that has, or is the demo."""
     found = {str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.py")}
-    run_here = {out.removesuffix(".out") + ".py" for out in TOLD}
+    run_here = {"cli.py"} ^ {out.removesuffix(".out") + ".py" for out in TOLD}
     assert found - run_here == {"demo.py", "wire.py", *SERVED}
 
 

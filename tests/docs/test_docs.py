@@ -1,0 +1,248 @@
+"""The docs say what is so: their tree is the package's, and every sample on them is run by a test."""
+
+import doctest
+import importlib
+import re
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mcp_ref import Server, connect
+from mcp_ref.runtime.workers import Workers
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(p for p in DOCS.rglob("*.rst") if "_build" not in p.parts)
+README = ROOT / "README.rst"
+SHELL = {
+    "make demo",
+    "make test",
+    "python3 -m venv .venv",
+    ".venv/bin/python -m pip install .",
+    "python docs/examples/wire.py python docs/examples/quickstart_server.py",
+}
+"""Commands on the pages: those of the Makefile, and what tests/docs/test_examples.py does."""
+
+
+def name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def directives(text: str, kind: str) -> Iterator[tuple[str, str]]:
+    """The argument and the body of each directive of a kind."""
+    for found in re.finditer(rf"^( *)\.\. {kind}::(.*)\n((?:\1[ \t]+.*\n|[ \t]*\n)*)", text + "\n", re.M):
+        lines = [line.removeprefix(found[1]) for line in found[3].splitlines()]
+        body = [line for line in lines if not re.match(r"\s+:\w[\w-]*:", line)]
+        yield (
+            found[2].strip(),
+            "\n".join(line[4:] if line.startswith("    ") else line.strip() for line in body),
+        )
+
+
+# ------------------------------------------------------------------------- the tree
+
+
+def test_the_docs_have_the_tree_of_the_package() -> None:
+    package = ROOT / "mcp_ref"
+    modules = {
+        str(path.relative_to(package).with_suffix(""))
+        for part in ("basic", "server", "client")
+        for path in (package / part).rglob("*.py")
+        if not path.name.startswith("_")
+    }
+    pages = {
+        str(path.relative_to(DOCS).with_suffix(""))
+        for part in ("basic", "server", "client")
+        for path in (DOCS / part).rglob("*.rst")
+    }
+    assert pages == modules
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.parent != DOCS], ids=name)
+def test_a_module_page_shows_its_module(page: Path) -> None:
+    module = "mcp_ref." + ".".join(page.relative_to(DOCS).with_suffix("").parts)
+    assert [argument for argument, _ in directives(page.read_text(), "automodule")] == [module]
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    listed = " ".join(body for _, body in directives((DOCS / "index.rst").read_text(), "toctree")).split()
+    pages = {str(p.relative_to(DOCS).with_suffix("")) for p in PAGES} - {"index", "bench_table"}
+    assert pages == {word for word in listed if not word.startswith(":")} & pages
+
+
+def test_the_first_page_says_what_server_and_client_are() -> None:
+    said = " ".join((DOCS / "index.rst").read_text().split())
+    assert "`server/` and `client/` are **sections of the specification**" in said
+    assert "not roles" in said
+
+
+def test_every_module_of_runtime_is_shown() -> None:
+    shown = {argument for argument, _ in directives((DOCS / "runtime.rst").read_text(), "automodule")}
+    modules = {p.stem for p in (ROOT / "mcp_ref" / "runtime").glob("*.py")} - {"__init__"}
+    assert shown - {"mcp_ref.runtime"} == {f"mcp_ref.runtime.{module}" for module in modules}
+
+
+def test_the_reference_names_all_that_the_package_exports() -> None:
+    import mcp_ref
+
+    text = (DOCS / "reference.rst").read_text()
+    named = dict(re.findall(r":(?:class|func):`(\w+) <(mcp_ref[\w.]+)>`", text))
+    assert set(named) == set(mcp_ref.__all__)
+    for public, path in named.items():
+        module, _, attribute = path.rpartition(".")
+        assert getattr(importlib.import_module(module), attribute) is getattr(mcp_ref, public)
+
+
+# ---------------------------------------------------------------------- the samples
+
+
+@pytest.mark.parametrize("page", [*PAGES, README], ids=name)
+def test_every_sample_is_a_file_that_a_test_runs(page: Path) -> None:
+    text = page.read_text()
+    for included, _ in directives(text, "literalinclude"):
+        path = (page.parent / included).resolve()
+        assert path.is_file(), included
+        assert (DOCS / "examples") in path.parents or (ROOT / "mcp_ref") in path.parents
+    for language, body in directives(text, "code-block"):
+        if language == "shell":
+            lines = [line.partition("#")[0].strip() for line in body.splitlines()]
+            assert {line for line in lines if line} <= SHELL
+        else:
+            assert (page, language) == (README, "python")
+    assert "```" not in text
+
+
+def test_literal_blocks_are_drawings_and_not_code() -> None:
+    """What stands behind `::` is an exchange of messages or a tree, nothing that could be run."""
+    for page in PAGES:
+        for block in re.findall(r"^::\n\n((?: +.*\n|\n)+)", page.read_text(), re.M):
+            assert not re.search(r"^\s*(import|from|def|with|@|python|pip)\b", block, re.M), block
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if ">>> " in p.read_text()], ids=name)
+def test_doctests_on_pages(page: Path) -> None:
+    failed, tried = doctest.testfile(str(page), module_relative=False)
+    assert (failed, tried > 0) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "module",
+    [p for p in (ROOT / "mcp_ref").rglob("*.py") if re.search(r"^\s*>>> ", p.read_text(), re.M)],
+    ids=name,
+)
+def test_doctests_in_modules(module: Path) -> None:
+    dotted = name(module.with_suffix("")).replace("/", ".")
+    failed, tried = doctest.testmod(importlib.import_module(dotted))
+    assert (failed, tried > 0) == (0, True)
+
+
+def test_every_example_is_on_a_page() -> None:
+    included = {
+        (page.parent / path).resolve()
+        for page in PAGES
+        for path, _ in directives(page.read_text(), "literalinclude")
+    }
+    for out in (DOCS / "examples").glob("*.out"):
+        assert out in included, out.name
+
+
+# ----------------------------------------------------------------------------- README
+
+
+def test_readme_shows_the_two_commands() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    commands = [
+        body for language, body in directives(README.read_text(), "code-block") if language == "shell"
+    ]
+    for target in ("demo", "test"):
+        assert re.search(rf"^make {target}\b", commands[0], re.M)
+        assert re.search(rf"^{target}:", makefile, re.M)
+
+
+def test_readme_shows_the_example_that_is_run() -> None:
+    samples = [
+        b.strip() for language, b in directives(README.read_text(), "code-block") if language == "python"
+    ]
+    files = [
+        (DOCS / "examples" / "readme" / f"{role}.py").read_text().strip() for role in ("server", "client")
+    ]
+    assert samples == files
+    printed = (DOCS / "examples" / "readme" / "client.out").read_text().strip()
+    assert f"``{printed}``" in README.read_text()
+
+
+def test_readme_names_files_that_exist() -> None:
+    for path in re.findall(r"``((?:docs|mcp_ref)/[\w/.]+\.\w+)``", README.read_text()):
+        assert (ROOT / path).is_file(), path
+
+
+# ----------------------------------------------------------------- the way of a call
+
+
+def hops() -> list[str]:
+    """The functions that docs/architecture.rst names, in order."""
+    text = (DOCS / "architecture.rst").read_text()
+    part = text[text.index(".. hops:") : text.index(".. end of hops")]
+    return re.findall(r"^\d+\. `(mcp_ref[\w.]+)`", part, re.M)
+
+
+def frames(frame: types.FrameType | None) -> list[str]:
+    """The stack from its bottom to here, the functions of the package only."""
+    names = []
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("mcp_ref"):
+            names.append(f"{module}.{frame.f_code.co_qualname}")
+        frame = frame.f_back
+    return names[::-1]
+
+
+def test_the_hops_are_at_most_eight() -> None:
+    assert 0 < len(hops()) <= 8
+
+
+def test_the_hops_exist() -> None:
+    for hop in hops():
+        parts = hop.split(".")
+        module = max(n for n in range(1, len(parts)) if ".".join(parts[:n]) in sys.modules)
+        found = sys.modules[".".join(parts[:module])]
+        for part in parts[module:]:
+            found = getattr(found, part)
+        assert callable(found)
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2026-07-28"])
+def test_the_hops_are_the_stack_of_a_call(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tool looks at its own stack; the reader's is looked at where it hands the call to a worker."""
+    server = Server("hops")
+    stacks: dict[str, list[str]] = {}
+
+    @server.tool
+    def look() -> None:
+        stacks["worker"] = frames(sys._getframe().f_back)
+
+    submit = Workers.submit
+
+    def seen(self: Workers, run: object, argument: object) -> None:
+        if getattr(argument, "method", None) == "tools/call":
+            stacks["reader"] = frames(sys._getframe().f_back)
+        submit(self, run, argument)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Workers, "submit", seen)
+    with connect(server, revision=revision) as client:
+        assert not client.call_tool("look").is_error
+    reader = stacks["reader"][stacks["reader"].index(hops()[0]) :]  # below it is the transport's thread
+    assert [*reader, *stacks["worker"]] == hops()
+
+
+def test_the_table_of_threads_names_every_thread_of_the_package() -> None:
+    text = (DOCS / "architecture.rst").read_text()
+    sources = "\n".join(p.read_text() for p in (ROOT / "mcp_ref").rglob("*.py"))
+    started = re.findall(r'[("=, ]f?"(mcp_ref [a-z ]+?)(?: \{|")', sources)
+    assert set(started) >= {"mcp_ref reader", "mcp_ref worker", "mcp_ref stderr"}
+    for thread in started:
+        if thread != "mcp_ref request":  # a variable of contextvars, not a thread
+            assert f"`{thread}" in text, thread
