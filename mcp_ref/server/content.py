@@ -327,7 +327,8 @@ def encode(result: Json) -> Encoded:
             long.append(value)
         return f"{_MARK}{index}."
 
-    blocks = [{k: marked(v) for k, v in block.items()} for block in result["content"]]
+    # What a hook answered may be no finished result, and have no content.
+    blocks = [{k: marked(v) for k, v in block.items()} for block in result.get("content", ())]
     if not long:
         return Encoded(to_json(result).encode("utf-8"))
     result = {**result, "content": blocks}

@@ -1,0 +1,757 @@
+"""server/tools: listing, calling, refusing, limiting, reviewing and auditing, on both sides."""
+
+import concurrent.futures
+import logging
+import queue
+import threading
+
+import pytest
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, raw_server
+
+from mcp_ref import (
+    Context,
+    ErrorResponse,
+    InvalidResponse,
+    Limit,
+    McpError,
+    ProtocolError,
+    RequestCancelled,
+    RequestTimeout,
+    Server,
+    connect,
+)
+from mcp_ref.server import tools as page
+
+BEFORE = LEGACY[:3]
+"""Revisions in which bad arguments are a protocol error."""
+AFTER = (LEGACY[3], MODERN)
+"""And those in which they are a result."""
+
+
+def calculator(**options):
+    server = Server("calculator", **options)
+
+    @server.tool
+    def add(a: int, b: int = 0) -> int:
+        """Add two numbers."""
+        return a + b
+
+    return server
+
+
+def failing(problem):
+    """A server with a tool that raises this."""
+    server = Server("failing")
+
+    @server.tool
+    def fail(ctx: Context) -> str:
+        raise problem
+
+    @server.tool
+    def work() -> str:
+        return "fine"
+
+    return server
+
+
+@pytest.fixture
+def audit(caplog):
+    caplog.set_level(logging.INFO, "mcp_ref.audit")
+    return lambda: [r.getMessage() for r in caplog.records if r.name == "mcp_ref.audit"]
+
+
+# -- calling -------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("server/tools/capability-declared", "server/tools/list-answered")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_tools_are_declared_listed_and_called(date):
+    with connect(calculator(), revision=date) as client:
+        assert "tools" in client.server_capabilities
+        (tool,) = client.list_tools()
+        assert (tool["name"], tool["description"]) == ("add", "Add two numbers.")
+        result = client.call_tool("add", {"a": 1, "b": 2})
+        assert (result.text, result.is_error) == ("3", False)
+        assert client.call_tool("add", {"a": 5}).text == "5"
+
+
+@pytest.mark.spec("server/tools/capability-declared", "schema/method-not-found-ungated")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_server_without_tools_declares_none_and_has_no_such_methods(date):
+    with RawClient(Server("none"), revision=date) as raw:
+        assert raw.request("tools/list")["error"]["code"] == -32601
+        assert raw.answer(raw.call("x"))["error"]["code"] == -32601
+    with connect(Server("none"), revision=date) as client:
+        assert "tools" not in client.server_capabilities
+        with pytest.raises(McpError, match="tools"):
+            client.list_tools()
+
+
+@pytest.mark.spec("server/tools/protocol-errors")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_an_unknown_tool_is_a_protocol_error(date):
+    """server/tools, "Error Handling": -32602, and the message names those that there are."""
+    with connect(calculator(), revision=date) as client:
+        for name in ("ad", "ADD", "", "x" * 10_000, "ü"):
+            with pytest.raises(ErrorResponse, match="add") as refused:
+                client.call_tool(name)
+            assert refused.value.code == -32602
+            assert len(refused.value.message) < 1000
+
+
+BAD = {
+    "missing": {},
+    "wrong type": {"a": "1"},
+    "a float": {"a": 1.5},
+    "true for a number": {"a": True},
+    "null": {"a": None},
+    "one too many": {"a": 1, "c": 2},
+}
+
+
+@pytest.mark.spec("server/tools/invalid-arguments-protocol-error", "server/tools/validate-inputs")
+@pytest.mark.parametrize("arguments", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("date", BEFORE)
+def test_bad_arguments_are_a_protocol_error_until_2025_06_18(date, arguments):
+    with connect(calculator(), revision=date) as client:
+        with pytest.raises(ErrorResponse, match="add: ") as refused:
+            client.call_tool("add", arguments)
+        assert refused.value.code == -32602
+        assert client.call_tool("add", {"a": 1}).text == "1"
+
+
+@pytest.mark.spec("server/tools/input-validation-tool-error", "server/tools/validate-inputs")
+@pytest.mark.parametrize("arguments", BAD.values(), ids=BAD)
+@pytest.mark.parametrize("date", AFTER)
+def test_bad_arguments_are_a_result_that_a_model_can_read_from_2025_11_25_on(date, arguments):
+    with connect(calculator(), revision=date) as client:
+        result = client.call_tool("add", arguments)
+        assert result.is_error
+        assert result.text.startswith("Invalid arguments for add: ")
+        wrong = next((key for key in ("c", "a") if key in arguments), "a")
+        assert f"{wrong}: " in result.text
+
+
+@pytest.mark.spec("server/tools/protocol-errors")
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"name": 5},
+        {"name": None},
+        {"name": ["add"]},
+        {"name": "add", "arguments": [1, 2]},
+        {"name": "add", "arguments": "a=1"},
+        {"name": "add", "arguments": None},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_malformed_request_is_a_protocol_error_in_every_revision(date, params):
+    with RawClient(calculator(), revision=date) as raw:
+        assert raw.request("tools/call", params)["error"]["code"] == -32602
+        assert raw.is_alive()
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_arguments_may_be_left_out(date):
+    server = Server("none")
+    server.add_tool(lambda: "x", name="plain")
+    with RawClient(server, revision=date) as raw:
+        answer = raw.request("tools/call", {"name": "plain"})
+        assert answer["result"]["content"] == [{"type": "text", "text": "x"}]
+
+
+# -- tools that fail -----------------------------------------------------------------------------
+
+
+class Own(Exception):
+    pass
+
+
+RAISED = {
+    "with a message": (ValueError("no such account: 7"), "no such account: 7"),
+    "without one": (Own(), "Own"),
+    "of several lines": (RuntimeError("a\nb"), "a\nb"),
+    "exit": (SystemExit(3), "the tool ended itself: 3"),
+    "exit without a word": (SystemExit(), "the tool ended itself: SystemExit"),
+    "end of iteration": (StopIteration(), "StopIteration"),
+    "memory": (MemoryError(), "MemoryError"),
+    "a lone surrogate": (ValueError("\ud800"), None),
+}
+
+
+@pytest.mark.spec("server/tools/execution-errors-in-result")
+@pytest.mark.parametrize(("problem", "said"), RAISED.values(), ids=RAISED)
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_tool_that_raises_is_a_result_with_its_message_and_no_traceback(date, problem, said, caplog):
+    caplog.set_level(logging.WARNING, "mcp_ref.tools")
+    with connect(failing(problem), revision=date) as client:
+        result = client.call_tool("fail")
+        assert result.is_error
+        assert "Traceback" not in result.text
+        assert __file__ not in result.text
+        if said is not None:
+            assert result["content"] == [{"type": "text", "text": said}]
+        assert client.call_tool("work").text == "fine"
+    (record,) = [r for r in caplog.records if r.name == "mcp_ref.tools"]
+    assert record.exc_info[1] is problem
+    assert "fail" in record.getMessage()
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_protocol_error_that_a_tool_raises_is_that_error(date):
+    problem = ProtocolError("pay first", code=1402, data={"price": [1, "EUR"]})
+    with connect(failing(problem), revision=date) as client:
+        with pytest.raises(ErrorResponse) as refused:
+            client.call_tool("fail")
+        assert refused.value.code == 1402
+        assert refused.value.message == "pay first"
+        assert refused.value.data == {"price": [1, "EUR"]}
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_tool_that_gives_up_by_itself_is_an_error_all_the_same(date):
+    with connect(failing(RequestCancelled("enough")), revision=date) as client:
+        with pytest.raises(ErrorResponse) as refused:
+            client.call_tool("fail")
+        assert refused.value.code == -32603
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_an_interrupt_in_a_tool_does_not_end_the_server(date):
+    with connect(failing(KeyboardInterrupt()), revision=date) as client:
+        with pytest.raises(ErrorResponse) as refused:
+            client.call_tool("fail")
+        assert refused.value.code == -32603
+        assert client.call_tool("work").text == "fine"
+
+
+# -- limits --------------------------------------------------------------------------------------
+
+
+def refused_after(client, calls):
+    """Call until the limit refuses: the error, and how many calls went through."""
+    for done in range(calls):
+        try:
+            client.call_tool("add", {"a": done})
+        except ErrorResponse as problem:
+            return problem, done
+    raise AssertionError("nothing was refused")
+
+
+@pytest.mark.spec("server/tools/rate-limit")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_calls_beyond_the_burst_are_refused_and_told_when_to_come_back(date):
+    with connect(calculator(limit=Limit(rate=20, burst=5)), revision=date) as client:
+        problem, done = refused_after(client, 100)
+        assert done >= 5
+        assert problem.code == 429
+        wait = problem.data["retryAfterMs"]
+        assert 1 <= wait <= 50
+        threading.Event().wait(wait / 1000 + 0.005)  # what we were told is long enough
+        assert client.call_tool("add", {"a": 1}).text == "1"
+        assert len(client.list_tools()) == 1  # only calls are limited
+
+
+@pytest.mark.spec("server/tools/rate-limit")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_calls_beyond_those_that_may_run_at_once_are_refused(date):
+    server = Server("narrow", limit=Limit(at_once=2))
+    entered, go = threading.Semaphore(0), threading.Event()
+
+    @server.tool
+    def wait() -> str:
+        entered.release()
+        go.wait(PATIENCE)
+        return "done"
+
+    with connect(server, revision=date) as client:
+        running = [client.submit("tools/call", {"name": "wait"}) for _ in range(2)]
+        for _ in running:
+            assert entered.acquire(timeout=PATIENCE)
+        with pytest.raises(ErrorResponse) as refused:
+            client.call_tool("wait")
+        assert refused.value.code == 429
+        assert refused.value.data["retryAfterMs"] > 0
+        go.set()
+        assert [call.result(PATIENCE).text for call in running] == ["done", "done"]
+        assert client.call_tool("wait").text == "done"
+
+
+@pytest.mark.parametrize(
+    "ends", [ValueError("x"), ProtocolError("x", code=7), SystemExit(1), KeyboardInterrupt()]
+)
+def test_a_call_that_fails_makes_room_for_the_next(ends):
+    server = failing(ends)
+    server.limit = Limit(at_once=1)
+    with connect(server) as client:
+        for _ in range(3):
+            try:
+                client.call_tool("fail")
+            except ErrorResponse as problem:
+                assert problem.code != 429
+
+
+def test_bad_arguments_and_unknown_tools_take_no_room_for_good():
+    with connect(calculator(limit=Limit(at_once=1))) as client:
+        for _ in range(3):
+            assert client.call_tool("add", {}).is_error
+            with pytest.raises(ErrorResponse, match="Unknown tool"):
+                client.call_tool("nothing")
+        assert client.call_tool("add", {"a": 1}).text == "1"
+
+
+@pytest.mark.spec("server/tools/rate-limit")
+def test_each_connection_has_a_limit_of_its_own():
+    server = calculator(limit=Limit(rate=0.001, burst=3))
+    with connect(server) as one, connect(server) as other:
+        assert refused_after(one, 10)[1] == 3
+        assert refused_after(other, 10)[1] == 3
+
+
+def test_one_principal_has_one_limit_over_all_its_connections():
+    server = calculator(limit=Limit(rate=0.001, burst=3))
+
+    @server.around
+    def log_in(ctx, params, proceed):
+        ctx.principal = ctx.client_info["name"]
+        return proceed(params)
+
+    def connected(name):
+        return connect(server, name=name)
+
+    with connected("ann") as one, connected("ann") as two, connected("bob") as three:
+        one.call_tool("add", {"a": 1})
+        two.call_tool("add", {"a": 1})
+        assert refused_after(two, 10)[1] == 1
+        assert refused_after(one, 10)[1] == 0
+        assert refused_after(three, 10)[1] == 3
+
+
+def test_the_default_limit_is_above_what_one_busy_client_needs():
+    with connect(calculator()) as client:
+        calls = [client.submit("tools/call", {"name": "add", "arguments": {"a": n}}) for n in range(200)]
+        concurrent.futures.wait(calls, timeout=PATIENCE)
+        assert [int(call.result().text) for call in calls] == list(range(200))
+
+
+# -- the audit -----------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("server/tools/log-usage")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_both_sides_write_a_line_per_call_without_arguments(date, audit):
+    with connect(calculator(), revision=date) as client:
+        client.call_tool("add", {"a": 4711})
+        client.list_tools()
+    lines = audit()
+    assert sorted(line.partition(" ")[0] for line in lines) == ["made", "served"]
+    assert all("add" in line and "done" in line for line in lines)
+    assert not any("4711" in line for line in lines)
+
+
+@pytest.mark.parametrize("side", ["server", "client"])
+def test_a_line_has_the_arguments_if_they_are_asked_for(side, audit):
+    with connect(calculator(audit_arguments=side == "server"), audit_arguments=side == "client") as client:
+        client.call_tool("add", {"a": 4711})
+    word = {"server": "served", "client": "made"}[side]
+    assert [line.partition(" ")[0] for line in audit() if "4711" in line] == [word]
+
+
+def test_a_line_tells_how_the_call_went(audit):
+    server = failing(ValueError("no"))
+    server.add_tool(lambda n: n, name="typed", input_schema={"type": "object", "required": ["n"]})
+    with connect(server, revision=MODERN) as client:
+        client.call_tool("fail")
+        client.call_tool("typed")
+        with pytest.raises(ErrorResponse):
+            client.call_tool("nothing")
+    served = [line for line in audit() if line.startswith("served")]
+    assert len(served) == 3
+    assert "failed" in served[0]
+    assert "done" not in served[1]
+    assert "done" not in served[2]
+    made = [line for line in audit() if line.startswith("made")]
+    assert len(made) == 3
+    assert "error" in made[0]
+
+
+def test_calls_that_end_without_an_answer_leave_a_line_too(audit):
+    server = Server("slow")
+    go = threading.Event()
+    server.add_tool(lambda: go.wait(PATIENCE), name="wait")
+    with connect(server) as client:
+        with pytest.raises(RequestTimeout):
+            client.call_tool("wait", timeout=0.05)
+        go.set()
+    assert [line.partition(" ")[0] for line in audit() if line.startswith("made")] == ["made"]
+
+
+def test_a_call_that_the_limit_refused_leaves_a_line(audit):
+    with connect(calculator(limit=Limit(rate=0.001, burst=1))) as client:
+        refused_after(client, 3)
+    served = [line for line in audit() if line.startswith("served")]
+    assert len(served) == 2
+    assert "refused" in served[1]
+
+
+# -- the review ----------------------------------------------------------------------------------
+
+
+def reviewed(answer, **annotations):
+    """A server, and what `confirm` saw of it."""
+    server = Server("reviewed")
+    served = []
+
+    @server.tool(annotations=annotations or None)
+    def wipe(what: str) -> str:
+        served.append(what)
+        return "wiped"
+
+    seen = []
+
+    def confirm(tool, hints, arguments):
+        seen.append((tool, hints, arguments))
+        return answer
+
+    return server, served, seen, confirm
+
+
+@pytest.mark.spec("server/tools/confirm-sensitive", "server/tools/show-inputs")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_confirm_sees_tool_hints_and_arguments_and_may_agree(date):
+    server, served, seen, confirm = reviewed(True)
+    with connect(server, revision=date, confirm=confirm) as client:
+        assert client.call_tool("wipe", {"what": "disk"}).text == "wiped"
+        assert client.submit("tools/call", {"name": "wipe", "arguments": {"what": "x"}}).result(PATIENCE)
+        client.request("tools/call", {"name": "wipe", "arguments": {"what": "y"}})
+    assert served == ["disk", "x", "y"]
+    tool, hints, arguments = seen[0]
+    assert tool["name"] == "wipe"
+    assert tool["inputSchema"]["properties"]["what"] == {"type": "string"}
+    assert arguments == {"what": "disk"}
+    assert hints["destructiveHint"] is True
+    assert len(seen) == 3
+
+
+@pytest.mark.spec("server/tools/confirm-sensitive")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_call_that_is_not_confirmed_is_not_sent(date, audit):
+    server, served, seen, confirm = reviewed(False)
+    with connect(server, revision=date, confirm=confirm) as client:
+        for call in (
+            lambda: client.call_tool("wipe", {"what": "disk"}),
+            lambda: client.submit("tools/call", {"name": "wipe", "arguments": {"what": "disk"}}),
+            lambda: client.request("tools/call", {"name": "wipe", "arguments": {"what": "disk"}}),
+        ):
+            with pytest.raises(page.CallRefused, match="not sent"):
+                call()
+    assert served == []
+    assert len(seen) == 3
+    assert len(audit()) == 3
+    assert all("wipe" in line and "not sent" in line for line in audit())
+
+
+def test_nothing_of_a_refused_call_crosses_the_wire():
+    notes = Notes()
+    script = """
+        open_modern()
+        while True:
+            request = receive()
+            answer(request, {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"})
+    """
+    with connect(raw_server(script), on_stderr=notes, confirm=lambda *seen: False) as client:
+        with pytest.raises(page.CallRefused):
+            client.call_tool("secret", {"a": 1})
+        client.request("vendor/after")
+        notes.message("vendor/after")
+    assert "tools/call" not in [note["method"] for note in notes.all]
+
+
+def test_a_confirm_that_raises_is_heard_and_nothing_is_sent():
+    server, served, _, _ = reviewed(True)
+    with connect(server, confirm=lambda *seen: 1 / 0) as client, pytest.raises(ZeroDivisionError):
+        client.call_tool("wipe", {"what": "x"})
+    assert served == []
+
+
+def test_a_tool_that_is_not_listed_is_reviewed_by_its_name():
+    server, _, seen, confirm = reviewed(False)
+    with connect(server, confirm=confirm) as client, pytest.raises(page.CallRefused):
+        client.call_tool("unlisted", {"a": 1})
+    assert seen[0][0] == {"name": "unlisted"}
+    assert seen[0][2] == {"a": 1}
+
+
+DEFAULTS = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": True}
+
+
+@pytest.mark.spec("schema/annotation-defaults", "schema/annotations-conditional")
+@pytest.mark.parametrize(
+    ("said", "hints"),
+    [
+        (None, DEFAULTS),
+        ({}, DEFAULTS),
+        ("odd", DEFAULTS),
+        ({"destructiveHint": False}, {**DEFAULTS, "destructiveHint": False}),
+        ({"idempotentHint": True}, {**DEFAULTS, "idempotentHint": True}),
+        ({"openWorldHint": False, "title": "T"}, {**DEFAULTS, "openWorldHint": False, "title": "T"}),
+        (
+            {"readOnlyHint": True, "destructiveHint": True, "idempotentHint": False},
+            {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": True},
+        ),
+        ({"readOnlyHint": False, "destructiveHint": False}, {**DEFAULTS, "destructiveHint": False}),
+    ],
+    ids=str,
+)
+def test_hints_have_their_defaults(said, hints):
+    assert page.hints({"name": "x", **({"annotations": said} if said is not None else {})}) == hints
+
+
+@pytest.mark.spec("server/tools/annotations-untrusted", "schema/annotations-no-decisions")
+def test_what_annotations_claim_changes_nothing_by_itself():
+    """A server that calls its tool harmless is asked about like any other."""
+    server, served, seen, confirm = reviewed(False, readOnlyHint=True, destructiveHint=False)
+    with connect(server, confirm=confirm) as client, pytest.raises(page.CallRefused):
+        client.call_tool("wipe", {"what": "x"})
+    assert served == []
+    assert len(seen) == 1
+
+
+# -- what a client takes from a server -------------------------------------------------------------
+
+
+def answering(result, tools=(), date=MODERN):
+    """A server by hand that lists these tools and answers every call with this."""
+    listed = {"resultType": "complete", "tools": list(tools), "ttlMs": 0, "cacheScope": "private"}
+    return raw_server(
+        f"""
+        open_any({date!r})
+        listed, result = {listed!r}, {result!r}
+        while True:
+            request = receive()
+            if "id" in request:
+                answer(request, listed if request["method"] == "tools/list" else result)
+        """
+    )
+
+
+TEXT = {"type": "text", "text": "x"}
+SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+TOOL = {"name": "it", "inputSchema": {"type": "object"}, "outputSchema": SCHEMA}
+
+
+@pytest.mark.spec("server/tools/validate-results", "server/tools/content-always-present")
+@pytest.mark.parametrize(
+    ("result", "place"),
+    [
+        ({}, "content"),
+        ({"content": "x"}, "content"),
+        ({"content": [TEXT, {"type": "text"}]}, r"content\[1\]"),
+        ({"content": [{"type": "video"}]}, r"content\[0\]"),
+        ({"content": [], "isError": "no"}, "isError"),
+    ],
+    ids=str,
+)
+def test_a_result_of_the_wrong_shape_is_refused_with_its_place(result, place):
+    with connect(answering(result)) as client, pytest.raises(InvalidResponse, match=f"it: {place}"):
+        client.call_tool("it")
+
+
+@pytest.mark.spec("server/tools/output-schema-validated", "server/tools/validate-results")
+@pytest.mark.parametrize("date", REVISIONS[2:])
+@pytest.mark.parametrize(
+    ("data", "complaint"), [({"n": "five"}, "n: .*integer"), ({}, "required"), ({"n": None}, "n: ")], ids=str
+)
+def test_data_that_is_not_what_the_tool_declares_is_refused(date, data, complaint):
+    """Also when the client has not listed the tools before: it asks for them once."""
+    result = {"content": [TEXT], "structuredContent": data}
+    with connect(answering(result, [TOOL], date)) as client:
+        for _ in range(2):
+            with pytest.raises(InvalidResponse, match=f"it: structuredContent: .*{complaint}"):
+                client.call_tool("it")
+
+
+@pytest.mark.spec("server/tools/output-schema-validated")
+def test_data_that_is_what_the_tool_declares_is_taken():
+    with connect(answering({"content": [TEXT], "structuredContent": {"n": 5}}, [TOOL])) as client:
+        assert client.call_tool("it").structured == {"n": 5}
+
+
+@pytest.mark.spec("server/tools/output-schema-validated")
+def test_a_result_without_the_data_that_its_tool_declares_is_refused():
+    with connect(answering({"content": [TEXT]}, [TOOL])) as client:
+        client.list_tools()
+        with pytest.raises(InvalidResponse, match="output schema"):
+            client.call_tool("it")
+
+
+def test_a_failed_call_needs_no_data():
+    with connect(answering({"content": [TEXT], "isError": True}, [TOOL])) as client:
+        client.list_tools()
+        assert client.call_tool("it").is_error
+
+
+def test_data_without_a_schema_is_taken_as_it_is():
+    plain = {"name": "it", "inputSchema": {"type": "object"}}
+    for tools in ([plain], []):
+        with connect(answering({"content": [TEXT], "structuredContent": [1]}, tools)) as client:
+            assert client.call_tool("it").structured == [1]
+
+
+@pytest.mark.spec("server/tools/ref-requirements", "basic/index/ref-no-network-deref")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": {"n": {"$ref": "http://127.0.0.1:1/n.json"}}},
+        {"type": "object", "$schema": "https://example.org/none"},
+        {"type": "object", "properties": {"n": {"$ref": "#/$defs/none"}}},
+        {"type": "object", "properties": 5},
+    ],
+    ids=str,
+)
+def test_a_schema_that_cannot_be_applied_is_no_reason_to_trust_the_data(schema):
+    tool = {**TOOL, "outputSchema": schema}
+    with connect(answering({"content": [], "structuredContent": {"n": 1}}, [tool])) as client:
+        with pytest.raises(InvalidResponse, match="structuredContent"):
+            client.call_tool("it")
+        client.ping()
+
+
+def test_an_unfinished_result_is_not_judged_as_a_finished_one():
+    with connect(answering({"resultType": "input_required", "requestState": "x"})) as client:
+        assert client.call_tool("it")["requestState"] == "x"
+
+
+def test_definitions_that_are_none_are_left_out_and_the_others_stay(caplog):
+    good = {"name": "it", "inputSchema": {"type": "object"}, "vendor": 1}
+    wrong = [
+        5,
+        {},
+        {"name": 1, "inputSchema": {"type": "object"}},
+        {"name": "no schema"},
+        {"name": "array", "inputSchema": {"type": "array"}},
+        {"name": "title", "inputSchema": {"type": "object"}, "title": 5},
+    ]
+    with connect(answering({}, [*wrong, good])) as client:
+        assert client.list_tools() == [good]
+    left_out = [r for r in caplog.records if "left out" in r.getMessage()]
+    assert len(left_out) == len(wrong)
+
+
+@pytest.mark.parametrize("tools", ["x", {}, None])
+def test_a_list_that_is_none_is_refused(tools):
+    listed = {"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"}
+    with (
+        connect(raw_server(f"open_modern()\ngo_on({listed!r})")) as client,
+        pytest.raises(InvalidResponse, match="tools"),
+    ):
+        client.list_tools()
+
+
+# -- changes -------------------------------------------------------------------------------------
+
+
+def watched(server, date):
+    """A client and the methods of the notifications that it gets."""
+    told = queue.SimpleQueue()
+    return connect(server, revision=date, on_notification=lambda method, params: told.put(method)), told
+
+
+@pytest.mark.spec("server/tools/list-changed", "server/tools/list-may-change")
+@pytest.mark.parametrize("date", LEGACY)
+def test_clients_of_the_legacy_era_are_told_of_changes(date):
+    server = calculator()
+    client, told = watched(server, date)
+    with client:
+        assert client.server_capabilities["tools"] == {"listChanged": True}
+        for change in (
+            lambda: server.add_tool(lambda: "new", name="new"),
+            lambda: server.add_tool(lambda: "newer", name="new", replace=True),
+            lambda: server.remove_tool("new"),
+        ):
+            change()
+            assert told.get(timeout=PATIENCE) == "notifications/tools/list_changed"
+
+
+@pytest.mark.spec("server/tools/list-changed")
+def test_a_burst_of_a_hundred_changes_becomes_one_notification(monkeypatch):
+    """The time that makes a burst is ours here, so that a busy machine cannot stretch it."""
+    timers = []
+    monkeypatch.setattr("mcp_ref.server.server.later", lambda seconds, run: timers.append(run))
+    server = calculator()
+    with RawClient(server, revision=LEGACY[3]) as raw:
+        assert raw.is_alive()  # and so the session is open
+        for n in range(100):
+            server.add_tool(lambda: None, name=f"t{n}")
+        assert len(timers) == 1
+        timers.pop()()
+        assert raw.receive()["method"] == "notifications/tools/list_changed"
+        assert nothing_more(raw)
+        server.remove_tool("t1")
+        assert len(timers) == 1  # what comes later is announced anew
+        timers.pop()()
+        assert raw.receive()["method"] == "notifications/tools/list_changed"
+        assert nothing_more(raw)
+
+
+def nothing_more(raw):
+    """Whether some round trips through the server bring their answers and nothing else."""
+    return all(raw.is_alive() for _ in range(5)) and not raw.aside
+
+
+@pytest.mark.spec("basic/lifecycle/negotiated-capabilities-only")
+def test_who_was_not_told_of_list_changed_is_not_notified():
+    """The server had no tools, and so no such capability, when this session was opened."""
+    server = Server("empty")
+    with RawClient(server, revision=LEGACY[3]) as early:
+        server.add_tool(lambda: None, name="first")
+        with RawClient(server, revision=LEGACY[3]) as late:
+            server.add_tool(lambda: None, name="second")
+            late.until(lambda m: m.get("method") == "notifications/tools/list_changed")
+            assert nothing_more(early)
+
+
+def test_a_session_that_is_not_open_yet_is_not_notified():
+    server = calculator()
+    with RawClient(server) as half, RawClient(server, revision=LEGACY[3]) as whole:
+        info = {"name": "raw", "version": "1"}
+        params = {"protocolVersion": LEGACY[3], "capabilities": {}, "clientInfo": info}
+        half.request("initialize", params)
+        server.add_tool(lambda: None, name="new")
+        whole.until(lambda m: m.get("method") == "notifications/tools/list_changed")
+        assert nothing_more(half)
+
+
+@pytest.mark.spec("server/tools/list-not-per-connection")
+def test_clients_of_the_modern_era_are_not_told_without_a_subscription():
+    server = calculator()
+    with RawClient(server, revision=MODERN) as modern, RawClient(server, revision=LEGACY[3]) as legacy:
+        capabilities = modern.request("server/discover")["result"]["capabilities"]
+        assert "listChanged" not in capabilities["tools"]
+        server.add_tool(lambda: None, name="new")
+        legacy.until(lambda m: m.get("method") == "notifications/tools/list_changed")
+        assert nothing_more(modern)
+        assert len(modern.request("tools/list")["result"]["tools"]) == 2
+
+
+def test_a_client_forgets_what_it_knew_when_it_is_told_of_changes():
+    server = calculator()
+    client, told = watched(server, LEGACY[3])
+    with client:
+        client.list_tools()
+        server.add_tool(lambda a: {"sum": "text"}, name="add", replace=True, output_schema={"type": "object"})
+        told.get(timeout=PATIENCE)
+        assert client.call_tool("add", {"a": 1}).structured == {"sum": "text"}
+
+
+def test_an_answer_of_a_hook_that_has_no_content_is_sent_all_the_same():
+    server = calculator()
+
+    @server.around
+    def asks_first(ctx, params, proceed):
+        return {"resultType": "input_required", "requestState": "x"}
+
+    with RawClient(server, revision=MODERN) as raw:
+        assert raw.answer(raw.call("add"))["result"]["requestState"] == "x"
