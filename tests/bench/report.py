@@ -101,8 +101,9 @@ def _finding(row: Row, numbers: dict[str, list[float]]) -> Finding:
     ours, theirs = numbers["mcp_ref"], numbers["mcp"]
     pairs = zip(ours, theirs, strict=True)
     ratios = [a / b if row.more_is_better else b / a for a, b in pairs]
-    worst = (min if row.more_is_better else max)(ours)
-    return Finding(row, *map(statistics.median, (ours, theirs, ratios)), worst)
+    worst = min(ours) if row.more_is_better else max(ours)
+    median = statistics.median
+    return Finding(row, median(ours), median(theirs), median(ratios), worst)
 
 
 def table(found: Iterable[Finding]) -> str:
@@ -119,7 +120,7 @@ def table(found: Iterable[Finding]) -> str:
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])
 
 
-def verdict(found: Iterable[Finding]) -> str:
+def verdict(found: list[Finding]) -> str:
     """What was missed, and how near to its bound a metric came that has one."""
     missed = [finding.row.title for finding in found if finding.met is False]
     lines = [f"missed: {'; '.join(missed) or 'nothing'}"]

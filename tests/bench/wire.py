@@ -43,6 +43,7 @@ class Process:
     """A child and its pipes."""
 
     def __init__(self, script: str, *arguments: str) -> None:
+        self.script = script
         self.started = time.perf_counter()
         self._child = subprocess.Popen(
             [sys.executable, str(HERE / "peers" / script), *arguments],
@@ -68,7 +69,7 @@ class Process:
         """Whatever there is, as soon as there is something."""
         data = os.read(self.output, 1 << 20)
         if not data:
-            raise SystemExit(f"{self._child.args} ended in the middle")
+            raise SystemExit(f"{self.script} ended in the middle")
         return data
 
     def wait(self, seconds: float = PATIENCE) -> bool:
@@ -78,7 +79,7 @@ class Process:
     def read_line(self) -> bytes:
         """One line, where no more than one can come."""
         if not self.wait():
-            raise SystemExit(f"{self._child.args} says nothing")
+            raise SystemExit(f"{self.script} says nothing")
         data = self.read()
         if data.endswith(b"\n"):
             return data
@@ -168,7 +169,7 @@ class Client(Process):
         self.write(b"%d\n" % number)
         report = json.loads(self.read_line())
         if report["revision"] != self.revision:
-            raise SystemExit(f"{self._child.args} speaks {report['revision']}, not {self.revision}")
+            raise SystemExit(f"{self.script} speaks {report['revision']}, not {self.revision}")
         return report
 
 
