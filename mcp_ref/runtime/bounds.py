@@ -76,7 +76,9 @@ def bounded(codec: Codec, mark: Any) -> Codec:
         kind = scalars.json_kind(value)
         for kinds, test, bound, says in tests:
             if kind in kinds and not test(value, bound):
-                raise must(says, value)
+                problem = must(says, value)
+                problem.is_right_type = True
+                raise problem
 
     def load(value: Any) -> Any:
         done = codec.load(value)

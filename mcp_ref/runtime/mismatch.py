@@ -26,6 +26,8 @@ class Mismatch(ValueError):
         self.faults: list[tuple[tuple[str | int, ...], str]] = [(path, message)]
         self.is_another_kind = False
         """A constant did not match: of several alternatives, this is not the one meant."""
+        self.is_right_type = False
+        """Only a bound was broken: of several alternatives, this may be the one meant."""
 
     def under(self, key: str | int) -> Mismatch:
         """The same faults, seen from the container that holds the value at `key`."""

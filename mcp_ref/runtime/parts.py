@@ -154,15 +154,21 @@ def text_key(key: Any) -> str:
 
 
 def first(converts: list[Convert], value: Any, says: str) -> Any:
-    """The first alternative that fits. If none does, the complaint of the one that was meant."""
+    """The first alternative that fits. If none does, the complaint of the one that was meant.
+
+    That is one of which only a part was wrong, and not the constant that tells it from the others.
+    """
     problems = []
     for convert in converts:
         try:
             return convert(value)
         except Mismatch as problem:
             problems.append(problem)
-    meant = [p for p in problems if not p.is_another_kind]
-    raise meant[0] if len(meant) == 1 else must(f"be {says}", value)
+    near = [p for p in problems if p.is_right_type or any(path for path, _ in p.faults)]
+    meant = [p for p in near if not p.is_another_kind]
+    if meant:
+        raise min(meant, key=lambda p: len(p.faults))
+    raise Mismatch.all(near) if near else must(f"be {says}", value)
 
 
 def identity(value: Any) -> Any:

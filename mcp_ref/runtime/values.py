@@ -346,6 +346,8 @@ def dump_any(value: Any) -> Any:
 def _dumper(kind: Any) -> Callable[[Any], Any]:
     """How to dump a class; one without a rule of its own goes by what it extends."""
     try:
+        if kind is object:  # as a hint it means anything, as a value nothing
+            raise TypeError("no type of its own")
         return Compiler().codec(kind).dump
     except TypeError:
         if issubclass(kind, Mapping):
