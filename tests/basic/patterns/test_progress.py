@@ -1,0 +1,333 @@
+"""Progress (page: basic/patterns/progress)."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from peers import (
+    ENV,
+    LEGACY,
+    MODERN,
+    PATIENCE,
+    REVISIONS,
+    Json,
+    Notes,
+    RawClient,
+    nothing_left,
+    python,
+    raw_server,
+    source,
+)
+
+from mcp_ref import Context, Server, connect
+from mcp_ref.basic.patterns import progress
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    with nothing_left():
+        yield
+
+
+def reporting(*reports: tuple[Any, ...]) -> tuple[Server, list[Context]]:
+    """A server whose tool `work` reports this, and the contexts it had."""
+    server, contexts = Server("tests"), []
+
+    @server.tool
+    def work(ctx: Context, fail: bool = False) -> str:
+        contexts.append(ctx)
+        for report in reports:
+            ctx.progress(*report)
+        if fail:
+            raise ValueError("no")
+        return "done"
+
+    return server, contexts
+
+
+def notices(client: RawClient) -> list[Json]:
+    return [m["params"] for m in client.aside if m.get("method") == "notifications/progress"]
+
+
+# ----------------------------------------------------------------------- whoever works
+
+
+@pytest.mark.spec(
+    "basic/patterns/progress/payload",
+    "basic/patterns/progress/omit-total",
+    "basic/patterns/progress/value-float",
+    "basic/patterns/progress/message-human-readable",
+)
+@pytest.mark.parametrize("token", ["a token", "", 0, -7, 2**60])
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_report_carries_the_token_and_what_it_was_given(revision: str, token: Any) -> None:
+    """total and message only if given; message not before 2025-03-26."""
+    server, _ = reporting((1,), (2.5, 10), (3, None, "half way"), (4, 10.0, "nearly"))
+    with RawClient(server, revision=revision) as client:
+        client.answer(client.call("work", meta={"progressToken": token}))
+        said = [{"message": "half way"}, {"message": "nearly"}] if revision != "2024-11-05" else [{}, {}]
+        expected = [
+            {"progress": 1},
+            {"progress": 2.5, "total": 10},
+            {"progress": 3, **said[0]},
+            {"progress": 4, "total": 10.0, **said[1]},
+        ]
+        assert notices(client) == [{"progressToken": token, **report} for report in expected]
+        assert all(type(n["progressToken"]) is type(token) for n in notices(client))
+
+
+@pytest.mark.spec("basic/patterns/progress/value-increases")
+@pytest.mark.parametrize("total", [None, 3])
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_progress_only_grows(revision: str, total: int | None) -> None:
+    """What does not is not sent: neither the same value again nor a smaller one."""
+    server, _ = reporting(*((n, total) for n in (1, 1, 0.5, 1.0, 2, -1, 2.0001, 2)))
+    with RawClient(server, revision=revision) as client:
+        client.answer(client.call("work", meta={"progressToken": 1}))
+        assert [n["progress"] for n in notices(client)] == [1, 2, 2.0001]
+
+
+@pytest.mark.spec(
+    "basic/patterns/progress/active-token-only",
+    "basic/patterns/progress/send-optional",
+    "basic/patterns/progress/may-send-none",
+)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_without_a_token_nothing_is_sent(revision: str) -> None:
+    server, _ = reporting((1,), (2,))
+    with RawClient(server, revision=revision) as client:
+        client.answer(client.call("work"))
+        client.answer(client.call("work", meta={"other.example/key": 1}))
+        assert client.aside == []
+
+
+@pytest.mark.spec("basic/patterns/progress/token-string-or-integer")
+@pytest.mark.parametrize("token", [1.5, True, None, [], {}])
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_token_of_another_type_is_refused(revision: str, token: Any) -> None:
+    """None is as good as no token in the legacy era, where `_meta` has no shape of its own."""
+    server, _ = reporting((1,))
+    with RawClient(server, revision=revision) as client:
+        answer = client.answer(client.call("work", meta={"progressToken": token}))
+        if token is None and revision != MODERN:
+            assert "result" in answer
+        else:
+            assert answer["error"]["code"] == -32602
+            assert "progressToken" in answer["error"]["message"]
+        assert client.is_alive()
+        assert client.aside == []
+
+
+@pytest.mark.spec(
+    "basic/patterns/progress/in-progress-only",
+    "basic/patterns/progress/stop-after-completion",
+)
+@pytest.mark.parametrize("fail", [False, True])
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_after_the_answer_nothing_is_sent(revision: str, fail: bool) -> None:
+    """A thread of the tool kept the context."""
+    server, contexts = reporting((1,))
+    with RawClient(server, revision=revision) as client:
+        client.answer(client.call("work", {"fail": fail}, meta={"progressToken": "t"}))
+        assert len(notices(client)) == 1
+        assert contexts[0].is_over
+        contexts[0].progress(2)
+        assert client.is_alive()
+        assert len(notices(client)) == 1
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, "1", None, 1j])
+def test_progress_is_a_finite_number(value: Any) -> None:
+    server, _ = reporting((value,))
+    with RawClient(server, revision=MODERN) as client:
+        answer = client.answer(client.call("work", meta={"progressToken": 1}))
+        assert answer["result"]["isError"] is True
+        assert "finite numbers" in answer["result"]["content"][0]["text"]
+        assert notices(client) == []
+    server, _ = reporting((1, value) if value is not None else ("x",))
+    with RawClient(server, revision=MODERN) as client:
+        answer = client.answer(client.call("work", meta={"progressToken": 1}))
+        assert answer["result"]["isError"] is True
+
+
+# ------------------------------------------------------------------------ whoever asked
+
+
+@pytest.mark.spec(
+    "basic/patterns/progress/token-unique",
+    "basic/patterns/progress/token-in-request-meta",
+    "basic/patterns/progress/token-string-or-integer",
+    "basic/patterns/progress/track-tokens",
+)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_each_call_asks_with_a_token_of_its_own(revision: str) -> None:
+    """Twenty in flight, each gets its own reports; who does not ask sends no token."""
+    script = f"""
+    open_any({revision!r})
+    calls = [receive("vendor/x") for _ in range(20)]
+    for step in (1, 2):
+        for call in calls:
+            token = call["params"]["_meta"]["progressToken"]
+            report = {{"progressToken": token, "progress": step * call["params"]["n"]}}
+            send(method="notifications/progress", params=report)
+    for call in reversed(calls):
+        answer(call, {{"resultType": "complete"}})
+    go_on()
+    """
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes, revision=revision) as client:
+        heard: dict[int, list[float]] = {n: [] for n in range(1, 21)}
+
+        def ask(n: int) -> None:
+            client.request("vendor/x", {"n": n}, on_progress=lambda p, *more: heard[n].append(p))
+
+        threads = [threading.Thread(target=ask, args=(n,)) for n in heard]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert heard == {n: [n, 2 * n] for n in range(1, 21)}
+        client.request("vendor/last", {"n": 1})
+    asked = [m["params"]["_meta"]["progressToken"] for m in notes.all if m.get("method") == "vendor/x"]
+    assert len(set(asked)) == 20
+    assert all(type(token) in (str, int) for token in asked)
+    assert "progressToken" not in notes.message("vendor/last")["params"].get("_meta", {})
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_reports_reach_the_callback_over_real_pipes(revision: str) -> None:
+    """In order, on the thread that called, all before the result; and for `submit` as well."""
+    body = """
+    @server.tool
+    def count(ctx: Context) -> str:
+        for n in range(50):
+            ctx.progress(n, 50, message=f"step {n}")
+        return "counted"
+    """
+    said = None if revision == "2024-11-05" else "step 49"
+    with connect(python(source(body)), env=ENV, revision=revision) as client:
+        heard: list[tuple[Any, ...]] = []
+        on_thread = set()
+
+        def listen(*report: Any) -> None:
+            heard.append(report)
+            on_thread.add(threading.current_thread())
+
+        assert client.call_tool("count", on_progress=listen).text == "counted"
+        assert [report[0] for report in heard] == list(range(50))
+        assert heard[-1] == (49, 50, said)
+        assert on_thread == {threading.current_thread()}
+
+        heard.clear()
+        call = client.submit("tools/call", {"name": "count", "arguments": {}}, on_progress=listen)
+        all_there = threading.Event()
+        call.add_done_callback(lambda future: all_there.set())  # after what the same thread ran before
+        assert call.result(PATIENCE).text == "counted"
+        assert all_there.wait(PATIENCE)
+        assert [report[0] for report in heard] == list(range(50))
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", MODERN])
+def test_bad_reports_are_ignored_one_by_one(revision: str) -> None:
+    """Unknown tokens, the token of a call that wants none, no numbers; odd extras are left out."""
+    script = f"""
+    open_any({revision!r})
+    plain = receive("vendor/plain")
+    call = receive("vendor/x")
+    token = call["params"]["_meta"]["progressToken"]
+    def report(**params):
+        send(method="notifications/progress", params=params)
+    for bad in (None, "x", str(token), float(token), True, 10**6, [token], {{}}, plain["id"]):
+        report(progressToken=bad, progress=1)
+    report(progress=1)
+    for bad in (None, "1", True, [], {{}}):
+        report(progressToken=token, progress=bad)
+    report(progressToken=token)
+    send(method="notifications/progress", params=[token, 1])
+    send(method="notifications/progress")
+    report(progressToken=token, progress=1, total="many", message=5)
+    report(progressToken=token, progress=2, total=3, message="two", more=1)
+    answer(call, {{"resultType": "complete"}})
+    report(progressToken=token, progress=3)
+    answer(plain, {{"resultType": "complete"}})
+    go_on()
+    """
+    heard: list[tuple[Any, ...]] = []
+    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
+        plain = client.submit("vendor/plain")
+        client.request("vendor/x", on_progress=lambda *report: heard.append(report))
+        plain.result(PATIENCE)
+        client.ping()
+    assert heard == [(1, None, None), (2, 3, "two")]
+
+
+def test_a_slow_callback_gets_the_newest_reports() -> None:
+    """What it does not keep up with is dropped, oldest first: memory stays bounded."""
+    script = f"""
+    open_modern()
+    call = receive("vendor/x")
+    token = call["params"]["_meta"]["progressToken"]
+    for n in range({2 * progress.KEPT}):
+        send(method="notifications/progress", params={{"progressToken": token, "progress": n}})
+    send(method="vendor/sent")
+    receive("vendor/go-on")
+    answer(call, {{"resultType": "complete"}})
+    go_on()
+    """
+    heard: list[float] = []
+    sent = threading.Event()
+    with connect(raw_server(script), on_stderr=Notes(), on_notification=lambda m, p: sent.set()) as client:
+
+        def slow(value: float, *more: Any) -> None:
+            heard.append(value)
+            if len(heard) == 1:
+                assert sent.wait(PATIENCE)
+                client.notify("vendor/go-on")
+
+        # The listener for all notifications must not be kept busy by the reports themselves.
+        client.request("vendor/x", on_progress=slow)
+    assert heard[-1] == 2 * progress.KEPT - 1
+    assert heard == sorted(heard)
+    assert len(heard) <= progress.KEPT + 1
+
+
+@pytest.mark.spec("basic/patterns/progress/server-to-client-only")
+def test_a_modern_server_takes_no_progress_and_a_modern_client_sends_none() -> None:
+    """2026-07-28: a report that a client sends belongs to nothing and is ignored."""
+    server, _ = reporting((1,))
+    with RawClient(server, revision=MODERN) as client:
+        client.notify("notifications/progress", {"progressToken": 1, "progress": 1})
+        assert client.is_alive()
+        assert client.aside == []
+    script = "open_modern()\ncall = receive('vendor/x')\nanswer(call, {})\ngo_on()"
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes) as ours:
+        ours.request("vendor/x", on_progress=print)
+    assert "notifications/progress" not in {m.get("method") for m in notes.all}
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_client_reports_to_a_server_that_asked(revision: str) -> None:
+    """The other direction: the handler of the client's has the token of the server's request."""
+    script = f"""
+    open_legacy({revision!r})
+    call = receive("vendor/start")
+    send(id="q", method="vendor/question", params={{"_meta": {{"progressToken": "mine"}}}})
+    report = receive("notifications/progress")
+    receive("")
+    answer(call, {{"heard": report["params"]}})
+    go_on()
+    """
+    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
+
+        @client.on_request("vendor/question")
+        def question(params: Json, ctx: Context) -> Json:
+            ctx.progress(1, 2)
+            return {}
+
+        heard = client.request("vendor/start")["heard"]
+        assert heard == {"progressToken": "mine", "progress": 1, "total": 2}
