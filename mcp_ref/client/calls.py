@@ -22,6 +22,7 @@ from mcp_ref.runtime.timers import Timer, later
 from mcp_ref.server.content import texts
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.patterns.request_response import Connection
     from mcp_ref.client.client import Client
 
 __all__ = ["PendingCall", "Result"]
@@ -49,9 +50,10 @@ class Result(dict[str, Any]):
 class PendingCall(Future[Result]):
     """A request under way. `cancel()` cancels it on the wire as well."""
 
-    def __init__(self, client: Client, params: Json) -> None:
+    def __init__(self, client: Client, connection: Connection, params: Json) -> None:
         super().__init__()
         self._client = client
+        self._connection = connection
         self._params = params
         self._timer: Timer | None = None
         self._checked: Result | None = None
@@ -59,7 +61,7 @@ class PendingCall(Future[Result]):
 
     def cancel(self) -> bool:
         """Give it up; False if it is over already."""
-        return self._client.connection.cancel(self.call, "cancelled by its caller") or self.cancelled()
+        return self._connection.cancel(self.call, "cancelled by its caller") or self.cancelled()
 
     def result(self, timeout: float | None = None) -> Result:
         """The result, once it is there. Raises what came instead."""
@@ -93,12 +95,12 @@ class PendingCall(Future[Result]):
             return
         if self.call.deadline.left() > 0:
             self.watch()
-        elif self._client.connection.waiting.pop(self.call.id, None) is not None:
+        elif self._connection.waiting.pop(self.call.id, None) is not None:
             self.call.finish(RequestTimeout(f"{self.call.method}: no answer in time"))
             self._client.event(self._tell, None)
 
     def _tell(self, nothing: None) -> None:
-        cancellation.send(self._client.connection, self.call, "no answer in time")
+        cancellation.send(self._connection, self.call, "no answer in time")
 
     def settle(self, call: Call) -> None:
         """The outcome is there: runs on whichever thread brought it about."""

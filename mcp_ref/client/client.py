@@ -8,7 +8,7 @@ Everything blocks the thread that asked, and no other: a client may be used by m
 
 Revisions   all; `connect(revision=...)` insists on one. See basic/transports/stdio for how the client
             finds out what a server speaks.
-Threads     mcp_ref reader     reads, delivers answers, answers `ping`
+Threads     mcp_ref reader     reads, delivers answers, answers `ping` (client/line)
             mcp_ref worker N   runs the handlers for requests of a legacy server
             a worker of `_events`, alone: runs on_log, on_notification and the callbacks of futures, in order
             the caller's own   waits for its answer and runs its on_progress
@@ -25,7 +25,6 @@ from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.context import Context
 from mcp_ref.basic.errors import (
     InternalError,
-    InvalidRequest,
     InvalidResponse,
     LocalError,
     MethodNotFound,
@@ -35,8 +34,9 @@ from mcp_ref.basic.meta import LOG_LEVEL, SERVER_INFO, Implementation, check_met
 from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.utilities import ping
-from mcp_ref.basic.versioning import LATEST, TABLE, Era, Revision, newest, result_type, revision
+from mcp_ref.basic.versioning import LATEST, TABLE, Era, Revision, newest, result_type
 from mcp_ref.client.calls import PendingCall, Result
+from mcp_ref.client.line import Line
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.workers import QueueFull, Workers
 from mcp_ref.schema import pruner
@@ -72,7 +72,7 @@ class Client:
 
     def __init__(
         self,
-        link: Any,
+        dial: Callable[[], Any],
         *,
         timeout: float,
         max_timeout: float | None,
@@ -106,13 +106,18 @@ class Client:
         self._events = Workers(limit=1, queue=10_000)
         self._closing = threading.Lock()
         self._closed = False
-        self._link = link
-        self._max_message_bytes = max_message_bytes
-        self.connection = Connection(
-            self, link.write, workers=Workers(10, 100), timeout=timeout, max_timeout=max_timeout
+        self._line = Line(
+            self,
+            dial,
+            timeout=timeout,
+            max_timeout=max_timeout,
+            max_message_bytes=max_message_bytes,
         )
-        self._reader = threading.Thread(target=self._read, name="mcp_ref reader", daemon=True)
-        self._reader.start()
+
+    @property
+    def connection(self) -> Connection:
+        """The connection as it is now, whether or not it still works."""
+        return self._line.connection
 
     # -- asking ------------------------------------------------------------------------------
 
@@ -132,7 +137,7 @@ class Client:
         """
         params = self._prepared(method, params)
         try:
-            raw = self.connection.request(
+            raw = self._line.alive().request(
                 method, self._with_meta(params), timeout=timeout, on_progress=on_progress
             )
             result = self.checked(method, params, raw)
@@ -152,8 +157,9 @@ class Client:
     ) -> PendingCall:
         """Send any request and go on: the result comes as a `concurrent.futures.Future`."""
         params = self._prepared(method, params)
-        future = PendingCall(self, params)
-        future.call = self.connection.call(
+        connection = self._line.alive()
+        future = PendingCall(self, connection, params)
+        future.call = connection.call(
             method,
             self._with_meta(params),
             timeout=timeout,
@@ -314,17 +320,26 @@ class Client:
 
     # -- opening ------------------------------------------------------------------------------------
 
+    @property
+    def was_heard(self) -> bool:
+        """Whether the server read all that was sent to it, as far as it can be told."""
+        return bool(self._line.link.heard)
+
+    def open(self) -> None:
+        """Agree with the server on a revision; `connect` does this."""
+        self._line.open()
+
     def probe(self) -> Json:
         """The params of server/discover."""
         latest = newest(self.revisions, Era.MODERN) or LATEST
         return {"_meta": versioning.request_meta(latest.date, self.capabilities, self.info)}
 
-    def hello(self, wanted: str | None) -> Json:
-        """The params of initialize, in the wanted revision or the newest of the legacy era.
+    def hello(self) -> Json:
+        """The params of initialize, in the newest revision of the legacy era that we speak.
 
         # spec: basic/lifecycle/offer-latest-version
         """
-        offer = revision(wanted) if wanted is not None else newest(self.revisions, Era.LEGACY)
+        offer = newest(self.revisions, Era.LEGACY)
         if offer is None:
             raise LocalError(f"the server is a legacy one; this client speaks {', '.join(self.revisions)}")
         return lifecycle.initialize_params(offer, self.capabilities, self.info)
@@ -349,32 +364,14 @@ class Client:
 
     # -- the end ---------------------------------------------------------------------------------------
 
-    def _read(self) -> None:
-        reason = "the connection was closed"
-        try:
-            self._link.read(self.connection.receive, self._too_long, self._max_message_bytes)
-        except Exception as problem:
-            _log.debug("reading ended: %s", problem)
-            reason = str(problem)
-        if not self._closed:
-            reason = self._link.obituary()
-        self.connection.end(reason)
-
-    def _too_long(self, size: int) -> None:
-        limit = self._max_message_bytes
-        self.connection.refuse(None, InvalidRequest(f"a message of {size} bytes; the limit is {limit}"))
-
     def close(self) -> None:
         """End the connection and, over stdio, the server. Everything that still waits fails at once."""
         with self._closing:
             if self._closed:
                 return
             self._closed = True
-        self._link.close()
-        self.connection.end("this client was closed")
-        self._reader.join(5.0)
+        self._line.close()
         self._events.close(1.0, drop=False)  # what was heard until now is still told
-        self._link.release()
 
     def __enter__(self) -> Client:
         return self

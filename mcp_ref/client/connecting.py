@@ -13,7 +13,7 @@ from mcp_ref.basic import versioning
 from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import check_extensions
-from mcp_ref.basic.transports import era, memory, stdio
+from mcp_ref.basic.transports import memory, stdio
 from mcp_ref.client.client import Client
 from mcp_ref.schema import REVISIONS
 
@@ -62,13 +62,14 @@ def connect(
     if extensions:
         capabilities["extensions"] = dict(extensions)
 
-    def open_link(among: Sequence[str]) -> Client:
+    def dial() -> Any:
         if isinstance(target, list | tuple):
-            link: Any = stdio.Child(target, env=env, cwd=cwd, on_stderr=on_stderr, grace=grace)
-        else:
-            link = memory.Link(target)
+            return stdio.Child(target, env=env, cwd=cwd, on_stderr=on_stderr, grace=grace)
+        return memory.Link(target)
+
+    def open_client(among: Sequence[str]) -> Client:
         client = Client(
-            link,
+            dial,
             timeout=timeout,
             max_timeout=max_timeout,
             info={"name": name, "version": version, **more},  # type: ignore[typeddict-item]
@@ -81,18 +82,18 @@ def connect(
             max_message_bytes=max_message_bytes,
         )
         try:
-            era.open_connection(client, client.connection, revision)
+            client.open()
         except BaseException as problem:
             client.close()
             # Some legacy servers end themselves when they are asked anything before initialize: one
             # more try, with that. Not if it never read what we asked: then it died of something else.
             probed = 0 < len(legacy) < len(among)
-            if isinstance(problem, ConnectionClosed) and probed and link.heard:
-                return open_link(legacy)
+            if isinstance(problem, ConnectionClosed) and probed and client.was_heard:
+                return open_client(legacy)
             raise
         return client
 
-    return open_link(revisions)
+    return open_client(revisions)
 
 
 def _check_target(target: Any) -> None:

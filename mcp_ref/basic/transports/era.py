@@ -11,7 +11,7 @@ Silence is not trusted for long, nor for ever. After PROBE seconds initialize is
 first good answer wins: a legacy server that ignores what it does not know costs half a second, and a
 modern one that is slow to start is not taken for a legacy one.
 
-Revisions   all; with `wanted`, one.
+Revisions   all that the client was given; with one of them only, there is nothing to find out.
 Threads     runs on the thread that called `connect`; the reader only leaves the answers in a queue.
 """
 
@@ -46,25 +46,24 @@ PROBE = 0.5
 """Seconds of silence after which `initialize` is tried as well."""
 
 
-def open_connection(client: Any, connection: Connection, wanted: str | None) -> None:
-    """Find out what the server speaks and agree on it; fills in the client. Raises if it cannot.
+def open_connection(client: Any, connection: Connection) -> None:
+    """Find out what the server speaks and agree on the newest revision that both know.
 
-    `wanted` is the one revision that will do, None the newest that both know.
+    Fills in the client. Raises if there is none.
     # spec: basic/transports/stdio/dual-era-probe, basic/transports/stdio/modern-only-probe
     """
     if newest(client.revisions, Era.MODERN) is None:
-        client.open_legacy(connection.request("initialize", client.hello(wanted)))
+        client.open_legacy(connection.request("initialize", client.hello()))
     else:
-        _Opening(client, connection, wanted).run()
+        _Opening(client, connection).run()
 
 
 class _Opening:
     """The probe, and perhaps an `initialize` beside it; whichever is answered well first decides."""
 
-    def __init__(self, client: Any, connection: Connection, wanted: str | None) -> None:
+    def __init__(self, client: Any, connection: Connection) -> None:
         self._client = client
         self._connection = connection
-        self._wanted = wanted
         self._modern_only = newest(client.revisions, Era.LEGACY) is None
         self._answers: queue.SimpleQueue[Call] = queue.SimpleQueue()
         self._probe = self._send("server/discover", client.probe())
@@ -120,7 +119,7 @@ class _Opening:
     def _greet(self) -> None:
         """# spec: basic/transports/stdio/probe-legacy-fallback"""
         if self._hello is None:
-            self._hello = self._send("initialize", self._client.hello(None))
+            self._hello = self._send("initialize", self._client.hello())
 
     def _greeted(self, outcome: Json | McpError) -> None:
         if isinstance(outcome, dict):

@@ -34,7 +34,7 @@ class Link:
 
     def __init__(self, server: Any) -> None:
         self._server = server
-        self.heard = False
+        self.heard = self.crashed = False  # a server in this process cannot be started again
         self._ours, self._theirs = socket.socketpair()
         self.write = writer(self._ours.fileno())
         self._thread = threading.Thread(target=self._serve, name="mcp_ref memory server", daemon=True)

@@ -80,17 +80,15 @@ def read_lines(
         start, end = 0, data.find(b"\n")
         while end >= 0:
             line = data[start:end]
+            size += len(line)
             if held:
-                held.append(line)
-                size += len(line)
-                line = b"".join(held)
+                line = b"".join((*held, line))
                 held.clear()
-                if size > limit:
-                    too_long(size)
-                    line = b""
-                size = 0
-            if line and not line.isspace():
+            if size > limit:
+                too_long(size)
+            elif line and not line.isspace():
                 receive(line)
+            size = 0
             start, end = end + 1, data.find(b"\n", end + 1)
         if start < len(data):
             size += len(data) - start
@@ -311,6 +309,11 @@ class Child:
         how = f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"
         words = "\n  ".join(self._last_words)
         return f"the server {self.command[0]} {how}" + (f"; it said last:\n  {words}" if words else "")
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it is gone, and not by its own will."""
+        return self.process.poll() not in (None, 0)
 
     def close(self) -> None:
         """End the child, as gently as it allows. Leaves no process behind.
