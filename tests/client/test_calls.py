@@ -248,7 +248,7 @@ def test_callbacks_run_on_the_clients_own_thread_with_the_future(gate):
         gate.open.set()
         assert told.wait(PATIENCE)
         assert seen[0][0] is future
-        assert seen[0][1] not in (threading.current_thread(), client._reader)
+        assert seen[0][1] not in (threading.current_thread(), client._line._reader)
 
 
 def test_a_callback_may_use_the_client(gate):
