@@ -1,0 +1,613 @@
+"""Server: what its author says, what passes through it, and what it tells of itself."""
+
+import contextlib
+import logging
+import threading
+import time
+
+import pytest
+from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, eventually, nothing_left, source
+
+from mcp_ref import Context, ErrorResponse, Limit, McpError, ProtocolError, Server, connect
+from mcp_ref.basic.errors import InvalidParams
+from mcp_ref.basic.lifecycle import ServerCapabilities
+from mcp_ref.schema import checker
+from mcp_ref.server import server as module
+
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    with nothing_left():
+        yield
+
+
+def demo(**options):
+    server = Server("demo", version="1.0", **options)
+
+    @server.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    return server
+
+
+# -- identity and capabilities ---------------------------------------------------------------------
+
+
+FULL = {
+    "title": "Demo",
+    "description": "Shows things.",
+    "website_url": "https://example.org",
+    "icons": [{"src": "https://example.org/i.png"}],
+}
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_server_says_who_it_is_as_far_as_the_revision_has_words_for_it(date):
+    with connect(demo(**FULL), revision=date) as client:
+        known = {"name": "demo", "version": "1.0"}
+        if date >= "2025-06-18":
+            known["title"] = "Demo"
+        if date >= "2025-11-25":
+            known |= {"description": "Shows things.", "websiteUrl": "https://example.org"}
+            known["icons"] = FULL["icons"]
+        assert client.server_info == known
+
+
+@pytest.mark.spec("basic/index/meta-server-info")
+def test_every_modern_result_says_whose_it_is_unless_that_is_switched_off():
+    with RawClient(demo(), revision=MODERN) as raw:
+        for method, params in (("tools/list", {}), ("tools/call", {"name": "add", "arguments": {}})):
+            result = raw.request(method, params)["result"]
+            assert result["_meta"] == {SERVER_INFO: {"name": "demo", "version": "1.0"}}
+    with RawClient(demo(identify=False), revision=MODERN) as raw:
+        for method in ("tools/list", "server/discover"):
+            assert "_meta" not in raw.request(method)["result"]
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_results_of_the_legacy_era_are_not_dressed(date):
+    with RawClient(demo(), revision=date) as raw:
+        assert raw.request("tools/list")["result"].keys() == {"tools"}
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_instructions_are_told_if_there_are_any(date):
+    with connect(demo(instructions="Add, do not subtract."), revision=date) as client:
+        assert client.instructions == "Add, do not subtract."
+    with connect(demo(), revision=date) as client:
+        assert client.instructions is None
+
+
+@pytest.mark.spec("server/tools/capability-declared", "server/utilities/logging/capability-declared")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_capabilities_are_those_that_the_revision_has(date):
+    server = demo(experimental={"odd": {}}, extensions={"com.example/x": {"a": 1}})
+    with connect(server, revision=date) as client:
+        declared = client.server_capabilities
+    checker(ServerCapabilities, date)(declared)
+    expected = {"logging": {}, "tools": {"listChanged": True}, "experimental": {"odd": {}}}
+    if date == MODERN:
+        expected |= {"tools": {}, "extensions": {"com.example/x": {"a": 1}}}
+    assert declared == expected
+    with connect(Server("bare", logging=False), revision=date) as client:
+        assert client.server_capabilities == {}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"revisions": ["2024-01-01"]},
+        {"page_size": 0},
+        {"ttl_ms": -1},
+        {"cache_scope": "mine"},
+        {"icons": [{"src": "/x"}]},
+        {"extensions": {"noprefix": {}}},
+    ],
+    ids=str,
+)
+def test_a_server_that_cannot_be_is_refused_at_once(options):
+    with pytest.raises(ValueError):
+        Server("bad", **options)
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_server_of_one_revision_serves_that_one(date):
+    server = demo(revisions=[date])
+    assert server.revisions == [date]
+    with connect(server) as client:
+        assert client.revision.date == date
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+
+
+def test_there_is_one_transport_to_run():
+    with pytest.raises(ValueError, match="stdio"):
+        demo().run("carrier pigeon")
+
+
+def test_run_serves_stdio_until_its_end():
+    with RawClient(source("@server.tool\ndef hi() -> str:\n    return 'hi'"), revision=MODERN) as raw:
+        assert raw.answer(raw.call("hi"))["result"]["content"][0]["text"] == "hi"
+        raw.end_input()
+        assert raw.wait() == 0
+
+
+def test_a_tool_stays_the_function_it_was():
+    server = Server("x")
+
+    @server.tool
+    def one(a: int) -> int:
+        return a + 1
+
+    @server.tool(name="deux", title="Two")
+    def two(a: int) -> int:
+        return a + 2
+
+    assert (one(1), two(1)) == (2, 3)
+    assert server.toolbox.names() == ["one", "deux"]
+
+
+# -- two eras at once ------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("basic/versioning/dual-era-selects-stateless")
+@pytest.mark.parametrize("date", LEGACY)
+def test_both_eras_are_served_on_one_connection_at_once(date):
+    with RawClient(demo(), revision=date) as raw:
+        for _ in range(3):
+            assert "resultType" not in raw.request("tools/list")["result"]
+            assert raw.request("tools/list", {"_meta": META})["result"]["resultType"] == "complete"
+        assert raw.is_alive()
+
+
+@pytest.mark.spec("schema/removed-methods-2026")
+@pytest.mark.parametrize("method", ["ping", "logging/setLevel", "resources/subscribe", "tasks/list", "x/y"])
+def test_what_the_modern_era_does_not_have_is_not_found(method):
+    with RawClient(demo(), revision=MODERN) as raw:
+        assert raw.request(method)["error"]["code"] == -32601
+
+
+# -- methods of one's own --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_method_of_ones_own_is_answered_with_a_dict(date):
+    server = demo()
+
+    @server.on_request("vendor/double")
+    def double(params):
+        return {"n": params["n"] * 2}
+
+    @server.on_request("vendor/who")
+    def who(params, ctx):
+        return {"method": ctx.method, "revision": str(ctx.revision)}
+
+    @server.on_request("vendor/nothing")
+    def nothing(params):
+        return None
+
+    with connect(server, revision=date) as client:
+        assert client.request("vendor/double", {"n": 4})["n"] == 8
+        assert client.request("vendor/who")["method"] == "vendor/who"
+        assert client.request("vendor/who")["revision"] == date
+        assert client.request("vendor/nothing").keys() <= {"resultType", "_meta"}
+        assert double({"n": 1}) == {"n": 2}
+
+
+def test_a_method_may_exist_in_some_revisions_only():
+    server = demo()
+    server.on_request("vendor/old", until="2025-03-26")(lambda params: {})
+    server.on_request("vendor/new", since="2025-11-25")(lambda params: {})
+    server.on_request("vendor/mid", since="2025-03-26", until="2025-06-18")(lambda params: {})
+    found = {}
+    for date in REVISIONS:
+        with RawClient(server, revision=date) as raw:
+            found[date] = ["result" in raw.request(f"vendor/{name}") for name in ("old", "mid", "new")]
+            missing = [raw.request(f"vendor/{name}").get("error", {}).get("code") for name in ("old", "new")]
+            assert set(missing) <= {None, -32601}
+    assert list(found.values()) == [
+        [True, False, False],
+        [True, True, False],
+        [False, True, False],
+        [False, False, True],
+        [False, False, True],
+    ]
+
+
+@pytest.mark.parametrize("answer", ["text", 5, [1], True, object()])
+def test_a_handler_that_returns_no_object_is_an_internal_error(answer):
+    server = demo()
+    server.on_request("vendor/odd")(lambda params: answer)
+    with connect(server) as client:
+        with pytest.raises(ErrorResponse) as refused:
+            client.request("vendor/odd")
+        assert refused.value.code == -32603
+        client.ping()
+
+
+def test_a_handler_that_raises_tells_the_client_no_more_than_that(caplog):
+    server = demo()
+
+    @server.on_request("vendor/fail")
+    def fail(params):
+        raise ValueError("the password is 1234")
+
+    @server.on_request("vendor/no")
+    def no(params):
+        raise ProtocolError("not you", code=1403, data=["why"])
+
+    with connect(server) as client:
+        with pytest.raises(ErrorResponse) as failed:
+            client.request("vendor/fail")
+        assert failed.value.code == -32603
+        assert "1234" not in str(failed.value)
+        with pytest.raises(ErrorResponse) as refused:
+            client.request("vendor/no")
+        assert (refused.value.code, refused.value.message, refused.value.data) == (1403, "not you", ["why"])
+    assert any(r.exc_info and "1234" in str(r.exc_info[1]) for r in caplog.records)
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_notifications_of_the_client_are_heard(date):
+    server = demo()
+    heard, come = [], threading.Event()
+
+    @server.on_notification("vendor/news")
+    def news(params):
+        heard.append(params)
+        come.set()
+
+    with connect(server, revision=date) as client:
+        client.notify("vendor/unknown", {"a": 1})
+        client.notify("vendor/news", {"n": 1})
+        assert come.wait(PATIENCE)
+        client.list_tools()
+    assert heard == [{"n": 1}]
+    news({"n": 2})  # a listener stays the function it was
+    assert heard[1] == {"n": 2}
+
+
+def test_a_listener_that_raises_harms_nobody(caplog):
+    server = demo()
+    called = threading.Event()
+
+    @server.on_notification("vendor/news")
+    def news(params):
+        called.set()
+        raise ValueError("bad news")
+
+    with connect(server) as client:
+        client.notify("vendor/news")
+        assert called.wait(PATIENCE)
+        client.list_tools()
+    assert eventually(lambda: any("bad news" in str(r.exc_info) for r in caplog.records if r.exc_info))
+
+
+def test_more_notifications_than_can_wait_are_dropped_and_said_so(caplog):
+    server = demo(workers=1, queue=2)
+    go, entered = threading.Event(), threading.Event()
+
+    @server.on_notification("vendor/slow")
+    def slow(params):
+        entered.set()
+        go.wait(PATIENCE)
+
+    with RawClient(server, revision=LEGACY[3]) as raw:
+        raw.notify("vendor/slow")
+        assert entered.wait(PATIENCE)
+        for _ in range(50):
+            raw.notify("vendor/slow")
+        assert raw.is_alive()
+        go.set()
+    assert any("dropped vendor/slow" in r.getMessage() for r in caplog.records)
+
+
+# -- hooks -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_hooks_see_every_request_the_first_one_outermost(date):
+    server = demo()
+    seen = []
+
+    @server.around
+    def outer(ctx, params, proceed):
+        seen.append(("outer in", ctx.method, dict(params).get("name")))
+        result = proceed(params)
+        seen.append(("outer out", ctx.method, "content" in result))
+        return result
+
+    @server.around
+    def inner(ctx, params, proceed):
+        seen.append(("inner in", ctx.method, str(ctx.revision)))
+        return proceed(params)
+
+    with connect(server, revision=date) as client:
+        seen.clear()
+        client.call_tool("add", {"a": 1, "b": 2})
+    assert seen[:3] == [
+        ("outer in", "tools/call", "add"),
+        ("inner in", "tools/call", date),
+        ("outer out", "tools/call", True),
+    ]
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_ping_and_initialize_do_not_pass_the_hooks(date):
+    server = demo()
+    seen = []
+
+    @server.around
+    def note(ctx, params, proceed):
+        seen.append(ctx.method)
+        return proceed(params)
+
+    with connect(server, revision=date) as client:
+        client.ping()
+        client.list_tools()
+    assert seen == ["tools/list"]
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_hook_may_answer_refuse_and_change(date):
+    server = demo()
+    server.on_request("vendor/echo")(lambda params: {"echo": params.get("n")})
+
+    @server.around
+    def guard(ctx, params, proceed):
+        if params.get("n") == 1:
+            return {"echo": "answered by the hook"}
+        if params.get("n") == 2:
+            raise ProtocolError("not two", code=1002)
+        if params.get("n") == 3:
+            raise InvalidParams("three is wrong")
+        if "n" in params:
+            return {**proceed({**params, "n": params["n"] * 10}), "seen": True}
+        return proceed(params)
+
+    with connect(server, revision=date) as client:
+        assert client.request("vendor/echo", {"n": 1})["echo"] == "answered by the hook"
+        for n, code in ((2, 1002), (3, -32602)):
+            with pytest.raises(ErrorResponse) as refused:
+                client.request("vendor/echo", {"n": n})
+            assert refused.value.code == code
+        changed = client.request("vendor/echo", {"n": 4})
+        assert (changed["echo"], changed["seen"]) == (40, True)
+
+
+def test_a_hook_may_time_and_read_what_a_tool_did():
+    server = demo()
+    times = {}
+
+    @server.around
+    def timing(ctx, params, proceed):
+        start = time.perf_counter()
+        try:
+            return proceed(params)
+        finally:
+            times[ctx.method] = time.perf_counter() - start
+
+    with connect(server) as client:
+        client.call_tool("add", {"a": 1, "b": 2})
+    assert 0 < times["tools/call"] < PATIENCE
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_hook_may_filter_a_list_for_one_caller_only(date):
+    """What is kept for all callers is not what a hook gets to change."""
+    server = demo()
+    server.add_tool(lambda: "x", name="secret")
+
+    @server.around
+    def only_for_ann(ctx, params, proceed):
+        result = proceed(params)
+        if ctx.method == "tools/list" and ctx.client_info.get("name") != "ann":
+            result["tools"] = [tool for tool in result["tools"] if tool["name"] != "secret"]
+        return result
+
+    def names(who):
+        with connect(server, revision=date, name=who) as client:
+            return [tool["name"] for tool in client.list_tools()]
+
+    for _ in range(2):
+        assert names("bob") == ["add"]
+        assert names("ann") == ["add", "secret"]
+
+
+# -- the lifespan ----------------------------------------------------------------------------------
+
+
+class Life:
+    """A lifespan that tells what became of it."""
+
+    def __init__(self):
+        self.events = []
+
+    @contextlib.contextmanager
+    def __call__(self, server):
+        self.events.append(("entered", server.info["name"]))
+        try:
+            yield {"db": len(self.events)}
+        finally:
+            self.events.append(("left",))
+
+
+def test_a_lifespan_is_entered_once_for_all_connections_and_left_with_the_last():
+    life = Life()
+    server = demo(lifespan=life)
+
+    @server.tool
+    def value(ctx: Context) -> dict[str, int]:
+        return ctx.lifespan
+
+    assert life.events == []
+    with connect(server, revision=LEGACY[0]) as one:
+        assert one.call_tool("value").text == '{"db":1}'
+        with connect(server) as two, connect(server) as three:
+            assert two.call_tool("value").structured == {"db": 1}
+            assert three.call_tool("value").structured == {"db": 1}
+        assert life.events == [("entered", "demo")]
+        assert one.call_tool("value").text == '{"db":1}'
+    assert eventually(lambda: life.events[-1] == ("left",))
+    with connect(server) as again:  # a new life for the next that comes
+        assert again.call_tool("value").structured == {"db": 3}
+    assert eventually(lambda: len(life.events) == 4)
+
+
+def test_a_lifespan_is_left_also_when_its_use_ends_in_an_error():
+    life = Life()
+    server = demo(lifespan=life)
+    with pytest.raises(ZeroDivisionError), server.running():
+        assert life.events == [("entered", "demo")]
+        raise ZeroDivisionError
+    assert life.events[-1] == ("left",)
+    with server.running(), server.running():
+        assert len(life.events) == 3
+    assert len(life.events) == 4
+
+
+def test_many_connections_at_once_share_one_life():
+    life = Life()
+    server = demo(lifespan=life)
+    start, leave = threading.Barrier(8, timeout=PATIENCE), threading.Barrier(8, timeout=PATIENCE)
+
+    def run():
+        start.wait()
+        with connect(server) as client:
+            client.call_tool("add", {"a": 1, "b": 1})
+            leave.wait()
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert eventually(lambda: life.events == [("entered", "demo"), ("left",)])
+
+
+def test_a_lifespan_that_cannot_be_entered_fails_the_connection_at_once_and_may_work_later(caplog):
+    fails = [True]
+
+    @contextlib.contextmanager
+    def life(server):
+        if fails:
+            raise OSError("the database is away")
+        yield "there"
+
+    server = demo(lifespan=life)
+    server.tool(name="value")(lambda_of_context)
+    before = time.monotonic()
+    with pytest.raises(McpError):
+        connect(server)
+    assert time.monotonic() - before < PATIENCE
+    assert any(r.exc_info and "away" in str(r.exc_info[1]) for r in caplog.records)
+    fails.clear()
+    with connect(server) as client:
+        assert client.call_tool("value").text == "there"
+
+
+def lambda_of_context(ctx: Context) -> str:
+    return str(ctx.lifespan)
+
+
+def test_without_a_lifespan_its_value_is_none():
+    server = demo()
+    server.tool(name="value")(lambda_of_context)
+    with connect(server) as client:
+        assert client.call_tool("value").text == "None"
+
+
+def test_a_child_leaves_its_lifespan_at_end_of_input():
+    text = source(
+        """
+        import contextlib, sys
+
+        @contextlib.contextmanager
+        def life(server):
+            print("entered", file=sys.stderr, flush=True)
+            yield
+            print("left", file=sys.stderr, flush=True)
+
+        server = Server("life", lifespan=life)
+        """
+    )
+    with RawClient(text, revision=MODERN) as raw:
+        assert raw.is_alive()
+        raw.end_input()
+        assert raw.wait() == 0
+        assert raw.stderr == ["entered", "left"]
+
+
+# -- principals ------------------------------------------------------------------------------------
+
+
+def test_the_limits_of_the_least_recent_principals_are_forgotten(monkeypatch):
+    monkeypatch.setattr(module, "PRINCIPALS", 3)
+    server = demo(limit=Limit(rate=0.001, burst=1))
+
+    class Asked:
+        def __init__(self, principal):
+            self.principal = principal
+
+    first = server.limiter(Asked("a"))
+    assert first.enter() == 0
+    assert server.limiter(Asked("a")) is first
+    for name in "bc":
+        server.limiter(Asked(name))
+    assert server.limiter(Asked("a")) is first  # used again, and so not the least recent
+    server.limiter(Asked("d"))
+    assert server.limiter(Asked("a")) is first
+    assert server.limiter(Asked("b")) is not None
+    assert len(server._principals) == 3
+
+
+def test_one_client_may_leave_while_others_are_told_of_changes(caplog):
+    caplog.set_level(logging.WARNING)
+    server = demo()
+    for _ in range(10):
+        with connect(server, revision=LEGACY[3]) as client:
+            server.add_tool(lambda: None, name="x", replace=True)
+            client.ping()
+    assert [r for r in caplog.records if r.levelno >= logging.ERROR] == []
+
+
+def test_a_client_too_busy_to_be_told_of_a_change_is_said_so(caplog, monkeypatch):
+    timers = []
+    monkeypatch.setattr(module, "later", lambda seconds, run: timers.append(run))
+    server = demo(workers=1, queue=1)
+    go, entered = threading.Event(), threading.Event()
+
+    @server.on_notification("vendor/slow")
+    def slow(params):
+        entered.set()
+        go.wait(PATIENCE)
+
+    with RawClient(server, revision=LEGACY[3]) as raw:
+        raw.notify("vendor/slow")
+        assert entered.wait(PATIENCE)
+        for _ in range(5):
+            raw.notify("vendor/slow")
+        assert raw.is_alive()
+        server.add_tool(lambda: None, name="x")
+        timers.pop()()
+        go.set()
+    assert any("was not told" in r.getMessage() for r in caplog.records)
+
+
+@pytest.mark.spec("server/tools/list-changed")
+def test_a_removed_tool_is_announced_and_a_client_that_has_gone_is_no_trouble(monkeypatch, caplog):
+    timers = []
+    monkeypatch.setattr(module, "later", lambda seconds, run: timers.append(run))
+    server = demo()
+    with RawClient(server, revision=LEGACY[3]) as raw:
+        assert raw.is_alive()
+        server.remove_tool("add")
+        timers.pop()()
+        assert raw.receive() == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        (connection,) = server._connections
+        server.add_tool(lambda: None, name="new")
+    timers.pop()()
+    module._notify((connection, "notifications/tools/list_changed"))
+    assert [r for r in caplog.records if r.levelno >= logging.ERROR] == []
