@@ -411,11 +411,21 @@ def test_a_cancelled_call_raises_that_it_was_cancelled(revision: str) -> None:
 # ------------------------------------------------------------------------------- Ctrl-C
 
 _INTERRUPTED = """
-import sys
+import os, signal, sys, threading, time
 from mcp_ref import connect
+
+def is_waiting(code):
+    return code.co_name == "wait" and "mcp_ref" in code.co_filename
+
+def interrupt(main=threading.get_ident()):
+    while not is_waiting(sys._current_frames()[main].f_code):  # for the answer: the request is out
+        time.sleep(0.005)
+    os.kill(os.getpid(), signal.SIGINT)
+
 client = connect({command!r}, revision={revision!r}, timeout=60)
 with client:
     client.tools_fetched = True
+    threading.Thread(target=interrupt).start()
     try:
         {call}
     except KeyboardInterrupt:
@@ -450,16 +460,12 @@ def test_ctrl_c_in_a_blocking_call_cancels_it_on_the_wire(revision: str, call: s
     )
     assert child.stdout is not None
     assert child.stderr is not None
-    called, heard = None, []
     with child, child.stdout, child.stderr:
-        for line in child.stderr:
-            heard.append(json.loads(line))
-            if "called" in heard[-1]:
-                called = heard[-1]["called"]
-                child.send_signal(signal.SIGINT)
+        heard = [json.loads(line) for line in child.stderr]
         assert child.stdout.read().split() == [b"interrupted", b"alive"]
+    called = [m["called"] for m in heard if "called" in m]
     cancelled = [m["params"] for m in heard if m.get("method") == "notifications/cancelled"]
-    assert [p["requestId"] for p in cancelled] == [called]
+    assert [p["requestId"] for p in cancelled] == called
     assert child.returncode == 0
 
 
