@@ -1,0 +1,82 @@
+"""runtime/hints: what `typing` leaves to its users."""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from typing import Annotated, Any, Generic, Literal, NotRequired, Required, TypedDict, TypeVar
+
+import pytest
+
+from mcp_ref.runtime.hints import filled, hashable, kind_of, parameters_given, required_hint
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Pair(Generic[K, V]):
+    first: K
+    second: V
+
+
+class Same(Pair[K, list[K]], Generic[K]):
+    pass
+
+
+class Words(Same[str]):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("hint", "otherwise", "found"),
+    [
+        (int, True, (int, True)),
+        (int, False, (int, False)),
+        (Required[int], False, (int, True)),
+        (NotRequired[int], True, (int, False)),
+        (Annotated[Required[int], "a"], False, (Annotated[int, "a"], True)),
+        (Required[Annotated[int, "a"]], False, (Annotated[int, "a"], True)),
+        (Annotated[int, "a"], False, (Annotated[int, "a"], False)),
+    ],
+)
+def test_required_or_not(hint, otherwise, found):
+    assert required_hint(hint, otherwise) == found
+
+
+def test_the_class_behind_a_hint():
+    assert kind_of(int) is int
+    assert kind_of(list[int]) is list
+    assert kind_of(Annotated[Annotated[dict[str, int], 1], 2]) is dict
+    assert kind_of(Any) is Any
+
+
+def test_what_a_set_can_hold():
+    class Shape(TypedDict):
+        a: int
+
+    @dataclasses.dataclass(frozen=True)
+    class Frozen:
+        a: int
+
+    assert all(map(hashable, (int, str, None, Frozen, Any, Literal["a"], tuple[int, ...], int | None)))
+    assert not any(map(hashable, (list, dict[str, int], set[int], Shape, tuple[int, list[int]])))
+    assert not hashable(typing.Union[int, Annotated[list[int], "a"]])  # noqa: UP007
+
+
+def test_parameters_of_a_generic_class_and_of_its_bases():
+    assert parameters_given(int) == {}
+    assert parameters_given(Pair) == {}
+    assert parameters_given(Pair[int, str]) == {K: int, V: str}
+    assert parameters_given(Same[int]) == {K: int, V: list[int]}
+    assert parameters_given(Words) == {K: str, V: list[str]}
+
+
+def test_filling_in_what_is_known():
+    given = {K: int}
+    assert filled(K, given) is int
+    assert filled(V, given) is V
+    assert filled(str, given) is str
+    assert filled(dict[str, list[K] | None], given) == dict[str, list[int] | None]
+    assert filled(Annotated[list[K], "a"], given) == Annotated[list[int], "a"]
+    assert filled(Pair[K, V], given) == Pair[int, V]
+    assert filled(Pair, given) is Pair

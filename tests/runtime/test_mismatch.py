@@ -1,0 +1,107 @@
+"""runtime/mismatch: a fault is told with its place and its cause, in few words."""
+
+import doctest
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcp_ref.runtime import mismatch
+from mcp_ref.runtime.mismatch import MANY, Mismatch, must, place, shown
+
+
+def test_the_example_in_the_docstring():
+    assert doctest.testmod(mismatch).failed == 0
+
+
+def test_a_fault_names_rule_value_and_place():
+    problem = must("be an integer", "x").under("age").under(3).under("people")
+    assert str(problem) == "people[3].age: must be an integer, not 'x'"
+    assert problem.faults == [(("people", 3, "age"), "must be an integer, not 'x'")]
+    assert isinstance(problem, ValueError)
+
+
+def test_the_value_itself_has_no_place():
+    assert str(must("be null", 0)) == "must be null, not 0"
+
+
+def test_several_faults_are_told_together():
+    both = Mismatch.all([must("be null", 1).under("a"), must("be null", 2).under("b")])
+    assert str(both.under("c")) == "c.a: must be null, not 1; c.b: must be null, not 2"
+
+
+@pytest.mark.parametrize(
+    ("count", "end"), [(10, "not 9"), (11, "; and 1 more"), (MANY, f"; and {MANY - 10} more at least")]
+)
+def test_a_long_list_is_cut(count, end):
+    problem = Mismatch.all(must("be null", n).under(n) for n in range(count))
+    assert str(problem).endswith(end)
+    assert str(problem).count("must be") == 10
+
+
+def test_no_more_faults_are_kept_than_anybody_reads():
+    some = [Mismatch.all(must("be null", 1).under(n) for n in range(60)) for _ in range(3)]
+    assert len(Mismatch.all(some).faults) == MANY
+
+
+def test_a_wrong_constant_is_remembered_through_all_levels():
+    wrong = must("be 'a'", "b", another_kind=True).under("kind")
+    assert wrong.is_another_kind
+    assert Mismatch.all([must("be null", 1), wrong]).is_another_kind
+    assert not must("be null", 1).is_another_kind
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ((), ""),
+        (("a",), "a: "),
+        ((0,), "[0]: "),
+        (("a", 0, "b"), "a[0].b: "),
+        (("$ref", "x/y", "a-b"), "$ref.x/y.a-b: "),
+        (("two words",), "['two words']: "),
+        (("",), "['']: "),
+        (("a\nb", "c"), "['a\\nb'].c: "),
+        (("k" * 101,), f"['{'k' * 37}...']: "),
+    ],
+)
+def test_places(path, text):
+    assert place(path) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "null"),
+        (True, "true"),
+        (False, "false"),
+        (0, "0"),
+        (1.5, "1.5"),
+        ("a", "'a'"),
+        ("x" * 41, "'" + "x" * 37 + "...'"),
+        ("line\nbreak", "'line\\nbreak'"),
+        ({}, "an empty object"),
+        ({"a": 1}, "an object"),
+        ([], "an array of 0"),
+        ([1, 2], "an array of 2"),
+        (10**40, "a very long number"),
+        (tuple(range(100)), "a tuple"),
+    ],
+)
+def test_values_are_shown_in_short(value, text):
+    assert shown(value) == text
+
+
+def test_an_integer_too_long_to_be_written_is_shown_too():
+    assert shown(-(10**5000)) == "a very long number"
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.text() | st.integers(0, 99), max_size=4), st.text() | st.integers() | st.floats())
+def test_a_message_is_one_short_line_whatever_the_peer_sent(path, value):
+    problem = must("be null", value)
+    for key in path:
+        problem.under(key)
+    assert len(str(problem)) < 700
+    assert not re.search(r"[\x00-\x1f]", str(problem))
