@@ -12,6 +12,7 @@ Threads     made by the reader, then owned by the one worker that runs the reque
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from mcp_ref.server.utilities.logging import LoggingLevel
 
 __all__ = ["Context"]
+
+_log = logging.getLogger("mcp_ref.context")
 
 
 class Context:
@@ -102,7 +105,7 @@ class Context:
             self._wakes = threading.Event()
         end = time.monotonic() + seconds
         while not self._cancelled and (left := end - time.monotonic()) > 0:
-            self._wakes.wait(left)
+            self._wakes.wait(min(left, threading.TIMEOUT_MAX))
         self.check_cancelled()
 
     def cancel(self, reason: str | None) -> None:
@@ -112,10 +115,16 @@ class Context:
         if self._wakes is not None:
             self._wakes.set()
         for end in self._enders:
-            end(reason or "the request it belongs to was cancelled")
+            try:
+                end(reason or "the request it belongs to was cancelled")
+            except Exception:  # the reader goes on reading, whatever a tool does here
+                _log.exception("%s: what should end with it failed", self.method)
 
     def ends_with(self, end: Callable[[str], object]) -> None:
-        """Have `end(reason)` called when the request is cancelled, or now if it was."""
+        """Have `end(reason)` called when the request is cancelled, or now if it was.
+
+        The reader calls it: it is to be quick. It may be called twice if both happen at once.
+        """
         self._enders.append(end)
         if self._cancelled:
             end(self.reason or "the request it belongs to was cancelled")
@@ -140,11 +149,11 @@ class Context:
         page.log(self, level, data, logger)
 
     def notify(self, method: str, params: Json | None = None) -> None:
-        """Send a notification that belongs to this request; nothing once it is cancelled.
+        """Send a notification that belongs to this request; nothing once it is answered or cancelled.
 
         # spec: basic/patterns/index/request-scoped-notifications, basic/transports/stdio/silent-after-cancel
         """
-        if not self._cancelled and self.connection.may_notify():
+        if not self.is_over and self.connection.may_notify():
             self.connection.notify(method, params)
 
     def request(self, method: str, params: Json | None = None, *, timeout: float | None = None) -> Json:
@@ -154,6 +163,7 @@ class Context:
         """
         if self.revision.modern:
             raise LocalError(f"in {self.revision} a server sends no requests, so not {method} either")
+        self.check_cancelled()
         return self.connection.request(method, params, timeout=timeout, on_behalf_of=self)
 
     def require_capability(self, **required: Json) -> None:

@@ -216,13 +216,14 @@ class Connection:
         """One line from the peer. Runs on the reader; never raises, whatever the line holds."""
         try:
             message = decode(line)
+            if type(message) is list:
+                self._receive_batch(message)
+            else:
+                self._route(message, None)
         except ParseError as problem:
             self.refuse(None, problem)
-            return
-        if type(message) is list:
-            self._receive_batch(message)
-        else:
-            self._route(message, None)
+        except Exception:  # a fault of ours must not be the end of all other requests
+            _log.exception("a message could not be handled: %.200r", line)
 
     def _route(self, message: Any, batch: Batch | None) -> None:
         try:
@@ -380,7 +381,6 @@ class Connection:
         if self.failure is None:
             self.failure = ConnectionClosed(reason)
             self._over.set()
-        self.outbox.fail(self.failure)
         for call in list(self.waiting.values()):
             self._take_out(call, self.failure)
         for context in list(self.serving.values()):
@@ -388,6 +388,7 @@ class Connection:
                 context.cancel(reason)
         if not self.workers.close(wait):
             _log.info("a request still runs after the connection ended")
+        self.outbox.fail(self.failure)
 
 
 def _error_line(request_id: RequestId, problem: ProtocolError) -> bytes:

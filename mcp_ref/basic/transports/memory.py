@@ -22,7 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_ref.basic.errors import InvalidRequest
-from mcp_ref.basic.transports.stdio import read_lines, writer
+from mcp_ref.basic.transports.stdio import Writer, read_lines
 
 __all__ = ["Link"]
 
@@ -36,7 +36,7 @@ class Link:
         self._server = server
         self.heard = self.crashed = False  # a server in this process cannot be started again
         self._ours, self._theirs = socket.socketpair()
-        self.write = writer(self._ours.fileno())
+        self.write = Writer(self._ours.fileno())
         self._thread = threading.Thread(target=self._serve, name="mcp_ref memory server", daemon=True)
         self._thread.start()
 
@@ -51,7 +51,8 @@ class Link:
     def _serve_one(self) -> None:
         server, limit = self._server, self._server.max_message_bytes
         with server.running():
-            connection = server.attach(writer(self._theirs.fileno()))
+            write = Writer(self._theirs.fileno())
+            connection = server.attach(write)
 
             def too_long(size: int) -> None:
                 connection.refuse(None, InvalidRequest(f"a message of {size} bytes; the limit is {limit}"))
@@ -60,6 +61,7 @@ class Link:
                 read_lines(self._theirs.fileno(), connection.receive, too_long, limit, _arrives(self._theirs))
             finally:
                 server.detach(connection, "the client closed the connection")
+                write.retire(0.5)
 
     def read(self, receive: Callable[[bytes], None], too_long: Callable[[int], None], limit: int) -> None:
         """Read until the server's half or `close` ends it."""
@@ -79,6 +81,7 @@ class Link:
 
     def release(self) -> None:
         """After `close`, and after the reader has ended."""
+        self.write.retire(0.5)
         self._ours.close()
 
 

@@ -7,7 +7,7 @@ stdin, answers come up its stdout, and its stderr is for people.
     start -> server/discover or initialize ------>  `serve`: read a line, act, write a line
     close: close stdin, wait, SIGTERM, wait, SIGKILL        end of input: finish and exit
 
-The framing needs no child: `read_lines` and `writer` work on any byte stream, a socket for one
+The framing needs no child: `read_lines` and `Writer` work on any byte stream, a socket for one
 (basic/transports/memory).  # spec: basic/transports/index/custom-reuse-stdio-framing
 
 Revisions   2024-11-05  newline-delimited JSON-RPC
@@ -39,7 +39,7 @@ from typing import Any
 
 from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest, LocalError
 
-__all__ = ["Child", "read_lines", "safe_environment", "serve", "writer"]
+__all__ = ["Child", "Writer", "read_lines", "safe_environment", "serve"]
 
 _log = logging.getLogger("mcp_ref.stdio")
 
@@ -99,23 +99,38 @@ def read_lines(
         _log.warning("the input ended within a message of %d bytes", size)
 
 
-def writer(descriptor: int, stall: float = STALL) -> Callable[[bytes], None]:
-    """A function that writes all of its bytes, or raises when the peer takes none for too long."""
-    mode = os.fstat(descriptor).st_mode
-    if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
-        os.set_blocking(descriptor, False)
-    poll = _poll(descriptor, select.POLLOUT)
+class Writer:
+    """Writes all of the bytes it is given, or raises when the peer takes none for too long."""
 
-    def write(data: bytes) -> None:
-        rest = memoryview(data)
-        while rest:
-            try:
-                rest = rest[os.write(descriptor, rest) :]
-            except BlockingIOError:
-                if not poll.poll(stall * 1000):
-                    raise ConnectionClosed(f"the peer has read nothing for {stall:g} s") from None
+    def __init__(self, descriptor: int, stall: float = STALL) -> None:
+        mode = os.fstat(descriptor).st_mode
+        if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
+            os.set_blocking(descriptor, False)
+        self._descriptor = descriptor
+        self._stall = stall
+        self._poll = _poll(descriptor, select.POLLOUT)
+        self._writing = threading.Lock()  # held during a write, so that nobody closes under it
+        self._retired = False
 
-    return write
+    def __call__(self, data: bytes) -> None:
+        with self._writing:
+            rest = memoryview(data)
+            while rest:
+                if self._retired:
+                    raise ConnectionClosed("the connection was closed")
+                try:
+                    rest = rest[os.write(self._descriptor, rest) :]
+                except BlockingIOError:
+                    if not self._poll.poll(self._stall * 1000):
+                        raise ConnectionClosed(f"the peer has read nothing for {self._stall:g} s") from None
+
+    def retire(self, wait: float) -> bool:
+        """No more writes. True when none is under way, so that the descriptor may be closed."""
+        self._retired = True
+        if not self._writing.acquire(timeout=wait):
+            return False
+        self._writing.release()
+        return True
 
 
 def _poll(descriptor: int, event: int) -> select.poll:
@@ -133,7 +148,8 @@ def serve(server: Any) -> None:
     # spec: basic/transports/stdio/server-exits-on-eof
     """
     with _own_streams() as (incoming, outgoing), _terminated_cleanly(), server.running():
-        connection = server.attach(writer(outgoing))
+        write = Writer(outgoing)
+        connection = server.attach(write)
 
         def too_long(size: int) -> None:
             limit = server.max_message_bytes
@@ -149,6 +165,7 @@ def serve(server: Any) -> None:
             reason = str(problem)
         finally:
             server.detach(connection, reason)
+            write.retire(0.5)
 
 
 GRACE = 1.0
@@ -170,7 +187,7 @@ def _own_streams() -> Iterator[tuple[int, int]]:
         os.dup2(2, 1)
         yield incoming, outgoing
     finally:
-        if sys.stdout is not None:
+        with contextlib.suppress(AttributeError, OSError, ValueError):
             sys.stdout.flush()
         os.set_blocking(outgoing, True)
         os.dup2(incoming, 0)
@@ -248,7 +265,7 @@ class Child:
         streams = self.process.stdin, self.process.stdout, self.process.stderr
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream)
         _widen(self._stdin, self._stdout)
-        self._write = writer(self._stdin)
+        self._write = Writer(self._stdin)
         self._woken, self._wake = os.pipe()
         self._exit = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else -1
         self._listener = threading.Thread(target=self._listen, name="mcp_ref stderr", daemon=True)
@@ -271,7 +288,7 @@ class Child:
 
         def ready() -> bool:
             while True:
-                events = [descriptor for descriptor, _ in poll.poll(1000)]
+                events = [descriptor for descriptor, _ in poll.poll(None if self._exit >= 0 else 1000)]
                 if self._stdout in events:
                     return True
                 # Dead, and nothing left to read: that a grandchild still holds the pipe means nothing.
@@ -325,6 +342,9 @@ class Child:
         with self._closing:
             if self.process.stdin is None or self.process.stdin.closed:
                 return
+            if not self._write.retire(0.2):
+                self.process.terminate()  # it does not read: only its end ends the write
+                self._write.retire(self.grace)
             self.process.stdin.close()
             if not self._gone():
                 self.process.terminate()
