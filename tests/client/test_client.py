@@ -1,0 +1,720 @@
+"""Client: many threads on one connection, callbacks, checks before sending, and the end."""
+
+import concurrent.futures
+import logging
+import threading
+import time
+
+import pytest
+from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
+
+from mcp_ref import (
+    Client,
+    ConnectionClosed,
+    Context,
+    ErrorResponse,
+    InvalidResponse,
+    McpError,
+    ProtocolError,
+    RequestTimeout,
+    Server,
+    connect,
+)
+from mcp_ref.basic.errors import LocalError
+from mcp_ref.client import client as module
+
+LEVEL = "io.modelcontextprotocol/logLevel"
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    with nothing_left():
+        yield
+
+
+def demo(**options):
+    server = Server("demo", version="1.0", **options)
+
+    @server.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    @server.tool
+    def talk(ctx: Context) -> str:
+        for n in range(20):
+            ctx.log("error", n, logger="talk")
+        return "said"
+
+    @server.tool
+    def ask(method: str, ctx: Context) -> dict[str, object]:
+        return ctx.request(method, {"n": 1})
+
+    return server
+
+
+class Held:
+    """A server with a tool that waits until it is let go."""
+
+    def __init__(self):
+        self.entered, self.go = threading.Semaphore(0), threading.Event()
+        self.server = demo()
+
+        @self.server.tool
+        def wait(ctx: Context) -> str:
+            self.entered.release()
+            while not ctx.cancelled and not self.go.wait(0.005):
+                pass
+            return "done"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.go.set()
+
+
+# -- what a client knows ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_client_knows_the_server_from_the_start(date):
+    with connect(demo(instructions="Add."), revision=date) as client:
+        assert isinstance(client, Client)
+        assert client.revision.date == date
+        assert client.revision.modern == (date == MODERN)
+        assert client.server_info == {"name": "demo", "version": "1.0"}
+        assert client.server_capabilities.keys() == {"logging", "tools"}
+        assert client.instructions == "Add."
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_ping_returns_if_the_server_is_there(date):
+    with connect(demo(), revision=date) as client:
+        assert client.ping() is None
+        assert client.ping(timeout=5) is None
+
+
+def test_ping_tells_when_nobody_answers():
+    script = "open_legacy()\nreceive('never')"
+    with (
+        connect(raw_server(script), on_stderr=Notes(), revision=LEGACY[0]) as client,
+        pytest.raises(RequestTimeout),
+    ):
+        client.ping(timeout=0.05)
+
+
+# -- many threads ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", [LEGACY[1], MODERN])
+@pytest.mark.parametrize("where", ["memory", "child"])
+def test_sixteen_threads_make_fifty_calls_each_and_each_gets_its_own_answer(date, where):
+    echo = f"""
+        open_any({date!r})
+        while True:
+            request = receive()
+            if "id" in request:
+                a = request["params"]["arguments"]
+                answer(request, text(str(a["a"] + a["b"])))
+    """
+    target = demo() if where == "memory" else raw_server(echo)
+    with connect(target, revision=date, on_stderr=Notes()) as client:
+        start = threading.Barrier(16, timeout=PATIENCE)
+
+        def work(who):
+            start.wait()
+            return [client.call_tool("add", {"a": who * 1000, "b": n}).text for n in range(50)]
+
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            found = list(pool.map(work, range(16), timeout=3 * PATIENCE))
+    assert found == [[str(who * 1000 + n) for n in range(50)] for who in range(16)]
+
+
+def test_a_call_that_waits_delays_nobody_else():
+    with Held() as held, connect(held.server) as client:
+        waiting = client.submit("tools/call", {"name": "wait"})
+        assert held.entered.acquire(timeout=PATIENCE)
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+        client.ping()
+        held.go.set()
+        assert waiting.result(PATIENCE).text == "done"
+
+
+def test_answers_may_come_in_any_order():
+    script = """
+        open_modern()
+        requests = [receive("tools/call") for _ in range(5)]
+        for request in reversed(requests):
+            answer(request, text(request["params"]["name"]))
+        go_on()
+    """
+    with connect(raw_server(script), on_stderr=Notes()) as client:
+        calls = [client.submit("tools/call", {"name": f"t{n}"}) for n in range(5)]
+        assert [call.result(PATIENCE).text for call in calls] == [f"t{n}" for n in range(5)]
+
+
+# -- what is sent ----------------------------------------------------------------------------------
+
+
+def sent(date, act, method):
+    """The message of this method that a server gets when a client does something."""
+    notes = Notes()
+    with connect(
+        raw_server(f"open_any({date!r})\ngo_on(text('x'))"), revision=date, on_stderr=notes
+    ) as client:
+        act(client)
+        return notes.message(method)
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_meta_of_the_caller_goes_along(date):
+    meta = {"com.example/trace": {"a": 1}, "traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
+    message = sent(date, lambda client: client.call_tool("x", {"a": 1}, meta=meta), "tools/call")
+    found = message["params"]["_meta"]
+    assert {key: found[key] for key in meta} == meta
+    assert (found.keys() - meta.keys()) == (META.keys() if date == MODERN else set())
+    message = sent(date, lambda client: client.request("v/x", {"_meta": meta}), "v/x")
+    assert meta.items() <= message["params"]["_meta"].items()
+
+
+@pytest.mark.spec("basic/index/meta-reserved-keys")
+@pytest.mark.parametrize(
+    "meta",
+    [{LEVEL: "debug"}, {"progressToken": 1}, {"mcp.dev/x": 1}, {"a b": 1}, {"traceparent": "odd"}, {"": 1}],
+)
+@pytest.mark.parametrize("date", [LEGACY[3], MODERN])
+def test_meta_that_a_caller_may_not_write_is_refused_and_not_sent(date, meta):
+    with connect(demo(), revision=date) as client:
+        for act in (
+            lambda: client.call_tool("add", {"a": 1, "b": 1}, meta=meta),
+            lambda: client.request("tools/list", {"_meta": meta}),
+            lambda: client.submit("tools/list", {"_meta": meta}),
+        ):
+            with pytest.raises(ValueError):
+                act()
+        assert not client.connection.waiting
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_a_legacy_request_without_params_has_none(date):
+    message = sent(date, lambda client: client.request("vendor/x"), "vendor/x")
+    assert message.keys() == {"jsonrpc", "id", "method"}
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_the_callers_own_params_are_not_changed(date):
+    params = {"name": "x", "arguments": {"a": [1]}, "_meta": {"com.example/x": 1}}
+    before = {"name": "x", "arguments": {"a": [1]}, "_meta": {"com.example/x": 1}}
+    sent(date, lambda client: client.request("tools/call", params, on_progress=print), "tools/call")
+    assert params == before
+
+
+@pytest.mark.spec("server/utilities/logging/set-level")
+def test_the_log_level_is_sent_in_the_way_of_the_era():
+    def act(client):
+        client.set_log_level("notice")
+        client.call_tool("x")
+
+    assert sent(LEGACY[3], act, "logging/setLevel")["params"] == {"level": "notice"}
+    assert "_meta" not in sent(LEGACY[3], act, "tools/call")["params"]
+    assert sent(MODERN, act, "tools/call")["params"]["_meta"][LEVEL] == "notice"
+    assert LEVEL not in sent(MODERN, lambda client: client.call_tool("x"), "tools/call")["params"]["_meta"]
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_notify_sends_any_notification(date):
+    message = sent(date, lambda client: client.notify("vendor/news", {"a": 1}), "vendor/news")
+    assert message == {"jsonrpc": "2.0", "method": "vendor/news", "params": {"a": 1}}
+
+
+@pytest.mark.spec("basic/lifecycle/negotiated-capabilities-only")
+@pytest.mark.parametrize("date", REVISIONS)
+@pytest.mark.parametrize(
+    ("method", "capability"),
+    [
+        ("tools/call", "tools"),
+        ("tools/list", "tools"),
+        ("resources/read", "resources"),
+        ("prompts/get", "prompts"),
+        ("completion/complete", "completions"),
+        ("logging/setLevel", "logging"),
+    ],
+)
+def test_what_the_server_did_not_declare_is_not_asked_of_it(date, method, capability):
+    with connect(Server("bare", logging=False), revision=date) as client:
+        for act in (client.request, client.submit, lambda m: list(client.pages(m))):
+            with pytest.raises(LocalError, match=f"capability '{capability}'"):
+                act(method)
+        assert not client.connection.waiting
+        with pytest.raises(ErrorResponse):
+            client.request("vendor/x")  # a method of one's own needs no capability
+
+
+def test_what_has_no_json_form_is_refused_and_leaves_nothing_behind():
+    with connect(demo()) as client:
+        for odd in (object(), {1, 2}, float("nan"), "\ud800"):
+            with pytest.raises((TypeError, ValueError)):
+                client.call_tool("add", {"a": odd})
+        assert not client.connection.waiting
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+
+
+# -- what comes back -------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("basic/index/result-type-unknown-invalid", "basic/index/result-type-supported-set")
+@pytest.mark.parametrize("kind", ["partial", "", "COMPLETE", 5, None, ["complete"], {}])
+def test_a_result_of_an_unknown_type_is_refused(kind):
+    result = {"resultType": kind, "content": []}
+    with connect(raw_server(f"open_modern()\ngo_on({result!r})"), on_stderr=Notes()) as client:
+        with pytest.raises(InvalidResponse, match="resultType"):
+            client.call_tool("x")
+        with pytest.raises(InvalidResponse, match="resultType"):
+            client.submit("vendor/x").result(PATIENCE)
+        client.ping()
+
+
+@pytest.mark.spec("basic/index/result-type-absent-complete")
+def test_a_result_without_a_type_is_complete():
+    with connect(raw_server("open_modern()\ngo_on({'content': []})"), on_stderr=Notes()) as client:
+        assert client.call_tool("x") == {"content": []}
+
+
+@pytest.mark.parametrize("result", ["text", 5, None, [1], True])
+def test_a_result_that_is_no_object_is_refused(result):
+    with connect(raw_server(f"open_modern()\ngo_on({result!r})"), on_stderr=Notes()) as client:
+        with pytest.raises(InvalidResponse, match="object"):
+            client.request("vendor/x")
+        client.ping()
+
+
+def test_an_error_of_the_server_is_raised_with_code_message_and_data():
+    script = """
+        open_modern()
+        error(receive("vendor/x"), 1234, "so it is", data={"why": [1]})
+        error(receive("vendor/x"), "no code")
+        go_on()
+    """
+    with connect(raw_server(script), on_stderr=Notes()) as client:
+        with pytest.raises(ErrorResponse) as refused:
+            client.request("vendor/x")
+        assert (refused.value.code, refused.value.message) == (1234, "so it is")
+        assert refused.value.data == {"why": [1]}
+        with pytest.raises(InvalidResponse):
+            client.request("vendor/x")
+
+
+# -- callbacks -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_log_messages_and_notifications_are_told_in_order(date):
+    told, last = [], threading.Event()
+
+    def on_log(level, data, logger):
+        told.append(("log", level, data, logger))
+
+    def on_notification(method, params):
+        told.append(("any", method, params["data"]))
+        if params["data"] == 19:
+            last.set()
+
+    with connect(demo(), revision=date, on_log=on_log, on_notification=on_notification) as client:
+
+        @client.on_notification("notifications/message")
+        def one(params):
+            told.append(("one", params["data"]))
+
+        client.set_log_level("debug")
+        client.call_tool("talk")
+        assert last.wait(PATIENCE)
+    expected = []
+    for n in range(20):
+        expected += [("log", "error", n, "talk"), ("one", n), ("any", "notifications/message", n)]
+    assert told == expected
+
+
+def test_slow_callbacks_delay_no_answer():
+    running, go = threading.Event(), threading.Event()
+
+    def on_log(level, data, logger):
+        running.set()
+        go.wait(PATIENCE)
+
+    with connect(demo(), revision=LEGACY[3], on_log=on_log) as client:
+        client.call_tool("talk")
+        assert running.wait(PATIENCE)
+        for n in range(20):
+            assert client.call_tool("add", {"a": n, "b": 1}).text == str(n + 1)
+        client.ping()
+        go.set()
+
+
+def test_callbacks_that_raise_harm_nobody(caplog):
+    told, last = [], threading.Event()
+
+    def on_log(level, data, logger):
+        told.append(data)
+        if data == 19:
+            last.set()
+        raise ValueError("a bad callback")
+
+    with connect(demo(), revision=LEGACY[3], on_log=on_log) as client:
+        assert client.call_tool("talk").text == "said"
+        assert last.wait(PATIENCE)
+        assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
+    assert told == list(range(20))
+    assert any(r.exc_info and "a bad callback" in str(r.exc_info[1]) for r in caplog.records)
+
+
+def test_a_callback_may_use_the_client():
+    found = concurrent.futures.Future()
+
+    def on_log(level, data, logger):
+        if data == 0:
+            found.set_result(client.call_tool("add", {"a": 20, "b": 3}).text)
+
+    with connect(demo(), revision=LEGACY[3], on_log=on_log) as client:
+        client.call_tool("talk")
+        assert found.result(PATIENCE) == "23"
+
+
+def test_a_callback_may_close_the_client():
+    closed = threading.Event()
+
+    def on_log(level, data, logger):
+        client.close()
+        closed.set()
+
+    with connect(demo(), revision=LEGACY[3], on_log=on_log) as client:
+        try:
+            client.call_tool("talk")
+        except ConnectionClosed:
+            pass
+        assert closed.wait(PATIENCE)
+    with pytest.raises(ConnectionClosed):
+        client.ping()
+
+
+def test_more_than_callbacks_can_keep_up_with_is_dropped_and_said_so(caplog, monkeypatch):
+    monkeypatch.setattr(module, "Workers", lambda limit, queue: module_workers(limit, min(queue, 100)))
+    go, running = threading.Event(), threading.Event()
+    script = """
+        open_legacy()
+        for n in range(300):
+            send(method="vendor/news", params={"n": n})
+        go_on()
+    """
+    with connect(
+        raw_server(script),
+        revision=LEGACY[3],
+        on_stderr=Notes(),
+        on_notification=lambda method, params: running.set() or go.wait(PATIENCE),
+    ) as client:
+        assert running.wait(PATIENCE)
+        client.ping()
+        assert eventually(lambda: any("too slow" in r.getMessage() for r in caplog.records))
+        go.set()
+
+
+module_workers = module.Workers
+
+
+def test_notifications_that_are_none_are_ignored():
+    told, last = [], threading.Event()
+    script = """
+        open_legacy()
+        for params in ([1], "x", None, 5):
+            send(method="vendor/odd", params=params)
+        for params in ({}, {"level": "loud", "data": 1}, {"level": "info"}):
+            send(method="notifications/message", params=params)
+        for params in ({}, {"progressToken": 99, "progress": 1}, {"progressToken": None}):
+            send(method="notifications/progress", params=params)
+        send(id=77, result={})
+        send(id="nobody", error={"code": 1, "message": "x"})
+        send(method="vendor/last")
+        go_on()
+    """
+
+    def on_notification(method, params):
+        told.append(method)
+        if method == "vendor/last":
+            last.set()
+
+    with connect(
+        raw_server(script),
+        revision=LEGACY[3],
+        on_stderr=Notes(),
+        on_notification=on_notification,
+        on_log=lambda *message: told.append(message),
+    ) as client:
+        assert last.wait(PATIENCE)
+        client.ping()
+    assert "vendor/odd" not in told
+    assert not any(isinstance(entry, tuple) for entry in told)
+
+
+def test_progress_is_told_on_the_callers_own_thread():
+    server = demo()
+
+    @server.tool
+    def count(ctx: Context) -> str:
+        for n in range(10):
+            ctx.progress(n, 10, f"step {n}")
+        return "done"
+
+    told = []
+    with connect(server) as client:
+        client.call_tool(
+            "count", on_progress=lambda *report: told.append((*report, threading.current_thread()))
+        )
+    assert told[-1][:3] == (9, 10, "step 9")
+    assert {entry[3] for entry in told} == {threading.current_thread()}
+
+
+@pytest.mark.spec("basic/patterns/cancellation/stdio-cancelled-notification")
+def test_a_progress_callback_that_raises_ends_the_call_and_cancels_it():
+    cancelled = threading.Event()
+    server = demo()
+
+    @server.tool
+    def work(ctx: Context) -> str:
+        ctx.progress(1)
+        while not ctx.cancelled:
+            threading.Event().wait(0.005)
+        cancelled.set()
+        return "x"
+
+    def on_progress(*report):
+        raise ZeroDivisionError
+
+    with connect(server) as client:
+        with pytest.raises(ZeroDivisionError):
+            client.call_tool("work", on_progress=on_progress)
+        assert cancelled.wait(PATIENCE)
+        assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
+
+
+# -- being asked -----------------------------------------------------------------------------------
+
+
+def asked(client, method="vendor/ask", **options):
+    return client.call_tool("ask", {"method": method}, **options)
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_a_legacy_server_may_ask_the_client(date):
+    with connect(demo(), revision=date) as client:
+
+        @client.on_request("vendor/ask")
+        def answer(params, ctx):
+            return {"n": params["n"] + 1, "method": ctx.method, "revision": str(ctx.revision)}
+
+        @client.on_request("vendor/plain")
+        def plain(params):
+            return {"n": 5}
+
+        @client.on_request("vendor/nothing")
+        def nothing(params):
+            return None
+
+        said = asked(client).text
+        assert '"n":2' in said
+        assert date in said
+        assert '"n":5' in asked(client, "vendor/plain").text
+        assert asked(client, "vendor/nothing").text == "{}"
+        assert asked(client, "ping").text == "{}"
+        assert plain({}) == {"n": 5}
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_what_a_client_does_not_answer_is_an_error_for_the_server(date):
+    with connect(demo(), revision=date) as client:
+        result = asked(client, "vendor/unknown")
+        assert result.is_error
+        assert "-32601" in result.text
+
+        @client.on_request("vendor/odd")
+        def odd(params):
+            return "text"
+
+        @client.on_request("vendor/fail")
+        def fail(params):
+            raise ValueError("the password is 1234")
+
+        @client.on_request("vendor/no")
+        def no(params):
+            raise ProtocolError("I will not", code=1001)
+
+        assert "-32603" in asked(client, "vendor/odd").text
+        assert "1234" not in asked(client, "vendor/fail").text
+        assert asked(client, "vendor/no").text == "I will not (1001)"
+
+
+@pytest.mark.spec("basic/patterns/index/server-initiates-nothing")
+def test_a_modern_server_asks_nothing():
+    with connect(demo(), revision=MODERN) as client:
+        client.on_request("vendor/ask")(lambda params: {})
+        result = asked(client)
+        assert result.is_error
+        assert MODERN in result.text
+
+
+def test_a_request_of_a_modern_server_is_not_served():
+    served = threading.Event()
+    script = """
+        open_modern()
+        request = receive("vendor/go")
+        send(id=1, method="vendor/ask", params={})
+        answer(request, {"resultType": "complete"})
+        go_on()
+    """
+    with connect(raw_server(script), revision=MODERN, on_stderr=Notes()) as client:
+        client.on_request("vendor/ask")(lambda params: served.set())
+        client.request("vendor/go")
+        client.ping()
+    assert not served.is_set()
+
+
+def test_hooks_wrap_what_the_server_asks_the_first_one_outermost():
+    seen = []
+    with connect(demo(), revision=LEGACY[3]) as client:
+        client.on_request("vendor/ask")(lambda params: {"n": params["n"]})
+        client.on_request("vendor/other")(lambda params: {"n": params["n"]})
+
+        @client.around
+        def outer(ctx, params, proceed):
+            seen.append(("outer", ctx.method))
+            if ctx.method == "vendor/other":
+                raise ProtocolError("not that", code=1002)
+            start = time.perf_counter()
+            result = proceed({"n": params["n"] * 10})
+            return {**result, "timed": time.perf_counter() - start >= 0}
+
+        @client.around
+        def inner(ctx, params, proceed):
+            seen.append(("inner", params["n"]))
+            if params["n"] == 70:
+                return {"n": "answered by the hook"}
+            return proceed(params)
+
+        assert asked(client).text == '{"n":10,"timed":true}'
+        assert seen == [("outer", "vendor/ask"), ("inner", 10)]
+        assert asked(client, "vendor/other").text == "not that (1002)"
+        seen.clear()
+        assert asked(client, "ping").text == "{}"
+        assert seen == []
+
+
+def test_time_in_which_the_client_is_asked_does_not_count_against_its_own_call():
+    """A person may take longer to answer than the call that needs the answer may take."""
+    with connect(demo(), revision=LEGACY[3]) as client:
+
+        @client.on_request("vendor/ask")
+        def slow(params):
+            threading.Event().wait(0.4)  # the person
+            return {"n": 1}
+
+        assert asked(client, timeout=0.2).text == '{"n":1}'
+
+
+# -- the end ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_close_fails_every_waiting_call_at_once(date):
+    with Held() as held:
+        client = connect(held.server, revision=date)
+        problems = []
+
+        def wait():
+            try:
+                client.call_tool("wait", timeout=60)
+            except McpError as problem:
+                problems.append(problem)
+
+        threads = [threading.Thread(target=wait) for _ in range(5)]
+        for thread in threads:
+            thread.start()
+        for _ in threads:
+            assert held.entered.acquire(timeout=PATIENCE)
+        client.close()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert [type(problem) for problem in problems] == [ConnectionClosed] * 5
+
+
+def test_close_may_be_called_twice_and_by_many():
+    client = connect(demo())
+    client.close()
+    client.close()
+    client = connect(raw_server("open_modern()\ngo_on()"), on_stderr=Notes())
+    threads = [threading.Thread(target=client.close) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    with client:  # and at the end of a block once more
+        pass
+
+
+def test_after_close_everything_says_so():
+    client = connect(demo())
+    client.close()
+    for act in (
+        client.ping,
+        client.list_tools,
+        lambda: client.call_tool("add", {"a": 1, "b": 1}),
+        lambda: client.request("vendor/x"),
+        lambda: client.submit("vendor/x").result(PATIENCE),
+        lambda: client.notify("vendor/x"),
+    ):
+        with pytest.raises(ConnectionClosed, match="closed"):
+            act()
+    assert client.revision.date == MODERN  # what it knew it still knows
+
+
+def test_a_with_block_that_fails_closes_the_client_and_hides_nothing():
+    with pytest.raises(ZeroDivisionError), connect(raw_server("open_modern()\ngo_on()")) as client:
+        raise ZeroDivisionError
+    with pytest.raises(ConnectionClosed):
+        client.ping()
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_server_that_dies_fails_all_calls_with_its_last_words(date):
+    script = f"""
+        open_any({date!r})
+        receive("tools/call")
+        receive("tools/call")
+        note("out of memory")
+        sys.exit(9)
+    """
+    with connect(raw_server(script), revision=date, on_stderr=Notes()) as client:
+        calls = [client.submit("tools/call", {"name": "x"}) for _ in range(2)]
+        for call in calls:
+            with pytest.raises(ConnectionClosed, match=r"(?s)code 9.*out of memory"):
+                call.result(PATIENCE)
+        if date != MODERN:  # the session died with its server
+            with pytest.raises(ConnectionClosed, match="code 9"):
+                client.ping()
+
+
+def test_a_message_that_is_too_long_is_not_read_and_the_connection_lives(caplog):
+    caplog.set_level(logging.DEBUG)
+    for date in (LEGACY[3], MODERN):
+        script = f"""
+            open_any({date!r})
+            send(method="vendor/long", params={{"a": "x" * 100_000}})
+            go_on()
+        """
+        told = []
+        with connect(
+            raw_server(script),
+            revision=date,
+            on_stderr=Notes(),
+            max_message_bytes=50_000,
+            on_notification=lambda method, params, told=told: told.append(method),
+        ) as client:
+            client.ping()
+            assert told == []
