@@ -280,6 +280,7 @@ def encode_result(request_id: RequestId, result: Json | Encoded) -> bytes:
     """The response that carries a result."""
     # spec: basic/index/response-same-id
     if type(result) is Encoded:
-        start = f'{{"jsonrpc":"2.0","id":{to_json(request_id)},"result":'.encode()
+        name = str(request_id) if type(request_id) is int else to_json(request_id)
+        start = f'{{"jsonrpc":"2.0","id":{name},"result":'.encode()
         return b"".join((start, *result.pieces, b"}\n"))
     return encode({"jsonrpc": "2.0", "id": request_id, "result": result})

@@ -38,7 +38,7 @@ class Result(dict[str, Any]):
 
     @property
     def structured(self) -> Any:
-        """`structuredContent`; what a function returned, also where the wire wraps it."""
+        """`structuredContent`: what a tool returned, as data; what is no object stands in {"result": ...}."""
         return self.get("structuredContent")
 
     @property

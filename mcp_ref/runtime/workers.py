@@ -8,8 +8,8 @@
 
 Short jobs run fastest on one thread: threads that take turns spend more time on the turns than on
 the jobs. So a job is left to the worker that took the last one, if that was just now: it will be
-back in microseconds. If it is not, the job before was a long one: then the foreman wakes one more
-worker, PATIENCE seconds later two more, then four, until a job gets done or none is waiting.
+back in microseconds. If it is not, the job before was a long one: then the foreman wakes two more
+workers, PATIENCE seconds later four, then eight, until they are quick with their jobs or none waits.
 
 When the queue is full, `submit` says so at once. It never blocks, so that a reader may call it.
 """
@@ -30,6 +30,8 @@ _log = logging.getLogger("mcp_ref.workers")
 Job = tuple[Callable[[Any], object], Any]
 
 PATIENCE = 0.0005
+BRISK = 3
+"""Jobs that a worker does within PATIENCE, if they are short ones."""
 
 
 class QueueFull(Exception):
@@ -160,17 +162,19 @@ class Workers:
                 return
 
     def _watch_queue(self) -> None:
-        """As long as jobs wait: when none was finished for PATIENCE, one more worker, then two more ..."""
-        done, more = self._done, 1
+        """As long as jobs wait and workers are slow with theirs: two more workers, then four, eight ..."""
+        done, more = self._done, 2
         while True:
             time.sleep(PATIENCE)  # no hope but the rule: how long a job may wait for a busy worker
             with self._lock:
-                if self._done != done:
-                    done, more = self._done, 1
+                at_work = self._workers - len(self._free)
+                if self._done - done >= BRISK * at_work:
+                    more = 2
                 elif all(self._wake() for _ in range(min(more, len(self._jobs)))):
                     more *= 2
                 else:
                     more = 0  # as many as there may be are at work
+                done = self._done
                 if not self._jobs or not more:
                     self._foreman_called = False
                     return

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import base64
 import functools
+import os
 import re
-import secrets
 import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeVar
@@ -307,7 +307,7 @@ def texts(blocks: Any) -> str:
 LONG = 32_768
 """Characters from which a string is written by itself."""
 
-_MARK = secrets.token_hex(16)
+_MARK = os.urandom(16).hex()  # stands in no string but by intention
 _ESCAPED = [chr(code) for code in range(32)] + ['"', "\\"]
 
 
@@ -317,6 +317,8 @@ def encode(result: Json) -> Encoded:
     A tool's text often stands in its structured content as well: to encode a megabyte twice, and to
     copy it from buffer to buffer, would cost more than all the rest of the call.
     """
+    if not any(map(_is_long, result["content"])):
+        return Encoded(to_json(result).encode("utf-8"))
     long: list[str] = []
 
     def marked(value: Any) -> Any:
@@ -329,8 +331,6 @@ def encode(result: Json) -> Encoded:
 
     # What a hook answered may be no finished result, and have no content.
     blocks = [{k: marked(v) for k, v in block.items()} for block in result.get("content", ())]
-    if not long:
-        return Encoded(to_json(result).encode("utf-8"))
     result = {**result, "content": blocks}
     structured = result.get("structuredContent")
     if isinstance(structured, dict):
@@ -338,6 +338,10 @@ def encode(result: Json) -> Encoded:
     strings = [_string(value) for value in long]
     pieces = re.split(rf'"{_MARK}(\d+)\."', to_json(result))  # text, index, text, index ... text
     return Encoded(*(strings[int(p)] if at % 2 else p.encode("utf-8") for at, p in enumerate(pieces)))
+
+
+def _is_long(block: Any) -> bool:
+    return any(type(value) is str and len(value) >= LONG for value in block.values())
 
 
 def _string(value: str) -> bytes:
