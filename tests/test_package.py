@@ -1,0 +1,196 @@
+"""The package as a whole: what it exports, and the rules that hold for every module of it."""
+
+import ast
+import importlib
+import inspect
+import re
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+import mcp_ref
+from mcp_ref import Client, Context, Result, Server, connect
+from mcp_ref.client.calls import PendingCall
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "mcp_ref"
+FILES = sorted(PACKAGE.rglob("*.py"))
+MODULES = [path for path in FILES if path.read_text(encoding="utf-8").strip()]
+LINES = 450
+
+
+def dotted(path):
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    return name.removesuffix(".__init__")
+
+
+def tree(path):
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+every = pytest.mark.parametrize("path", MODULES, ids=dotted)
+
+
+# -- what is exported ------------------------------------------------------------------------------
+
+
+def test_the_package_exports_what_it_says_and_nothing_by_accident():
+    assert list(mcp_ref.__all__) == sorted(set(mcp_ref.__all__))
+    public = {n for n, v in vars(mcp_ref).items() if not n.startswith("_") and not inspect.ismodule(v)}
+    assert public == set(mcp_ref.__all__)
+    for name in mcp_ref.__all__:
+        found = getattr(mcp_ref, name)
+        assert getattr(importlib.import_module(found.__module__), name) is found
+        assert name in importlib.import_module(found.__module__).__all__
+        assert found.__doc__, name
+
+
+def test_the_version_is_one():
+    assert re.fullmatch(r"\d+\.\d+\.\d+", mcp_ref.__version__)
+
+
+@every
+def test_every_module_says_what_it_exports_and_has_it(path):
+    if path.name == "__main__.py" or (path.name == "__init__.py" and path.parent != PACKAGE):
+        return  # a program; a folder
+    module = importlib.import_module(dotted(path))
+    names = module.__all__
+    assert len(names) == len(set(names))
+    for name in names:
+        assert hasattr(module, name), name
+        assert not name.startswith("_"), name
+
+
+# -- the API that was promised ---------------------------------------------------------------------
+
+PROMISED = {
+    Server.__init__: "self name *version *instructions *lifespan *revisions",
+    Server.tool: "self function",
+    Server.add_tool: "self function",
+    Server.remove_tool: "self name",
+    Server.run: "self",
+    Server.on_request: "self method *since *until",
+    Server.on_notification: "self method",
+    Server.around: "self hook",
+    connect: "target *revision *timeout *on_log *on_notification *name *version *confirm",
+    Client.list_tools: "self",
+    Client.pages: "self method params",
+    Client.call_tool: "self name arguments *timeout *on_progress",
+    Client.submit: "self method params *timeout *on_progress",
+    Client.request: "self method params *timeout *on_progress",
+    Client.notify: "self method params",
+    Client.ping: "self",
+    Client.set_log_level: "self level",
+    Client.on_request: "self method",
+    Client.on_notification: "self method",
+    Client.around: "self hook",
+    Client.close: "self",
+    Client.__enter__: "self",
+    Client.__exit__: "self",
+    Context.progress: "self progress total message",
+    Context.log: "self level data logger",
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "words"), PROMISED.items(), ids=lambda v: getattr(v, "__qualname__", "")
+)
+def test_the_names_of_the_api_are_there_with_their_parameters(function, words):
+    """A star stands before what is passed by name."""
+    parameters = inspect.signature(function).parameters
+    by_place = [n for n, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    by_name = {n for n, p in parameters.items() if p.kind is p.KEYWORD_ONLY}
+    wanted = words.split()
+    assert by_place[: len(wanted)] == [w for w in wanted if not w.startswith("*")]
+    assert {w[1:] for w in wanted if w.startswith("*")} <= by_name
+
+
+def test_what_a_client_knows_and_what_a_result_has_is_there():
+    server = Server("api", version="1.0.0", instructions="Be kind.")
+
+    @server.tool
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    with connect(server) as client:
+        assert client.revision.date == "2026-07-28"
+        assert client.server_info == {"name": "api", "version": "1.0.0"}
+        assert client.server_capabilities
+        assert client.instructions == "Be kind."
+        result = client.call_tool("add", {"a": 1, "b": 2}, timeout=10, on_progress=print)
+        assert (result.text, result.structured, result.is_error) == ("3", {"result": 3}, False)
+        assert isinstance(result, Result)
+        assert isinstance(result, dict)
+        assert issubclass(PendingCall, Future)
+
+
+# -- rules for every module ------------------------------------------------------------------------
+
+
+@every
+def test_nothing_in_the_package_is_asynchronous(path):
+    for node in ast.walk(tree(path)):
+        assert not isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith), (
+            node.lineno
+        )
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+        assert not {name.partition(".")[0] for name in names} & {"asyncio", "anyio", "trio", "curio"}
+
+
+@every
+def test_a_module_can_be_read_in_one_sitting(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LINES
+
+
+@every
+def test_every_module_opens_with_what_it_is(path):
+    assert ast.get_docstring(tree(path)), path
+
+
+@every
+def test_nobody_opens_a_socket_or_a_thread_in_a_page_of_the_specification(path):
+    """Outside transports, runtime, the connection and the two roles' own modules."""
+    opens = {"socket", "subprocess", "select"}
+    within = path.relative_to(PACKAGE).as_posix()
+    if within.startswith(("basic/transports/", "runtime/", "cli/")):
+        return
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            assert not {alias.name for alias in node.names} & opens, within
+
+
+# -- the three trees -------------------------------------------------------------------------------
+
+SECTIONS = ("basic", "server", "client")
+PAGES = sorted(
+    path.relative_to(PACKAGE).with_suffix("").as_posix()
+    for section in SECTIONS
+    for path in (PACKAGE / section).rglob("*.py")
+    if path.name != "__init__.py"
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_module_of_a_page_has_its_tests_and_its_documentation(page):
+    folder, _, name = page.rpartition("/")
+    assert (ROOT / "tests" / folder / f"test_{name}.py").is_file()
+    assert (ROOT / "docs" / f"{page}.rst").is_file()
+
+
+def test_no_tests_and_no_documentation_are_about_a_module_that_there_is_not():
+    odd = []
+    for section in SECTIONS:
+        for path in (ROOT / "tests" / section).rglob("test_*.py"):
+            page = path.relative_to(ROOT / "tests").with_name(path.name.removeprefix("test_"))
+            if not (PACKAGE / page).is_file():
+                odd.append(path)
+        for path in (ROOT / "docs" / section).rglob("*.rst"):
+            page = path.relative_to(ROOT / "docs").with_suffix(".py")
+            if path.name != "index.rst" and not (PACKAGE / page).is_file():
+                odd.append(path)
+    assert odd == []
