@@ -1,0 +1,424 @@
+"""Which era does the server speak? (page: basic/transports/stdio, "Backward Compatibility")"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, nothing_left, raw_server
+
+from mcp_ref import ConnectionClosed, ErrorResponse, InvalidResponse, RequestTimeout, Server, connect
+from mcp_ref.basic.errors import LocalError, McpError
+from mcp_ref.basic.transports import era
+from mcp_ref.basic.versioning import Era, revision
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    with nothing_left():
+        yield
+
+
+def methods(notes: Notes) -> list[str]:
+    return [m["method"] for m in notes.all if isinstance(m, dict) and "method" in m]
+
+
+# ------------------------------------------------------------------------ legacy servers
+
+
+@pytest.mark.spec(
+    "basic/transports/stdio/probe-legacy-fallback",
+    "basic/transports/stdio/fallback-not-keyed-to-code",
+    "basic/transports/stdio/dual-era-probe",
+)
+@pytest.mark.parametrize(
+    "code", [-32601, -32602, -32600, -32700, -32603, -32000, -32002, -32042, -1, 0, 1, 404, 10**9]
+)
+def test_any_other_error_means_legacy(code: int) -> None:
+    """Whatever the code is; and it costs one exchange, not a wait."""
+    script = f"""
+    error(receive("server/discover"), {code}, "what is that?", data={{"supported": ["2026-07-28"]}})
+    request = receive("initialize")
+    answer(request, {{"protocolVersion": "2025-06-18", "capabilities": ABLE, "serverInfo": INFO}})
+    go_on({{"said": "yes"}})
+    """
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes) as client:
+        assert str(client.revision) == "2025-06-18"
+        assert client.server_info["name"] == "raw server"
+        assert client.request("vendor/x")["said"] == "yes"
+    assert methods(notes) == ["server/discover", "initialize", "notifications/initialized", "vendor/x"]
+    assert notes.message("initialize")["params"]["protocolVersion"] == "2025-11-25"
+
+
+def test_a_quick_legacy_server_does_not_wait_for_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time limit counts only for silence."""
+    monkeypatch.setattr(era, "PROBE", 30.0)
+    started = time.monotonic()
+    with connect(raw_server("open_legacy('2024-11-05')\ngo_on()"), on_stderr=Notes()) as client:
+        assert str(client.revision) == "2024-11-05"
+    assert time.monotonic() - started < 15
+
+
+@pytest.mark.spec("basic/transports/stdio/probe-legacy-fallback")
+@pytest.mark.parametrize("date", LEGACY)
+def test_a_legacy_server_that_stays_silent(date: str) -> None:
+    """It ignores what it does not know: after half a second it is sent initialize as well."""
+    script = f"""
+    request = receive("initialize")
+    answer(request, {{"protocolVersion": {date!r}, "capabilities": ABLE, "serverInfo": INFO}})
+    go_on({{"said": "yes"}})
+    """
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes) as client:
+        assert str(client.revision) == date
+        assert client.request("vendor/x")["said"] == "yes"
+    assert methods(notes)[:2] == ["server/discover", "initialize"]
+    assert "notifications/cancelled" not in methods(notes)
+
+
+@pytest.mark.spec("basic/transports/stdio/probe-legacy-fallback")
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_legacy_server_that_ends_itself_when_probed(code: int) -> None:
+    """It is started once more and sent initialize first."""
+    script = f"""
+    request = receive()
+    if request["method"] != "initialize":
+        sys.exit({code})
+    answer(request, {{"protocolVersion": "2025-03-26", "capabilities": ABLE, "serverInfo": INFO}})
+    go_on({{"said": "yes"}})
+    """
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes) as client:
+        assert str(client.revision) == "2025-03-26"
+        assert client.request("vendor/x")["said"] == "yes"
+    assert methods(notes)[:2] == ["server/discover", "initialize"]
+
+
+def test_a_server_that_always_ends_itself_is_an_error_with_its_last_words() -> None:
+    with pytest.raises(ConnectionClosed, match=r"exited with code 3(.|\n)*no licence"):
+        connect(
+            raw_server("receive()\nos.write(2, b'no licence' + bytes([10]))\nsys.exit(3)"), on_stderr=Notes()
+        )
+
+
+def test_a_legacy_server_that_refuses_initialize_as_well() -> None:
+    script = """
+    error(receive("server/discover"), -32601)
+    error(receive("initialize"), -32000, "out of order")
+    go_on()
+    """
+    with pytest.raises(ErrorResponse, match="out of order"):
+        connect(raw_server(script), on_stderr=Notes())
+
+
+@pytest.mark.parametrize(
+    ("result", "kind"),
+    [
+        ('{"protocolVersion": "1999-01-01", "capabilities": {}, "serverInfo": INFO}', LocalError),
+        ('{"protocolVersion": 5, "capabilities": {}, "serverInfo": INFO}', LocalError),
+        ('{"protocolVersion": "2025-11-25", "capabilities": []}', InvalidResponse),
+        ("{}", LocalError),
+    ],
+)
+def test_a_bad_answer_to_initialize_is_an_error(result: str, kind: type[McpError]) -> None:
+    script = f"""
+    error(receive("server/discover"), -32601)
+    answer(receive("initialize"), {result})
+    go_on()
+    """
+    with pytest.raises(kind):
+        connect(raw_server(script), on_stderr=Notes())
+
+
+# ------------------------------------------------------------------------ modern servers
+
+
+@pytest.mark.spec("basic/transports/stdio/probe-success", "basic/transports/stdio/modern-only-probe")
+def test_a_discover_result_means_modern() -> None:
+    script = """
+    answer(receive("server/discover"), discovered(
+        instructions="be brief", _meta={"io.modelcontextprotocol/serverInfo": INFO}))
+    go_on({"resultType": "complete", "said": "yes"})
+    """
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes) as client:
+        assert client.revision.era is Era.MODERN
+        assert client.instructions == "be brief"
+        assert client.server_info["name"] == "raw server"
+        assert client.request("vendor/x")["said"] == "yes"
+    assert methods(notes) == ["server/discover", "vendor/x"]
+
+
+@pytest.mark.spec(
+    "basic/transports/stdio/probe-modern-error", "basic/versioning/client-retries-supported-version"
+)
+@pytest.mark.parametrize("code", [-32022, -32021, -32020])
+def test_a_modern_error_is_followed_by_a_second_try_and_never_by_initialize(code: int) -> None:
+    script = f"""
+    error(receive("server/discover"), {code}, data={{"supported": ["2026-07-28"], "requested": "x"}})
+    answer(receive(), discovered())
+    go_on()
+    """
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes) as client:
+        assert str(client.revision) == MODERN
+        client.ping()
+    assert methods(notes) == ["server/discover"] * 3
+
+
+@pytest.mark.spec("basic/transports/stdio/probe-modern-error")
+@pytest.mark.parametrize("code", [-32022, -32021, -32020])
+def test_a_modern_server_that_refuses_twice_is_given_up(code: int) -> None:
+    script = f"""
+    for _ in range(2):
+        error(receive(), {code}, "not today", data={{"supported": ["2026-07-28"], "requested": "x"}})
+    go_on()
+    """
+    notes = Notes()
+    with pytest.raises(McpError, match="not today"):
+        connect(raw_server(script), on_stderr=notes)
+    assert methods(notes) == ["server/discover"] * 2
+
+
+@pytest.mark.spec("basic/transports/stdio/probe-modern-error")
+@pytest.mark.parametrize("versions", [["2027-01-01"], ["2027-01-01", "2028-01-01"], [], [7, None]])
+@pytest.mark.parametrize("how", ["result", "error"])
+def test_a_modern_server_without_a_version_in_common(versions: list[Any], how: str) -> None:
+    """An error that names what either side speaks; no initialize."""
+    said = (
+        f"answer(request, discovered(supportedVersions={versions!r}))"
+        if how == "result"
+        else f"error(request, -32022, data={{'supported': {versions!r}, 'requested': 'x'}})"
+    )
+    notes = Notes()
+    with pytest.raises(McpError) as caught:
+        connect(raw_server(f"request = receive('server/discover')\n{said}\ngo_on()"), on_stderr=notes)
+    assert MODERN in str(caught.value)
+    assert all(str(version) in str(caught.value) for version in versions)
+    assert methods(notes) == ["server/discover"]
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_a_modern_server_that_is_slow_to_start(refuses: bool) -> None:
+    """It answers the probe after a second. Meanwhile initialize was sent, and refused or ignored."""
+    script = f"""
+    time.sleep(1)
+    answer(receive("server/discover"), discovered())
+    request = receive()
+    if request["method"] == "initialize":
+        note("greeted")
+        if {refuses}:
+            error(request, -32601, "Method not found")
+    go_on({{"resultType": "complete", "said": "yes"}})
+    """
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes) as client:
+        assert str(client.revision) == MODERN
+        assert client.request("vendor/x")["said"] == "yes"
+        client.ping()
+    assert "notifications/initialized" not in methods(notes)
+    assert "notifications/cancelled" not in methods(notes)
+
+
+def test_a_modern_only_server_that_refuses_initialize_before_it_answers_the_probe() -> None:
+    """The refusal of initialize is not the last word: the answer to the probe is still to come."""
+    script = """
+    probe = receive("server/discover")
+    error(receive("initialize"), -32601, "Method not found")
+    receive_nothing = time.sleep(0.2)
+    answer(probe, discovered())
+    go_on({"resultType": "complete", "said": "yes"})
+    """
+    with connect(raw_server(script), on_stderr=Notes()) as client:
+        assert str(client.revision) == MODERN
+        assert client.request("vendor/x")["said"] == "yes"
+
+
+def test_a_server_that_refuses_both_raises_what_initialize_was_told() -> None:
+    script = """
+    probe = receive("server/discover")
+    error(receive("initialize"), -32000, "no initialize")
+    error(probe, -32601, "no discover")
+    go_on()
+    """
+    with pytest.raises(ErrorResponse, match="no initialize"):
+        connect(raw_server(script), on_stderr=Notes())
+
+
+def test_a_slow_server_of_ours_is_found_to_be_modern() -> None:
+    """Dual-era, and it gets both requests at once when it wakes: the first answer wins."""
+    server = Server("tests")
+    lines: list[bytes] = []
+
+    @server.around
+    def slow(context: Any, params: Any, proceed: Any) -> Any:
+        if context.method == "server/discover" and not lines:
+            lines.append(b"")
+            time.sleep(era.PROBE + 0.2)
+        return proceed(params)
+
+    with connect(server) as client:
+        assert client.revision in (revision(MODERN), revision("2025-11-25"))
+        client.ping()
+
+
+# --------------------------------------------------------------------------- garbage
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "{}",
+        "[]",
+        "5",
+        "None",
+        '"yes"',
+        "True",
+        '{"supportedVersions": "2026-07-28"}',
+        '{"supportedVersions": {}}',
+    ],
+)
+def test_garbage_for_an_answer_to_the_probe_means_legacy(result: str) -> None:
+    """And initialize tells the rest: here it works."""
+    script = f"""
+    answer(receive("server/discover"), {result})
+    request = receive("initialize")
+    answer(request, {{"protocolVersion": "2025-11-25", "capabilities": ABLE, "serverInfo": INFO}})
+    go_on({{"said": "yes"}})
+    """
+    with connect(raw_server(script), on_stderr=Notes()) as client:
+        assert str(client.revision) == "2025-11-25"
+        assert client.request("vendor/x")["said"] == "yes"
+
+
+def test_garbage_for_both_answers_is_an_error() -> None:
+    with pytest.raises(McpError):
+        connect(raw_server("go_on = None\nwhile True: answer(receive(), {'a': 1})"), on_stderr=Notes())
+
+
+@pytest.mark.parametrize("more", ["capabilities=None", "capabilities=[]", "resultType='odd'"])
+def test_a_discover_result_that_breaks_its_shape_is_an_error(more: str) -> None:
+    script = f"answer(receive('server/discover'), discovered({more}))\ngo_on()"
+    with pytest.raises(InvalidResponse):
+        connect(raw_server(script), on_stderr=Notes())
+
+
+def test_bytes_that_are_no_message_before_the_answer_are_stepped_over() -> None:
+    """A server that greets people on its stdout: warned of, not fatal."""
+    script = """
+    write(b"Welcome to the server!" + bytes([10, 10]) + b"[1, 2]" + bytes([10, 0xff, 10]))
+    open_modern()
+    go_on()
+    """
+    with connect(raw_server(script), on_stderr=Notes()) as client:
+        client.ping()
+
+
+# ------------------------------------------------------------------------- insisting
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_who_insists_on_a_legacy_revision_does_not_probe(date: str) -> None:
+    notes = Notes()
+    with connect(raw_server("open_legacy()\ngo_on()"), on_stderr=notes, revision=date) as client:
+        assert str(client.revision) == date
+    assert methods(notes)[0] == "initialize"
+    assert notes.message("initialize")["params"]["protocolVersion"] == date
+
+
+@pytest.mark.parametrize("asked", REVISIONS)
+@pytest.mark.parametrize("spoken", REVISIONS)
+def test_who_insists_gets_that_revision_or_an_error(asked: str, spoken: str) -> None:
+    notes = Notes()
+    command = raw_server(f"open_any({spoken!r})\ngo_on()")
+    if asked == spoken:
+        with connect(command, on_stderr=notes, revision=asked) as client:
+            assert str(client.revision) == asked
+            client.ping()
+    else:
+        timeout = 1.0 if spoken == MODERN else PATIENCE  # this raw server ignores initialize
+        with pytest.raises(McpError):
+            connect(command, on_stderr=notes, revision=asked, timeout=timeout)
+
+
+def test_who_speaks_legacy_revisions_only_does_not_probe() -> None:
+    notes = Notes()
+    command = raw_server("open_legacy()\ngo_on()")
+    with connect(command, on_stderr=notes, revisions=["2024-11-05", "2025-06-18"]) as client:
+        assert str(client.revision) == "2025-06-18"
+    assert methods(notes)[0] == "initialize"
+
+
+@pytest.mark.spec("basic/transports/stdio/modern-only-probe")
+def test_who_speaks_the_modern_revision_only_tells_a_legacy_server_from_a_slow_one() -> None:
+    with pytest.raises(LocalError, match="does not speak 2026-07-28"):
+        connect(raw_server("open_legacy()\ngo_on()"), on_stderr=Notes(), revisions=[MODERN])
+    notes = Notes()
+    command = raw_server("time.sleep(0.7)\nopen_modern()\ngo_on()")
+    with connect(command, on_stderr=notes, revisions=[MODERN]) as client:
+        assert str(client.revision) == MODERN
+    assert "initialize" not in methods(notes)
+
+
+# --------------------------------------------------------------------------- silence
+
+
+@pytest.mark.parametrize("asked", [None, "2025-11-25", MODERN])
+def test_a_server_that_never_answers_is_a_time_out_and_leaves_no_child(asked: str | None) -> None:
+    notes = Notes()
+    started = time.monotonic()
+    with pytest.raises(RequestTimeout):
+        connect(raw_server("while receive(): pass"), on_stderr=notes, revision=asked, timeout=0.8)
+    assert time.monotonic() - started < 5
+
+
+def test_an_answer_after_the_time_out_of_the_probe_changes_nothing() -> None:
+    """initialize was answered first; the late DiscoverResult is nobody's."""
+    script = """
+    probe = receive("server/discover")
+    request = receive("initialize")
+    answer(request, {"protocolVersion": "2025-11-25", "capabilities": ABLE, "serverInfo": INFO})
+    receive("notifications/initialized")
+    answer(probe, discovered())
+    go_on({"said": "yes"})
+    """
+    with connect(raw_server(script), on_stderr=Notes()) as client:
+        assert client.request("vendor/x")["said"] == "yes"
+        assert str(client.revision) == "2025-11-25"
+
+
+# ----------------------------------------------------------------------------- judge
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=10) | st.sampled_from([*REVISIONS]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.one_of(
+        _JSON.map(lambda offered: {"supportedVersions": offered}),
+        st.dictionaries(st.text(max_size=20), _JSON, max_size=3),
+        st.builds(
+            ErrorResponse,
+            st.sampled_from([-32020, -32021, -32022, -32601, 0]),
+            st.text(max_size=5),
+            _JSON | _JSON.map(lambda offered: {"supported": offered}),
+        ),
+    )
+)
+def test_every_answer_is_judged(outcome: Any) -> None:
+    """A modern revision, legacy, or an error that says why not: nothing else comes of any answer."""
+    try:
+        chosen = era.judge(outcome, REVISIONS)
+    except LocalError as problem:
+        assert "no version in common" in str(problem)
+    else:
+        assert chosen is None or chosen.modern
