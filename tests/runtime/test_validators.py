@@ -1,0 +1,467 @@
+"""runtime/validators: schemas that others wrote, each by its dialect, none at any price."""
+
+import json
+import socket
+import threading
+import time
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kinds import json_values
+from peers import PATIENCE
+
+from mcp_ref.runtime import validators
+from mcp_ref.runtime.mismatch import Mismatch
+from mcp_ref.runtime.validators import DIALECTS, BadSchema, Validator, validator
+
+NEWEST = "https://json-schema.org/draft/2020-12/schema"
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch):
+    """Nothing in this file may reach out."""
+
+    def connect(*args):
+        raise AssertionError(f"a socket was to be connected: {args}")
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(socket, "getaddrinfo", connect)
+
+
+def refused(schema):
+    with pytest.raises(BadSchema) as caught:
+        validator(schema)
+    return str(caught.value)
+
+
+def told(schema, value):
+    with pytest.raises(Mismatch) as caught:
+        validator(schema).check(value)
+    return str(caught.value)
+
+
+def accepts(schema, value):
+    try:
+        validator(schema).check(value)
+    except Mismatch:
+        return False
+    return True
+
+
+# ------------------------------------------------------------------------------- dialects
+
+
+@pytest.mark.spec(
+    "basic/index/schema-2020-12-default",
+    "basic/index/schema-2020-12-supported",
+    "basic/index/schema-2020-12-without-dollar-schema",
+)
+def test_without_a_dialect_a_schema_is_2020_12():
+    """`prefixItems` came with 2020-12; older dialects know nothing of it."""
+    schema = {"prefixItems": [{"type": "integer"}]}
+    assert not accepts(schema, ["x"])
+    assert not accepts({"$schema": NEWEST, **schema}, ["x"])
+    assert accepts({"$schema": "https://json-schema.org/draft/2019-09/schema", **schema}, ["x"])
+
+
+# A schema in the dialect's own words, a value it takes and one it refuses; and whether the next
+# dialect understands the same words.
+IN_EACH = {
+    "https://json-schema.org/draft/2020-12/schema": ({"prefixItems": [{"type": "null"}]}, [None], [1]),
+    "https://json-schema.org/draft/2019-09/schema": (
+        {"items": [{"type": "null"}], "dependentRequired": {"a": ["b"]}},
+        [None],
+        [1],
+    ),
+    "http://json-schema.org/draft-07/schema": ({"if": {"const": 1}, "then": False}, 2, 1),
+    "http://json-schema.org/draft-06/schema": ({"exclusiveMinimum": 3}, 4, 3),
+    "http://json-schema.org/draft-04/schema": ({"minimum": 3, "exclusiveMinimum": True}, 4, 3),
+    "http://json-schema.org/draft-03/schema": ({"properties": {"a": {"required": True}}}, {"a": 1}, {}),
+}
+
+
+@pytest.mark.spec("basic/index/schema-explicit-dialect", "basic/index/schema-validate-by-dialect")
+@pytest.mark.parametrize("end", ["", "#"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_each_dialect_is_honoured_with_and_without_a_number_sign(dialect, end):
+    words, good, bad = IN_EACH[dialect]
+    schema = {"$schema": dialect + end, **words}
+    assert accepts(schema, good)
+    assert not accepts(schema, bad)
+
+
+def test_every_dialect_that_jsonschema_knows_is_supported():
+    known = {jsonschema.validators.validator_for({"$schema": uri}, default=None) for uri in DIALECTS}
+    assert None not in known
+    assert len(known) == len(DIALECTS) == len(jsonschema.validators._META_SCHEMAS)
+
+
+@pytest.mark.spec("basic/index/schema-unsupported-dialect-error")
+@pytest.mark.parametrize(
+    "named",
+    [
+        "https://json-schema.org/draft/2099-01/schema",
+        "https://json-schema.org/draft-07/schema",
+        "http://json-schema.org/schema",
+        "https://example.com/own-dialect",
+        "",
+        "#",
+        7,
+        None,
+        {},
+    ],
+)
+def test_an_unsupported_dialect_is_refused_by_name(named):
+    said = refused({"$schema": named, "type": "object"})
+    assert said.startswith(f"unsupported dialect {named!r}; supported: ")
+    assert NEWEST in said
+
+
+# ------------------------------------------------------------------------------- validity
+
+
+@pytest.mark.spec("basic/index/schema-valid")
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "objekt"}, "not a valid schema at /type: 'objekt' is not valid"),
+        ({"properties": {"a": {"minimum": "3"}}}, "at /properties/a/minimum: '3' is not of type 'number'"),
+        ({"required": "a"}, "at /required"),
+        ({"properties": []}, "at /properties"),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMinimum": 3}, "at /exclusiveM"),
+        ({"pattern": "("}, "at /pattern: '(' is not a 'regex'"),
+        ({"patternProperties": {"[": {}}}, "is not a 'regex'"),
+        ({"pattern": r"\p{L}"}, "is not a 'regex'"),
+    ],
+)
+def test_an_invalid_schema_is_refused_with_the_place(schema, said):
+    assert said in refused(schema)
+
+
+@pytest.mark.parametrize("schema", [None, 5, "object", [], [{}]])
+def test_what_is_no_schema_at_all(schema):
+    assert refused(schema).startswith("a schema is an object, not ")
+
+
+@pytest.mark.parametrize("schema", [{"a": {1, 2}}, {"a": object()}, {"const": b"x"}])
+def test_what_is_no_json(schema):
+    assert refused(schema).startswith("a schema is JSON: ")
+
+
+def test_true_and_false_are_schemas():
+    assert accepts(True, {"any": "thing"})
+    assert not accepts(False, None)
+    assert accepts({"properties": {"a": True, "b": False}}, {"a": 1})
+    assert told({"properties": {"b": False}}, {"b": 1}) == "False schema does not allow 1"
+
+
+def test_faults_have_places():
+    schema = {"properties": {"a": {"items": {"type": "integer"}}}, "required": ["b"]}
+    assert told(schema, {"a": [1, "x"]}) == "a[1]: 'x' is not of type 'integer'; 'b' is a required property"
+
+
+def test_no_more_than_ten_faults_and_none_of_them_long():
+    said = told({"items": {"type": "integer"}}, ["x" * 10_000] * 1000)
+    assert said.count("xxx ") + said.count("[") <= 10
+    assert len(said) < 3000
+
+
+def test_a_format_informs_and_is_not_asserted():
+    assert accepts({"type": "string", "format": "date-time"}, "yesterday")
+
+
+# ----------------------------------------------------------------------------- references
+
+
+@pytest.mark.spec(
+    "basic/index/ref-no-network-deref",
+    "basic/index/ref-opt-in-default-off",
+    "basic/index/ref-unresolved-rejected",
+)
+@pytest.mark.parametrize(
+    "target",
+    [
+        "https://example.com/schema.json",
+        "http://127.0.0.1:9/x#/$defs/a",
+        "file:///etc/passwd",
+        "//example.com/x",
+        "other.json",
+        "/other.json",
+        "urn:example:other",
+        "http://[",
+    ],
+)
+@pytest.mark.parametrize("key", ["$ref", "$dynamicRef"])
+def test_a_reference_out_of_the_schema_is_refused_and_never_fetched(target, key):
+    for schema in (
+        {key: target},
+        {"properties": {"a": {"items": [{key: target}]}}},
+        {"$id": "https://example.org/root", "not": {key: target}},
+    ):
+        assert refused(schema).startswith(
+            (f"{key} {target!r} leads out of the schema", f"{target!r} is not a URI")
+        )
+
+
+@pytest.mark.spec("basic/index/ref-no-network-deref")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_no_dialect_fetches(dialect):
+    schema = {"$schema": dialect, "properties": {"a": {"$ref": "http://example.com/a.json"}}}
+    assert "never fetched" in refused(schema)
+    assert "never fetched" in refused({**schema, "id": "http://example.com/b.json"})
+
+
+def test_a_key_that_is_no_reference():
+    schema = {"properties": {"$ref": {"type": "integer"}, "id": {"type": "string"}}}
+    assert not accepts(schema, {"$ref": "https://example.com"})
+    assert accepts(schema, {"$ref": 5, "id": "a"})
+
+
+ITEM = {"type": "integer"}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$defs": {"item": ITEM}, "$ref": "#/$defs/item"},
+        {"$defs": {"item": {"$anchor": "here", **ITEM}}, "$ref": "#here"},
+        {"$defs": {"item": {"$dynamicAnchor": "here", **ITEM}}, "$dynamicRef": "#here"},
+        {
+            "$id": "https://example.com/a",
+            "$defs": {"item": ITEM},
+            "$ref": "https://example.com/a#/$defs/item",
+        },
+        {"$id": "https://example.com/a", "$defs": {"item": {"$id": "item", **ITEM}}, "$ref": "item"},
+        {
+            "$id": "https://example.com/d/a",
+            "$defs": {"item": {"$id": "item", **ITEM}},
+            "$ref": "https://example.com/d/item",
+        },
+        {
+            "$id": "https://example.com/d/a",
+            "$defs": {"item": {"$id": "e/item", "$defs": {"x": {"$id": "x", **ITEM}}, "$ref": "x"}},
+            "$ref": "/d/e/item",
+        },
+        {"$defs": {"item": {"$id": "urn:example:item", **ITEM}}, "$ref": "urn:example:item"},
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "definitions": {"item": {"$id": "#here", **ITEM}},
+            "allOf": [{"$ref": "#here"}],
+        },
+        {
+            "$schema": "http://json-schema.org/draft-04/schema#",
+            "id": "http://example.com/a",
+            "definitions": {"item": {"id": "item", **ITEM}},
+            "allOf": [{"$ref": "item"}],
+        },
+    ],
+)
+def test_references_within_the_schema_work(schema):
+    assert accepts(schema, 5)
+    assert not accepts(schema, "x")
+
+
+def test_the_schema_of_schemas_may_be_referred_to():
+    schema = {"properties": {"inputSchema": {"$ref": NEWEST}}}
+    assert accepts(schema, {"inputSchema": {"type": "object"}})
+    assert not accepts(schema, {"inputSchema": {"type": "objekt"}})
+
+
+@pytest.mark.spec("basic/index/ref-unresolved-rejected")
+@pytest.mark.parametrize("target", ["#/$defs/nowhere", "#nowhere", "#/$defs/a/~2"])
+def test_a_reference_to_nothing_is_an_error_when_it_is_reached(target):
+    schema = {"properties": {"a": {"$ref": target}}}
+    assert accepts(schema, {})
+    assert told(schema, {"a": 1}).startswith("the schema cannot be applied: ")
+
+
+def test_a_circle_of_references_on_finite_data():
+    tree = {"type": "object", "properties": {"next": {"$ref": "#"}}, "additionalProperties": False}
+    assert accepts(tree, {"next": {"next": {}}})
+    assert told(tree, {"next": {"next": 5}}) == "next.next: 5 is not of type 'object'"
+
+
+# --------------------------------------------------------------------------------- bounds
+
+
+def nested(depth):
+    schema = {}
+    for _ in range(depth):
+        schema = {"not": schema}
+    return schema
+
+
+@pytest.mark.spec("basic/index/schema-validation-bounds")
+def test_a_deep_schema_is_refused():
+    validator(nested(60))
+    assert refused(nested(65)) == "the schema nests deeper than 64 levels"
+    assert refused(nested(100_000)).startswith(("the schema nests", "a schema is JSON: "))
+    assert "64 levels" in refused({"properties": {"a": {"enum": [nested(70)]}}})
+
+
+@pytest.mark.spec("basic/index/schema-validation-bounds")
+def test_a_huge_schema_is_refused():
+    begun = time.monotonic()
+    assert refused({"anyOf": [{}] * 30_000}) == "the schema has more than 20000 parts"
+    assert refused({"enum": [[]] * 30_000}) == "the schema has more than 20000 parts"
+    assert time.monotonic() - begun < 5
+
+
+def bomb(levels, fan):
+    """2 ** levels ways from the first definition to the last."""
+    defs = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * fan} for n in range(levels)}
+    return {"$defs": {**defs, f"d{levels}": {}}, "$ref": "#/$defs/d0"}
+
+
+@pytest.mark.spec("basic/index/schema-validation-bounds")
+@pytest.mark.parametrize(
+    "schema",
+    [
+        bomb(50, 2),
+        bomb(3, 100),
+        {"$ref": "#"},
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+        {"anyOf": [{"$ref": "#"}, {"$ref": "#"}]},
+        {"$dynamicAnchor": "x", "allOf": [{"$dynamicRef": "#x"}]},
+        {"$schema": "https://json-schema.org/draft/2019-09/schema", "allOf": [{"$recursiveRef": "#"}]},
+    ],
+)
+def test_references_that_multiply_end_quickly(schema):
+    begun = time.monotonic()
+    assert told(schema, {"a": 1}).startswith("validation was given up: ")
+    assert time.monotonic() - begun < 5
+
+
+def test_a_validation_after_one_that_was_given_up():
+    told(bomb(50, 2), 1)
+    assert accepts({"$defs": {"a": {}}, "$ref": "#/$defs/a"}, 1)
+
+
+@pytest.mark.spec("basic/index/schema-validation-bounds")
+def test_a_validation_ends_in_time(monkeypatch):
+    """Each of a thousand alternatives writes a message with the whole value in it."""
+    monkeypatch.setattr(validators, "MAX_SECONDS", 0.1)
+    schema = {"anyOf": [{"type": "integer", "title": str(n)} for n in range(1000)]}
+    begun = time.monotonic()
+    assert told(schema, ["x" * 100] * 20_000) == "validation was given up: it takes longer than 0.1 seconds"
+    assert time.monotonic() - begun < 5
+
+
+@pytest.mark.spec("basic/index/schema-validation-bounds")
+def test_unique_items_of_many_objects_are_compared_at_once():
+    begun = time.monotonic()
+    many = [{"n": n} for n in range(20_000)]
+    assert accepts({"uniqueItems": True}, many)
+    assert told({"uniqueItems": True}, [*many, {"n": 7}]) == "holds an item twice"
+    assert time.monotonic() - begun < 5
+
+
+def test_unique_items():
+    assert accepts({"uniqueItems": True}, [1, True, "1", None, [1], {"a": 1}])
+    assert accepts({"uniqueItems": False}, [1, 1])
+    assert accepts({"uniqueItems": True}, "aa")
+    assert not accepts({"uniqueItems": True}, [1, 1.0])
+
+
+def test_a_deep_value_is_no_crash():
+    value = []
+    for _ in range(5000):
+        value = [value]
+    assert told({"items": {"$ref": "#"}}, value).startswith("validation was given up: ")
+    assert told({"uniqueItems": True}, value).startswith("validation was given up: ")
+
+
+# ---------------------------------------------------------------------------------- cache
+
+
+def test_a_schema_is_compiled_once():
+    schema = {"type": "object", "title": "compiled once"}
+    assert validator(schema) is validator(json.loads(json.dumps(schema)))
+    assert validator({"b": 1, "a": 2}) is validator({"a": 2, "b": 1})
+
+
+def test_a_schema_that_changes_is_another_schema():
+    schema = {"type": "object", "title": "changes"}
+    first = validator(schema)
+    schema["type"] = "array"
+    assert validator(schema) is not first
+    first.check({})
+
+
+def test_the_cache_is_bounded():
+    limit = validators._kept.cache_info().maxsize
+    assert limit is not None
+    for n in range(limit + 10):
+        validator({"const": n} if n < limit else {"title": f"extra {n}"})
+    assert validators._kept.cache_info().currsize <= limit
+
+
+def test_many_threads_share_a_validator():
+    schema = {"$defs": {"a": {"type": "array", "items": {"$ref": "#/$defs/a"}}}, "$ref": "#/$defs/a"}
+    shared, wrong = Validator(schema), []
+    start = threading.Barrier(6)
+
+    def work(number):
+        start.wait(PATIENCE)
+        for _ in range(20):
+            good, bad = [[[]] * 10, [[]]], [[[number]]]
+            shared.check(good)
+            try:
+                shared.check(bad)
+                wrong.append("accepted")
+            except Mismatch as problem:
+                if not str(problem).startswith(f"[0][0][0]: {number} is not"):
+                    wrong.append(str(problem))
+            try:
+                validator(bomb(30, 2)).check(number)
+                wrong.append("no bomb")
+            except Mismatch:
+                pass
+
+    validator_threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+    old, validators.MAX_REFERENCES = validators.MAX_REFERENCES, 500
+    try:
+        for thread in validator_threads:
+            thread.start()
+        for thread in validator_threads:
+            thread.join(PATIENCE)
+    finally:
+        validators.MAX_REFERENCES = old
+    assert not wrong
+
+
+# ---------------------------------------------------------------------- any schema, any value
+
+KEYWORDS = ("type", "const", "enum", "items", "properties", "required", "$ref", "anyOf", "minimum", "$id")
+any_schema = st.recursive(
+    st.booleans() | st.dictionaries(st.sampled_from(KEYWORDS), json_values, max_size=3),
+    lambda inner: st.one_of(
+        st.fixed_dictionaries({"items": inner}),
+        st.fixed_dictionaries({"anyOf": st.lists(inner, min_size=1, max_size=3)}),
+        st.fixed_dictionaries({"properties": st.dictionaries(st.text(max_size=2), inner, max_size=2)}),
+        st.fixed_dictionaries({"uniqueItems": st.booleans(), "items": inner}),
+        st.fixed_dictionaries({"$defs": st.fixed_dictionaries({"a": inner}), "$ref": st.just("#/$defs/a")}),
+    ),
+    max_leaves=6,
+)
+
+
+@settings(deadline=None, max_examples=200)
+@given(any_schema, json_values)
+def test_a_strangers_schema_says_yes_or_no_or_is_refused(schema, value):
+    try:
+        checked = validator(schema)
+    except BadSchema as problem:
+        assert str(problem)
+        return
+    try:
+        checked.check(value)
+        said = True
+    except Mismatch as problem:
+        assert str(problem)
+        if "cannot be applied" in str(problem) or "given up" in str(problem):
+            return
+        said = False
+    assert said == jsonschema.Draft202012Validator(schema).is_valid(value)
