@@ -277,7 +277,10 @@ class Client:
 
     def answer(self, context: Context) -> Json | Encoded:
         """A request of the server's. While it is answered, our own deadlines stand still."""
-        context.revision = self.connection.session.revision
+        session = self.connection.session
+        if not session.is_open and context.method != "ping":
+            raise InvalidRequest(f"{context.method[:80]}: not before initialization")
+        context.revision = session.revision
         token = context.meta.get("progressToken")
         context.progress_token = token if type(token) in (str, int) else None
         handler = self._handlers.get(context.method)

@@ -52,19 +52,20 @@ class Outbox:
 
     def _write_all(self, line: bytes) -> None:
         """This thread is the writer: until nobody has anything more to say."""
-        while line:
-            try:
+        try:
+            while line:
                 self._write(line)
-            except BaseException as problem:  # even Ctrl-C: half a line may have been written
-                self.fail(problem)
-                if not isinstance(problem, Exception):
-                    raise
-                raise ConnectionClosed(str(problem)) from problem
-            with self._lock:
-                line = b"".join(self._waiting)
-                self._taken()
-                if not line:
-                    self._writing = False
+                with self._lock:
+                    line = b"".join(self._waiting)
+                    self._taken()
+                    if not line:
+                        self._writing = False
+        except Exception as problem:
+            self.fail(problem)
+            raise ConnectionClosed(str(problem)) from problem
+        except BaseException:  # Ctrl-C: half a line may have been written, so no other may follow
+            self.fail(ConnectionClosed("interrupted in the middle of a message"))
+            raise
 
     def _taken(self) -> None:
         """The list is in the writer's hands. Holds _lock."""
