@@ -317,7 +317,8 @@ def encode(result: Json) -> Encoded:
     A tool's text often stands in its structured content as well: to encode a megabyte twice, and to
     copy it from buffer to buffer, would cost more than all the rest of the call.
     """
-    if not any(map(_is_long, result["content"])):
+    # What a hook answered may be no finished result, and have no content.
+    if not any(map(_is_long, result.get("content", ()))):
         return Encoded(to_json(result).encode("utf-8"))
     long: list[str] = []
 
@@ -329,8 +330,7 @@ def encode(result: Json) -> Encoded:
             long.append(value)
         return f"{_MARK}{index}."
 
-    # What a hook answered may be no finished result, and have no content.
-    blocks = [{k: marked(v) for k, v in block.items()} for block in result.get("content", ())]
+    blocks = [{k: marked(v) for k, v in block.items()} for block in result["content"]]
     result = {**result, "content": blocks}
     structured = result.get("structuredContent")
     if isinstance(structured, dict):
