@@ -25,6 +25,7 @@ from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.context import Context
 from mcp_ref.basic.errors import (
     InternalError,
+    InvalidRequest,
     InvalidResponse,
     LocalError,
     MethodNotFound,
