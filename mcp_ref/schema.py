@@ -120,6 +120,8 @@ class opaque:  # noqa: N801
 
 
 def _at(revision: str) -> int:
+    if revision not in REVISIONS:
+        raise ValueError(f"no revision {revision!r}; known: {', '.join(REVISIONS)}")
     return REVISIONS.index(revision)
 
 

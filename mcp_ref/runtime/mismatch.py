@@ -24,15 +24,22 @@ class Mismatch(ValueError):
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
         self.faults: list[tuple[tuple[str | int, ...], str]] = [(path, message)]
-        self.is_another_kind = False
-        """A constant did not match: of several alternatives, this is not the one meant."""
+        self.constant_at: int | None = None
+        """A constant did not match, so many levels down."""
         self.is_right_type = False
         """Only a bound was broken: of several alternatives, this may be the one meant."""
 
     def under(self, key: str | int) -> Mismatch:
         """The same faults, seen from the container that holds the value at `key`."""
         self.faults = [((key, *path), message) for path, message in self.faults]
+        if self.constant_at is not None:
+            self.constant_at += 1
         return self
+
+    @property
+    def is_another_kind(self) -> bool:
+        """The value or a member of its own is another constant: this alternative was not meant."""
+        return self.constant_at is not None and self.constant_at <= 1
 
     @classmethod
     def all(cls, problems: Iterable[Mismatch]) -> Mismatch:
@@ -40,7 +47,7 @@ class Mismatch(ValueError):
         problems = list(problems)
         one = cls("")
         one.faults = [fault for problem in problems for fault in problem.faults][:MANY]
-        one.is_another_kind = any(problem.is_another_kind for problem in problems)
+        one.constant_at = min((p.constant_at for p in problems if p.constant_at is not None), default=None)
         return one
 
     def __str__(self) -> str:
@@ -54,7 +61,7 @@ class Mismatch(ValueError):
 def must(rule: str, value: Any, *, another_kind: bool = False) -> Mismatch:
     """The fault of a value that does not keep a rule."""
     problem = Mismatch(f"must {rule}, not {shown(value)}")
-    problem.is_another_kind = another_kind
+    problem.constant_at = 0 if another_kind else None
     return problem
 
 

@@ -45,10 +45,12 @@ def test_no_more_faults_are_kept_than_anybody_reads():
     assert len(Mismatch.all(some).faults) == MANY
 
 
-def test_a_wrong_constant_is_remembered_through_all_levels():
-    wrong = must("be 'a'", "b", another_kind=True).under("kind")
+def test_a_wrong_constant_tells_of_another_kind_one_level_up_and_no_further():
+    wrong = must("be 'a'", "b", another_kind=True)
     assert wrong.is_another_kind
+    assert wrong.under("kind").is_another_kind
     assert Mismatch.all([must("be null", 1), wrong]).is_another_kind
+    assert not Mismatch.all([wrong, must("be null", 1)]).under("item").is_another_kind
     assert not must("be null", 1).is_another_kind
 
 

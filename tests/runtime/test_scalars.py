@@ -183,6 +183,10 @@ def test_dump_refuses(kind, value, said):
         dump(kind, value)
 
 
+# Not those by name: Python calls no time of theirs equal that a change of clocks makes twice.
+zones = st.none() | st.integers(-1439, 1439).map(lambda m: datetime.timezone(datetime.timedelta(minutes=m)))
+
+
 @settings(deadline=None, max_examples=100)
 @given(
     st.one_of(
@@ -192,7 +196,7 @@ def test_dump_refuses(kind, value, said):
         st.tuples(st.just(bytes), st.binary()),
         st.tuples(st.just(uuid.UUID), st.uuids()),
         st.tuples(st.just(decimal.Decimal), st.decimals(-(10**9), 10**9, allow_nan=False)),
-        st.tuples(st.just(datetime.datetime), st.datetimes(timezones=st.none() | st.timezones())),
+        st.tuples(st.just(datetime.datetime), st.datetimes(timezones=zones)),
         st.tuples(st.just(datetime.date), st.dates()),
         st.tuples(st.just(datetime.time), st.times()),
         st.tuples(st.just(pathlib.Path), st.text().map(pathlib.Path)),
