@@ -102,7 +102,8 @@ class _Opening:
     def _discovered(self, outcome: Json | McpError) -> None:
         chosen = judge(outcome, self._client.revisions)
         if chosen is not None and isinstance(outcome, dict):
-            self._client.open_modern(chosen, self._client.checked("server/discover", {}, outcome))
+            self._client.checked("server/discover", {}, outcome)
+            self._client.open_modern(chosen, outcome)
             self._done = True
         elif chosen is not None and not self._retried:
             # spec: basic/versioning/client-retries-supported-version
