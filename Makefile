@@ -17,7 +17,7 @@ demo: .venv/.base  ## a client and a server, every message between them, in both
 	$(BIN)/python docs/examples/demo.py
 
 test: .venv/.test .venv/.peer  ## the test suite
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --junitxml=build/tests.xml
 
 coverage: .venv/.test .venv/.peer  ## each module by its own test file, 95 % at least
 	$(BIN)/python tests/coverage_by_module.py
