@@ -91,10 +91,7 @@ def test_serve_serves_a_file_and_a_module(server: list[str], capsys: pytest.Capt
     path = Path(server[-1])
     us = [*ENV, "--", sys.executable, "-m", "mcp_ref", "serve"]
     for target in (str(path), f"{path}:server"):
-        assert (
-            main(["call", "add", "a=1", "b=1", *ENV, "--", sys.executable, "-m", "mcp_ref", "serve", target])
-            == 0
-        )
+        assert main(["call", "add", "a=1", "b=1", *us, target]) == 0
     here = [*ENV, "--env", f"PYTHONPATH={ROOT}{os.pathsep}{path.parent}"]
     assert main(["ping", *here, "--", sys.executable, "-m", "mcp_ref", "serve", "shop:server"]) == 0
 
