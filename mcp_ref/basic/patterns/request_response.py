@@ -20,8 +20,8 @@ Threads     reader      one a connection: runs `receive` and nothing slow. It an
             dicts: their single operations are atomic, and `pop` decides every race: whoever takes
             an entry out owns its end.
 
-Shutdown    `end`: 1 no more jobs  2 every waiting call fails with the reason  3 every running request
-            is flagged as cancelled  4 workers are joined, for a while  5 the outbox is closed.
+Shutdown    `end`: 1 every waiting call fails with the reason  2 every running request is flagged as
+            cancelled  3 no more jobs; workers are joined, for a while  4 the outbox is closed.
 """
 
 from __future__ import annotations
