@@ -189,6 +189,7 @@ def test_a_legacy_server_that_dies_of_the_probe_is_started_again():
     with nothing_left(), connect(raw_server(script), on_stderr=notes) as client:
         assert client.revision.date == "2024-11-05"
         assert client.call_tool("x").text == "after all"
+        notes.message("tools/call")
         assert [note["method"] for note in notes.all[:2]] == ["server/discover", "initialize"]
 
 
@@ -197,7 +198,7 @@ def test_a_server_that_dies_of_the_probe_is_not_started_again_for_a_modern_clien
     for options in ({"revision": MODERN}, {"revisions": [MODERN]}):
         with nothing_left(), pytest.raises(ConnectionClosed):
             connect(raw_server("receive()\nsys.exit(1)"), on_stderr=notes, **options)
-    assert len(notes.all) == 2
+    assert eventually(lambda: len(notes.all) == 2)
 
 
 # -- what it leaves behind -------------------------------------------------------------------------

@@ -74,8 +74,8 @@ def test_the_probe_comes_first_and_carries_its_meta_and_nothing_else():
     notes = Notes()
     with connect(raw_server("open_modern()\ngo_on()"), on_stderr=notes) as client:
         client.ping()
-        first = notes.all[0]
-        assert first["method"] == "server/discover"
+        first = notes.message("server/discover")
+        assert notes.all[0] is first
         assert first["params"].keys() == {"_meta"}
         assert first["params"]["_meta"].keys() == META.keys()
         again = notes.until(lambda m: m["method"] == "server/discover" and m is not first)
