@@ -169,6 +169,11 @@ class Own(Exception):
     pass
 
 
+class Unsayable(Exception):
+    def __str__(self):
+        raise RuntimeError("not even this")
+
+
 RAISED = {
     "with a message": (ValueError("no such account: 7"), "no such account: 7"),
     "without one": (Own(), "Own"),
@@ -178,6 +183,7 @@ RAISED = {
     "end of iteration": (StopIteration(), "StopIteration"),
     "memory": (MemoryError(), "MemoryError"),
     "a lone surrogate": (ValueError("\ud800"), None),
+    "nothing that can be said": (Unsayable(), None),
 }
 
 
