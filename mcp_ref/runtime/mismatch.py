@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["MANY", "Mismatch", "must", "place", "shown"]
+__all__ = ["MANY", "Mismatch", "must", "place", "shown", "told"]
 
 _LISTED = 10
 MANY = 100
@@ -56,6 +56,15 @@ class Mismatch(ValueError):
             more = len(self.faults) - _LISTED
             told.append(f"and {more} more" if len(self.faults) < MANY else f"and {more} more at least")
         return "; ".join(told)
+
+
+def told(problem: BaseException) -> str:
+    """What an exception says, in text that can be sent, whatever its author made of it."""
+    try:
+        said = str(problem)
+    except Exception:
+        said = ""
+    return (said or type(problem).__name__).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def must(rule: str, value: Any, *, another_kind: bool = False) -> Mismatch:

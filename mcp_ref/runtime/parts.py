@@ -8,12 +8,13 @@ Threads     plain functions.
 from __future__ import annotations
 
 import enum
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mcp_ref.runtime import scalars
 from mcp_ref.runtime.codec import Codec, Convert, Schema
-from mcp_ref.runtime.mismatch import MANY, Mismatch, must, shown
+from mcp_ref.runtime.mismatch import MANY, Mismatch, must, shown, told
 
 __all__ = [
     "all_different",
@@ -35,19 +36,17 @@ def same(value: Any) -> Any:
 
 
 def each(convert: Convert, values: list[Any]) -> list[Any]:
-    try:
-        return [convert(value) for value in values]
-    except Mismatch:
-        pass  # found again below, this time with its place
-    problems = []
+    done, problems = [], []
     for index, value in enumerate(values):
         try:
-            convert(value)
+            done.append(convert(value))
         except Mismatch as problem:
             problems.append(problem.under(index))
             if len(problems) == MANY:
                 break
-    raise Mismatch.all(problems)
+    if problems:
+        raise Mismatch.all(problems)
+    return done
 
 
 def row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
@@ -84,10 +83,20 @@ def members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[
     return done
 
 
-def object_loader(loads: dict[str, Convert], required: list[str], make: Any, closed: bool) -> Convert:
+def object_loader(
+    loads: dict[str, Convert], required: list[str], constants: list[str], make: Any, closed: bool
+) -> Convert:
+    """A JSON object -> a `make`; the members named in `constants` tell whether it is meant for one."""
+
     def load(value: Any) -> Any:
         if type(value) is not dict:
             raise must("be an object", value)
+        for name in constants:
+            if name in value:
+                try:
+                    loads[name](value[name])
+                except Mismatch as problem:
+                    raise problem.under(name) from None
         done: dict[str, Any] = {}
         problems: list[Mismatch] = []
         for name, item in value.items():
@@ -118,8 +127,8 @@ def _made(make: Any, members: dict[str, Any]) -> Any:
     """The dataclass itself, whose `__post_init__` may have rules of its own."""
     try:
         return make(**members)
-    except ValueError as problem:
-        raise Mismatch(str(problem)) from problem
+    except Exception as problem:
+        raise Mismatch(told(problem)) from problem
 
 
 def object_dumper(dumps: dict[str, Convert], required: list[str], make: Any, rest: Convert | None) -> Convert:
@@ -153,17 +162,50 @@ def text_key(key: Any) -> str:
     raise Mismatch(f"a key of a JSON object is a string, not {shown(key)}")
 
 
+MAX_TRIES = 20_000
+"""Alternatives that are tried for one value: those within alternatives multiply."""
+
+
+class TooManyWays(Mismatch):
+    """A value that fits no alternative so deep inside that finding out would take for ever."""
+
+
+class _Effort(threading.local):
+    """What this thread has tried for the value that it is at."""
+
+    depth = tries = 0
+
+    def __enter__(self) -> None:
+        self.tries = self.tries if self.depth else 0
+        self.depth += 1
+
+    def __exit__(self, *exception: object) -> None:
+        self.depth -= 1
+
+    def spend(self) -> None:
+        self.tries += 1
+        if self.tries > MAX_TRIES:
+            raise TooManyWays("fits none of the alternatives, in too many ways to tell why")
+
+
+_effort = _Effort()
+
+
 def first(converts: list[Convert], value: Any, says: str) -> Any:
     """The first alternative that fits. If none does, the complaint of the one that was meant.
 
     That is one of which only a part was wrong, and not the constant that tells it from the others.
     """
     problems = []
-    for convert in converts:
-        try:
-            return convert(value)
-        except Mismatch as problem:
-            problems.append(problem)
+    with _effort:
+        for convert in converts:
+            _effort.spend()
+            try:
+                return convert(value)
+            except TooManyWays:
+                raise
+            except Mismatch as problem:
+                problems.append(problem)
     near = [p for p in problems if p.is_right_type or any(path for path, _ in p.faults)]
     meant = [p for p in near if not p.is_another_kind]
     if meant:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime
-import functools
 import math
 import pathlib
 import re
 from typing import Any
 
 from mcp_ref.runtime.mismatch import Mismatch, must
+from mcp_ref.runtime.patterns import search
 
 __all__ = ["CODECS", "INT_KEY", "divides", "is_decimal", "json_kind", "load_int_key", "matches"]
 
@@ -35,14 +35,9 @@ def json_kind(value: Any) -> str:
     return "object" if isinstance(value, dict) else "string"
 
 
-@functools.lru_cache(maxsize=256)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern)
-
-
 def matches(value: Any, pattern: str) -> bool:
     """JSON Schema's `pattern`: anywhere in the string unless it is anchored."""
-    return _compiled(pattern).search(value) is not None
+    return search(pattern, value)
 
 
 def divides(value: Any, step: Any) -> bool:

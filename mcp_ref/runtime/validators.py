@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from typing import Any
 
 from mcp_ref.runtime.mismatch import Mismatch
 from mcp_ref.runtime.parts import identity
+from mcp_ref.runtime.patterns import TooCostly, is_simple, search
 
 __all__ = ["DIALECTS", "BadSchema", "Validator", "validator"]
 
@@ -55,6 +57,7 @@ class Validator:
     def __init__(self, schema: Any) -> None:
         _check_size(schema)
         _check_references(schema)
+        _check_names(schema)
         dialect = _dialect(schema)
         kind, registry = _machinery(dialect)
         from jsonschema.exceptions import SchemaError
@@ -163,6 +166,19 @@ def _based(schema: Any) -> Iterator[tuple[dict[str, Any], str]]:
             stack.extend((child, base) for child in (node.values() if isinstance(node, dict) else node))
 
 
+def _check_names(schema: Any) -> None:
+    """Names of members are matched by `jsonschema` itself, so their patterns must be simple ones."""
+    for node, _ in _nodes(schema):
+        patterns = node.get("patternProperties") if isinstance(node, dict) else None
+        for pattern in patterns if isinstance(patterns, dict) else ():
+            try:
+                simple = is_simple(pattern)
+            except re.error as problem:
+                raise BadSchema(f"patternProperties: {pattern[:60]!r}: {problem}") from None
+            if not simple:
+                raise BadSchema(f"patternProperties: {pattern[:60]!r} could take for ever to match")
+
+
 def _resolved(base: str, target: str) -> str:
     from urllib.parse import urldefrag, urljoin
 
@@ -193,7 +209,7 @@ def _machinery(dialect: str) -> tuple[Any, Any]:
     from jsonschema_specifications import REGISTRY
 
     base: Any = getattr(validators, DIALECTS[dialect])
-    rules = {**base.VALIDATORS, "uniqueItems": _unique_items}
+    rules = {**base.VALIDATORS, "uniqueItems": _unique_items, "pattern": _pattern}
     references = ("$ref", "$dynamicRef", "$recursiveRef")
     extend: Any = validators.extend
     # The dialects' own schemas and nothing else: this registry has no way to fetch.
@@ -206,6 +222,18 @@ def _unique_items(kind: Any, wanted: Any, value: Any, schema: Any) -> Any:
 
     if wanted and kind.is_type(value, "array") and len(set(map(identity, value))) != len(value):
         yield ValidationError("holds an item twice")
+
+
+def _pattern(kind: Any, pattern: Any, value: Any, schema: Any) -> Any:
+    """With an end, whatever the expression."""
+    from jsonschema.exceptions import ValidationError
+
+    if kind.is_type(value, "string"):
+        try:
+            if not search(pattern, value):
+                yield ValidationError(f"{value!r:.80} does not match {pattern!r:.80}")
+        except TooCostly as problem:
+            raise _TooCostly(str(problem)) from None
 
 
 def _watched(apply: Callable[..., Any], cost: int) -> Callable[..., Any]:

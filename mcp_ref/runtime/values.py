@@ -143,7 +143,9 @@ class Compiler:
         description = _own_docstring(make)
         if description:
             schema["description"] = description
-        load = parts.object_loader({n: c.load for n, c in codecs.items()}, required, make, closed)
+        constants = [name for name, codec in codecs.items() if "const" in codec.schema]
+        loads = {n: c.load for n, c in codecs.items()}
+        load = parts.object_loader(loads, required, constants, make, closed)
         rest = None if closed else dump_any
         dump = parts.object_dumper({n: c.dump for n, c in codecs.items()}, required, make, rest)
         return Codec(schema, load, dump, "an object")

@@ -40,6 +40,7 @@ from mcp_ref.basic.errors import (
 from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, RequestId
 from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.versioning import LATEST, Method
+from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.validators import BadSchema, validator
 from mcp_ref.schema import Mismatch, checker, opaque, required, since, until, was
 from mcp_ref.server import content
@@ -231,7 +232,7 @@ def on_call_tool(server: Any, params: Json, context: Context) -> Json:
             value = tool.function(**arguments)
         except (ProtocolError, RequestCancelled):
             raise
-        except (Exception, SystemExit) as problem:
+        except BaseException as problem:  # a tool's fault is its own, whatever it is
             return _failed(tool, problem)
         try:
             result = typing.cast(Json, tool.result(value, context.revision))
@@ -267,7 +268,7 @@ BAD_ARGUMENTS: dict[str, Callable[[str, Mismatch], Json]] = {
 def _failed(tool: RegisteredTool, problem: BaseException) -> Json:
     """A tool that raised: its message for the model, its traceback for the server's log."""
     _log.warning("tool %s failed", tool.definition["name"], exc_info=problem)
-    said = str(problem) or type(problem).__name__
+    said = told(problem)
     return tool_error(said if isinstance(problem, Exception) else f"the tool ended itself: {said}")
 
 

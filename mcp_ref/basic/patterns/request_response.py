@@ -17,8 +17,8 @@ Threads     reader      one a connection: runs `receive` and nothing slow. It an
             worker      one a request, from start to end; may block as long as it likes
             caller      any thread in `request`: waits for its own answer and runs its `on_progress`
             Writing is no thread but a lock (runtime/outbox). `waiting` and `serving` are plain
-            dicts: their single operations are atomic, and `pop` decides every race: whoever takes
-            an entry out owns its end.
+            dicts, whose single operations are atomic: whoever takes an entry out owns its end, and
+            that decides every race.
 
 Shutdown    `end`: 1 every waiting call fails with the reason  2 every running request is flagged as
             cancelled  3 no more jobs; workers are joined, for a while  4 the outbox is closed.
@@ -114,6 +114,7 @@ class Connection:
         self._ids = itertools.count(1)  # spec: basic/index/request-id-unique-in-session
         self.waiting: dict[RequestId, Call] = {}
         self.serving: dict[RequestId, Context] = {}
+        self._ending = threading.Lock()  # makes "is it still this one? then take it out" one step
         self.answers = True
         """False on a client of the modern era, which sends no responses at all."""
         self.failure: ConnectionClosed | None = None
@@ -261,7 +262,7 @@ class Connection:
             try:
                 self.workers.submit(self._run, context)
             except QueueFull:
-                del self.serving[request_id]
+                self._take_off(context)
                 raise TooManyRequests(f"{self.workers.queue} requests are waiting", 0.1) from None
         except ProtocolError as problem:
             self.refuse(request_id, problem, batch)
@@ -283,8 +284,16 @@ class Connection:
             line = _error_line(context.request_id, InternalError(f"{context.method} failed"))
         # A request that was cancelled is no longer in the table: its answer is dropped.
         # spec: basic/patterns/cancellation/no-response-after-cancel
-        if self.serving.pop(context.request_id, None) is context:
+        if self._take_off(context):
             self._send_answer(line, context.batch)
+
+    def _take_off(self, context: Context) -> bool:
+        """No longer serve a request; False if its end came before. Its id may be another's by now."""
+        with self._ending:
+            if self.serving.get(context.request_id) is not context:
+                return False
+            del self.serving[context.request_id]
+            return True
 
     def _send_answer(self, line: bytes | None, batch: Batch | None) -> None:
         try:
@@ -318,7 +327,7 @@ class Connection:
         context = self.serving.get(request_id)
         if context is None or type(context.request_id) is not type(request_id):
             return False
-        if self.serving.pop(request_id, None) is None:
+        if not self._take_off(context):
             return False
         context.cancel(reason)
         self._send_answer(None, context.batch)
@@ -384,7 +393,7 @@ class Connection:
         for call in list(self.waiting.values()):
             self._take_out(call, self.failure)
         for context in list(self.serving.values()):
-            if self.serving.pop(context.request_id, None) is not None:
+            if self._take_off(context):
                 context.cancel(reason)
         if not self.workers.close(wait):
             _log.info("a request still runs after the connection ended")
