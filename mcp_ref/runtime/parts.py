@@ -89,7 +89,7 @@ def object_loader(
     """A JSON object -> a `make`; the members named in `constants` tell whether it is meant for one."""
 
     def load(value: Any) -> Any:
-        if type(value) is not dict:
+        if not isinstance(value, dict):
             raise must("be an object", value)
         for name in constants:
             if name in value:

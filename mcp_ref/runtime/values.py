@@ -186,7 +186,7 @@ class Compiler:
         inner = self.codec(item)
 
         def load(value: Any) -> Any:
-            if type(value) is not list:
+            if not isinstance(value, list):
                 raise must("be an array", value)
             items = parts.each(inner.load, value)
             return items if make is list else make(items)
@@ -225,7 +225,7 @@ class Compiler:
         loads, dumps, says = [c.load for c in codecs], [c.dump for c in codecs], f"an array of {len(codecs)}"
 
         def load(value: Any) -> Any:
-            if type(value) is not list or len(value) != len(loads):
+            if not isinstance(value, list) or len(value) != len(loads):
                 raise must(f"be {says}", value)
             return tuple(parts.row(loads, value))
 
@@ -253,7 +253,7 @@ class Compiler:
         load_key = scalars.load_int_key if args[0] is int else key.load
 
         def load(value: Any) -> Any:
-            if type(value) is not dict:
+            if not isinstance(value, dict):
                 raise must("be an object", value)
             return parts.members(load_key, item.load, value)
 

@@ -108,6 +108,15 @@ def test_object_loader_makes_the_object():
     assert told(load, {"a": 1, "b": -1}) == "b is below zero"
 
 
+def test_a_subclass_of_dict_is_an_object_too():
+    """What `call_tool` returns is one."""
+
+    class Result(dict):
+        pass
+
+    assert parts.object_loader(LOADS, ["a"], dict, False)(Result(a=1)) == {"a": 1}
+
+
 def test_object_loader_of_no_members():
     assert told(parts.object_loader({}, [], dict, True), {"a": 1}) == "a: is not known here; known: none"
 

@@ -142,6 +142,7 @@ def test_a_value_comes_back_from_its_json(data, kind):
     assert codec.load(again) == back
 
 
+@pytest.mark.spec("basic/index/schema-valid")
 @settings(deadline=None, max_examples=150)
 @given(kinds())
 def test_every_schema_is_valid_and_is_json(kind):
