@@ -128,7 +128,7 @@ class RawClient:
 
     def _read_link(self) -> None:
         assert self._link is not None
-        self._link.read(lambda line: self._arrived.put(json.loads(line)), lambda size: None, 1 << 30)
+        self._link.read(lambda line: self._arrived.put(json.loads(line)), lambda *told: None, 1 << 30)
         self._arrived.put(EOFError("the server closed its output"))
 
     # -- out ---------------------------------------------------------------------------

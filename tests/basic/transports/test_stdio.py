@@ -1,0 +1,864 @@
+"""stdio (page: basic/transports/stdio): framing, the server's half, the client's half."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from peers import (
+    ENV,
+    LEGACY,
+    META,
+    MODERN,
+    PATIENCE,
+    REVISIONS,
+    Json,
+    Notes,
+    RawClient,
+    eventually,
+    nothing_left,
+    python,
+    raw_server,
+    recorded,
+    source,
+    tap,
+)
+
+from mcp_ref import ConnectionClosed, Context, Server, connect
+from mcp_ref.basic.errors import LocalError
+from mcp_ref.basic.transports import stdio
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    with nothing_left():
+        yield
+
+
+# ------------------------------------------------------------------------- the framing
+
+
+def read_all(data: bytes, sizes: list[int], limit: int = 1 << 20) -> tuple[list[bytes], list[int]]:
+    """What `read_lines` makes of bytes that arrive in pieces of these sizes."""
+    lines: list[bytes] = []
+    refused: list[int] = []
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # one read, one piece
+    with ours, theirs:
+
+        def too_long(size: int, beginning: bytes) -> None:
+            refused.append(size)
+            assert set(beginning) <= set(b"x")
+
+        reader = threading.Thread(
+            target=stdio.read_lines, args=(ours.fileno(), lines.append, too_long, limit)
+        )
+        reader.start()
+        while data:
+            size = max(1, sizes.pop() if sizes else len(data))
+            theirs.send(data[:size])
+            data = data[size:]
+        theirs.close()
+        reader.join(PATIENCE)
+    return lines, refused
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b" ")), max_size=8),
+    st.lists(st.integers(1, 12), max_size=30),
+)
+@pytest.mark.spec("basic/transports/stdio/one-message-per-line")
+def test_lines_are_lines_however_they_arrive(lines: list[bytes], sizes: list[int]) -> None:
+    """Split anywhere, joined at will; empty lines are nothing."""
+    found, refused = read_all(b"".join(line + b"\n" for line in lines), sizes)
+    assert found == [line for line in lines if line and not line.isspace()]
+    assert refused == []
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(0, 40), max_size=8), st.lists(st.integers(1, 15), max_size=30))
+def test_a_line_beyond_the_limit_is_reported_and_the_next_one_read(
+    lengths: list[int], sizes: list[int]
+) -> None:
+    lines = [b"x" * length for length in lengths]
+    found, refused = read_all(b"".join(line + b"\n" for line in lines), sizes, limit=20)
+    assert found == [line for line in lines if 0 < len(line) <= 20]
+    assert refused == [len(line) for line in lines if len(line) > 20]
+
+
+def test_a_descriptor_that_does_not_block_is_waited_for() -> None:
+    """A socket is the way in and the way out, and whoever writes to it makes it not block."""
+    lines: list[bytes] = []
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        stdio.Writer(ours.fileno())
+        arguments = (ours.fileno(), lines.append, lambda *told: None)
+        reader = threading.Thread(target=stdio.read_lines, args=arguments)
+        reader.start()
+        assert not eventually(lambda: not reader.is_alive(), 0.05)
+        theirs.send(b"one\n")
+        assert eventually(lambda: lines == [b"one"])
+        theirs.close()
+        reader.join(PATIENCE)
+
+
+def test_a_last_line_without_its_end_is_no_message(caplog: pytest.LogCaptureFixture) -> None:
+    assert read_all(b'{"a":1}\n{"b":', []) == ([b'{"a":1}'], [])
+    assert "ended within a message of 5 bytes" in caplog.text
+
+
+def test_a_writer_writes_everything_to_a_slow_reader() -> None:
+    data = random.Random(1).randbytes(3_000_000)
+    source_, target = os.pipe()
+    got: list[bytes] = []
+
+    def read() -> None:
+        while piece := os.read(source_, 5000):
+            got.append(piece)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    stdio.Writer(target)(data)
+    os.close(target)
+    reader.join(PATIENCE)
+    os.close(source_)
+    assert b"".join(got) == data
+
+
+def test_a_writer_gives_up_a_peer_that_does_not_read() -> None:
+    source_, target = os.pipe()
+    write = stdio.Writer(target, stall=0.05)
+    with pytest.raises(ConnectionClosed, match=r"has read nothing for 0\.05 s"):
+        write(bytes(10_000_000))
+    assert write.retire(1.0)
+    with pytest.raises(ConnectionClosed):
+        write(b"more")
+    os.close(source_)
+    os.close(target)
+
+
+def test_a_writer_is_not_retired_while_it_writes() -> None:
+    source_, target = os.pipe()
+    write = stdio.Writer(target, stall=PATIENCE)
+    problems: list[Exception] = []
+
+    def fill() -> None:
+        try:
+            write(bytes(1_000_000))
+        except ConnectionClosed as problem:
+            problems.append(problem)
+
+    writer = threading.Thread(target=fill)
+    writer.start()
+    assert eventually(lambda: stdio._unread(source_) >= 65536)
+    assert write.retire(0.05) is False
+    os.read(source_, 65536)  # room again: the writer looks, and finds that it is to end
+    writer.join(PATIENCE)
+    assert problems
+    assert write.retire(0.05)
+    os.close(source_)
+    os.close(target)
+
+
+# --------------------------------------------------------- the server's half, in this process
+
+
+@contextmanager
+def standard_streams(data: bytes | None) -> Iterator[tuple[int, int]]:
+    """This process's stdin and stdout are pipes for a while; yields the far ends."""
+    incoming, feed = os.pipe()
+    result, outgoing = os.pipe()
+    kept = os.dup(0), os.dup(1)
+    os.dup2(incoming, 0)
+    os.dup2(outgoing, 1)
+    os.close(incoming)
+    os.close(outgoing)
+    if data is not None:
+        os.write(feed, data)
+        os.close(feed)
+    try:
+        yield feed, result
+    finally:
+        os.dup2(kept[0], 0)
+        os.dup2(kept[1], 1)
+        for descriptor in (*kept, result):
+            os.close(descriptor)
+        if data is None:
+            os.close(feed)
+
+
+def lines_of(*messages: Json) -> bytes:
+    return b"".join(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n" for message in messages)
+
+
+def is_waiting(pid: int) -> bool:
+    """Whether the main thread of a process has done nothing for a while: it waits for input."""
+
+    def turns() -> list[str]:
+        status = Path(f"/proc/{pid}/task/{pid}/status").read_text().splitlines()
+        return [line for line in status if line.startswith(("State:\tR", "voluntary", "nonvoluntary"))]
+
+    before = turns()
+    threading.Event().wait(0.05)
+    return turns() == before and len(before) == 2
+
+
+def test_serve_answers_until_the_end_of_input_and_gives_the_streams_back() -> None:
+    server = Server("tests", max_message_bytes=1000)
+
+    @server.tool
+    def noisy() -> str:
+        print("to people")
+        os.write(1, b"to people as well\n")
+        return "said"
+
+    call = {"name": "noisy", "arguments": {}, "_meta": META}
+    data = lines_of(
+        {"id": 1, "method": "server/discover", "params": {"_meta": META}},
+        {"id": 2, "method": "x" * 2000},
+        {"id": 3, "method": "tools/call", "params": call},
+    )
+    with standard_streams(data) as (_, result):
+        server.run()
+        os.write(1, b"mine again\n")
+        written = os.read(result, 1 << 20).splitlines()
+    assert written.pop() == b"mine again"
+    answers = [json.loads(line) for line in written]
+    assert {answer.get("id"): "result" in answer for answer in answers} == {1: True, 2: False, 3: True}
+    assert "bytes" in next(a["error"]["message"] for a in answers if "error" in a)
+
+
+def test_serve_runs_on_any_thread() -> None:
+    """Signals are left alone there."""
+    server = Server("tests")
+    handler = signal.getsignal(signal.SIGTERM)
+    data = lines_of({"id": 1, "method": "server/discover", "params": {"_meta": META}})
+    with standard_streams(data) as (_, result):
+        thread = threading.Thread(target=server.run)
+        thread.start()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+        assert json.loads(os.read(result, 1 << 20))["id"] == 1
+    assert signal.getsignal(signal.SIGTERM) is handler
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serve_ends_at_a_signal_and_leaves_its_lifespan(number: int) -> None:
+    """In the main thread; the handler of before is back afterwards."""
+    steps: list[str] = []
+
+    @contextmanager
+    def lifespan(server: Server) -> Iterator[None]:
+        steps.append("entered")
+        yield
+        steps.append("left")
+
+    handler = signal.getsignal(signal.SIGTERM)
+    data = lines_of({"id": 1, "method": "server/discover", "params": {"_meta": META}})
+    with standard_streams(None) as (feed, result):
+
+        def interrupt() -> None:
+            os.write(feed, data)
+            os.read(result, 1 << 20)
+            assert eventually(lambda: is_waiting(os.getpid()))
+            os.kill(os.getpid(), number)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        Server("tests", lifespan=lifespan).run()
+        thread.join(PATIENCE)
+    assert steps == ["entered", "left"]
+    assert signal.getsignal(signal.SIGTERM) is handler
+
+
+def test_serve_ends_when_its_input_cannot_be_read() -> None:
+    with standard_streams(b"") as (_, result):
+        target = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(target, 0)  # open, but not for reading
+        os.close(target)
+        Server("tests").run()
+        os.write(1, b"after\n")
+        assert os.read(result, 100) == b"after\n"
+
+
+def test_serve_ends_when_its_output_is_gone() -> None:
+    """Nobody reads the answers: it goes on until the end of input and then is done."""
+    data = lines_of(*({"id": n, "method": "ping"} for n in range(100)))
+    with standard_streams(data) as (_, result):
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, result)  # the far end of stdout is closed
+        os.close(nothing)
+        Server("tests").run()
+
+
+# ------------------------------------------------------------ the server's half, real children
+
+
+@pytest.mark.spec("basic/transports/stdio/stdout-only-mcp", "basic/transports/stdio/stderr-logging")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_nothing_that_a_tool_writes_or_reads_breaks_the_stream(revision: str) -> None:
+    body = """
+    import os, subprocess, sys
+    @server.tool
+    def noisy() -> str:
+        print("print")
+        print('{"jsonrpc": "2.0", "id": 1, "result": {}}', flush=True)
+        sys.stdout.write("write")
+        sys.stdout.buffer.write(bytes([10]) + b"buffer" + bytes([10]))
+        sys.stdout.flush()
+        os.write(1, b"descriptor" + bytes([10]))
+        sys.__stdout__.write("dunder" + chr(10))
+        subprocess.run(["/bin/sh", "-c", "echo child; cat"], check=True)
+        os.system("echo system")
+        try:
+            input("prompt? ")
+        except EOFError:
+            return "no input"
+    print("before serving ended", file=sys.stderr)
+    """
+    with RawClient(source(body), revision=revision) as client:
+        for _ in range(2):
+            call = client.call("noisy")
+            answer = client.receive()
+            assert answer["id"] == call
+            assert answer["result"]["content"][0]["text"] == "no input"
+        assert client.is_alive()
+        client.end_input()
+        assert client.wait() == 0
+    assert client.aside == []
+    said = "\n".join(client.stderr)
+    for word in (
+        "print",
+        '"id": 1',
+        "write",
+        "buffer",
+        "descriptor",
+        "dunder",
+        "child",
+        "system",
+        "prompt? ",
+    ):
+        assert word in said
+
+
+@pytest.mark.spec("basic/transports/stdio/server-exits-on-eof")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_end_of_input_is_a_prompt_clean_exit(revision: str) -> None:
+    with RawClient(source(""), revision=revision) as client:
+        assert client.is_alive()
+        started = time.monotonic()
+        client.end_input()
+        assert client.wait() == 0
+        assert time.monotonic() - started < 3
+        assert client.stderr == []
+
+
+def test_end_of_input_before_anything_was_said() -> None:
+    done = subprocess.run(
+        python(source("")), env={**os.environ, **ENV}, stdin=subprocess.DEVNULL, capture_output=True
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+@pytest.mark.spec("basic/transports/stdio/server-exits-on-eof")
+@pytest.mark.parametrize("nap", ["ctx.sleep(60)", "time.sleep(60)", "threading.Event().wait()"])
+def test_end_of_input_ends_a_server_whose_tool_still_runs(nap: str) -> None:
+    """Also one that never looks whether it is cancelled."""
+    body = f"""
+    import sys, threading, time
+    @server.tool
+    def slow(ctx: Context) -> str:
+        print("begun", file=sys.stderr, flush=True)
+        {nap}
+    """
+    with RawClient(source(body), revision=MODERN) as client:
+        client.call("slow")
+        assert eventually(lambda: "begun" in client.stderr)
+        started = time.monotonic()
+        client.end_input()
+        assert client.wait() == 0
+        assert time.monotonic() - started < 6
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_requests_piped_in_one_go_are_answered_before_the_end(revision: str) -> None:
+    """As with a shell: `server.py < requests`."""
+    body = """
+    import time
+    @server.tool
+    def nap() -> str:
+        time.sleep(0.1)
+        return "slept"
+    """
+    calls = [
+        {
+            "id": n,
+            "method": "tools/call",
+            "params": {"name": "nap", "arguments": {}, **({"_meta": META} if revision == MODERN else {})},
+        }
+        for n in range(10, 30)
+    ]
+    info = {"name": "raw", "version": "1"}
+    hello = {"protocolVersion": revision, "capabilities": {}, "clientInfo": info}
+    opening = [{"id": 1, "method": "initialize", "params": hello}, {"method": "notifications/initialized"}]
+    data = lines_of(*(opening if revision != MODERN else []), *calls)
+    done = subprocess.run(python(source(body)), env={**os.environ, **ENV}, input=data, capture_output=True)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {a["id"] for a in answers if "result" in a} >= set(range(10, 30))
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("busy", [False, True])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_leaves_the_lifespan_properly(number: int, busy: bool) -> None:
+    body = """
+    import sys
+    @server.tool
+    def slow(ctx: Context) -> str:
+        print("begun", file=sys.stderr, flush=True)
+        ctx.sleep(60)
+    """
+    opening = """
+import contextlib, sys
+@contextlib.contextmanager
+def lifespan(server):
+    print("entered", file=sys.stderr, flush=True)
+    try:
+        yield
+    finally:
+        print("left", file=sys.stderr, flush=True)
+"""
+    with RawClient(opening + source(body, options="lifespan=lifespan"), revision=MODERN) as client:
+        assert client.is_alive()
+        if busy:
+            client.call("slow")
+            assert eventually(lambda: "begun" in client.stderr)
+        assert client.child is not None
+        pid = client.child.pid
+        assert eventually(lambda: is_waiting(pid))
+        client.child.send_signal(number)
+        assert client.wait() == 0
+    assert [line for line in client.stderr if line != "begun"] == ["entered", "left"]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_message_in_single_bytes_and_many_in_one_write(revision: str) -> None:
+    with RawClient(source(""), revision=revision) as client:
+        message = client.message("tools/list", id="slow")
+        for byte in json.dumps(message, ensure_ascii=False).encode() + b"\n":
+            client.write(bytes([byte]))
+        client.answer("slow")
+        messages = [client.message("ping" if revision != MODERN else "server/discover") for _ in range(50)]
+        client.send(*messages)
+        assert all("result" in client.answer(m["id"]) for m in messages)
+        client.write(b"\r\n\n  \n" + json.dumps(client.message("tools/list", id="cr")).encode() + b"\r\n")
+        client.answer("cr")
+
+
+def peak_memory(pid: int) -> int:
+    """The most memory a process ever had, in MiB."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) // 1024
+
+
+@pytest.mark.parametrize(("options", "allowed"), [("", 64), ("max_message_bytes=100_000", 4)])
+def test_a_message_beyond_the_limit_is_not_kept_in_memory(options: str, allowed: int) -> None:
+    """160 MiB on one line: the server never has more of it than its limit, and goes on."""
+    with RawClient(source("", options=options), revision=MODERN) as client:
+        assert client.is_alive()
+        assert client.child is not None
+        before = peak_memory(client.child.pid)
+        client.write(b'{"jsonrpc":"2.0","id":1,"method":"')
+        for _ in range(160):
+            client.write(b"x" * (1 << 20))
+        client.write(b'"}\n')
+        error = client.receive()["error"]
+        assert error["code"] == -32600
+        assert "bytes" in error["message"]
+        assert client.is_alive()
+        assert peak_memory(client.child.pid) - before < allowed + 12
+
+
+# ------------------------------------------------------------------------ the client's half
+
+
+@pytest.mark.spec("basic/transports/stdio/client-launches-server")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_the_server_is_a_child_without_a_shell(revision: str, tmp_path: Path) -> None:
+    """Its arguments are what they are; it is there while the client is open, and gone afterwards."""
+    words = ["; touch x", "$HOME", "a b", "*", "`id`", "ü", ""]
+    body = """
+    import os, sys
+    @server.tool
+    def self() -> list[str]:
+        return [str(os.getpid()), str(os.getppid()), os.getcwd(), *sys.argv[1:]]
+    """
+    with connect([*python(source(body)), *words], env=ENV, cwd=tmp_path, revision=revision) as client:
+        found = json.loads(client.call_tool("self").text) if revision < "2025-06-18" else None
+        structured = client.call_tool("self").structured
+        pid, parent, cwd, *arguments = found or structured["result"]
+        assert int(parent) == os.getpid()
+        assert Path(cwd) == tmp_path.resolve()
+        assert arguments == words
+        os.kill(int(pid), 0)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid), 0)
+    with pytest.raises(ChildProcessError):
+        os.waitpid(int(pid), os.WNOHANG)
+
+
+@pytest.mark.spec("basic/transports/stdio/stdin-only-mcp", "basic/transports/stdio/stdout-only-mcp")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_every_line_either_way_is_a_message(revision: str, tmp_path: Path) -> None:
+    """From connect to close."""
+    wire = tmp_path / "wire"
+    body = """
+    @server.tool
+    def work(ctx: Context) -> str:
+        print("noise")
+        ctx.progress(1)
+        return "two\\nlines \\u2028 more"
+    """
+    with connect(tap(python(source(body)), wire), env=ENV, revision=revision) as client:
+        client.list_tools()
+        client.call_tool("work", on_progress=lambda *report: None)
+        client.submit("tools/call", {"name": "work", "arguments": {}}).cancel()
+    sent, received = recorded(wire)
+    for message in sent + received:
+        assert message["jsonrpc"] == "2.0"
+        assert ("method" in message) + ("result" in message) + ("error" in message) == 1
+
+
+def test_the_environment_is_safe_and_can_be_added_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No secret of ours reaches a server; nor does a value that a shell would run."""
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("LD_PRELOAD", "")
+    monkeypatch.setenv("TERM", "() { :; }; echo hacked")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    notes = Notes()
+    with connect(
+        raw_server("note(dict(os.environ))\nopen_modern()\ngo_on()"), on_stderr=notes, env={"OWN": "é"}
+    ):
+        seen = notes.until(lambda note: "PATH" in note)
+    assert seen["OWN"] == "é"
+    assert seen["PATH"] == os.environ["PATH"]
+    assert seen["LANG"] == "C.UTF-8"
+    assert set(seen) - {"LC_CTYPE"} <= {*stdio.INHERITED, "OWN"}
+    assert "TERM" not in seen
+    assert stdio.safe_environment({"TERM": "dumb"})["TERM"] == "dumb"
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["/no/such/program"], "/no/such/program"),
+        (["no-such-program-anywhere"], "no-such-program-anywhere"),
+        (["/"], "cannot start"),
+        (["a\0b"], "cannot start"),
+    ],
+)
+def test_what_cannot_be_started_is_named(command: list[str], words: str) -> None:
+    with pytest.raises(LocalError, match=words):
+        connect(command)
+
+
+def test_a_server_that_is_none_is_named_with_its_end() -> None:
+    with pytest.raises(ConnectionClosed, match="exited with code 0"):
+        connect(["true"])
+    with pytest.raises(ConnectionClosed, match="exited with code 1"):
+        connect(["false"], revision="2025-11-25")
+
+
+@pytest.mark.spec(
+    "basic/transports/stdio/shutdown-close-stdin",
+    "basic/transports/stdio/shutdown-wait-exit",
+    "basic/transports/stdio/shutdown-force",
+    "basic/lifecycle/shutdown-sigterm",
+    "basic/lifecycle/shutdown-sigkill",
+)
+@pytest.mark.parametrize(
+    ("stays", "ended"),
+    [
+        ("sys.exit(7)", 7),
+        ("time.sleep(60)", -signal.SIGTERM),
+        (
+            "signal.signal(signal.SIGTERM, lambda *a: note('no')); note('deaf')\nwhile True: time.sleep(60)",
+            -9,
+        ),
+    ],
+)
+def test_close_is_as_gentle_as_it_can_be(stays: str, ended: int) -> None:
+    """End of input, then SIGTERM, then SIGKILL; and no zombie."""
+    script = (
+        "import signal\nopen_modern()\nnote('open')\nwhile os.read(0, 100): pass\nnote('end of input')\n"
+        + stays
+    )
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes, grace=0.3) as client:
+        notes.until(lambda note: note == "open")
+        process = client._line.link.process
+        started = time.monotonic()
+    assert time.monotonic() - started < 5
+    assert process.poll() == ended
+    with pytest.raises(ChildProcessError):
+        os.waitpid(process.pid, 0)
+    assert "end of input" in notes.all
+    assert ("no" in notes.all) == (ended == -9)
+    client.close()  # again is nothing
+
+
+def test_close_waits_for_a_server_that_takes_a_while() -> None:
+    script = "open_modern()\nwhile os.read(0, 100): pass\ntime.sleep(0.5)\nnote('finished')"
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes, grace=PATIENCE) as client:
+        process = client._line.link.process
+    assert process.poll() == 0
+    assert "finished" in notes.all
+
+
+GRANDCHILD = """
+import subprocess
+holder = subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(30)"], {options})
+note({{"holder": holder.pid}})
+open_modern()
+"""
+
+
+def test_a_grandchild_that_holds_the_pipes_holds_up_neither_close_nor_the_news_of_a_death() -> None:
+    """Our server is dead; that somebody else has its stdout open means nothing."""
+    script = GRANDCHILD.format(options="stdin=subprocess.DEVNULL") + "receive('vendor/x')\nos._exit(5)"
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes, timeout=60) as client:
+        holder = notes.until(lambda note: "holder" in note)["holder"]
+        started = time.monotonic()
+        try:
+            with pytest.raises(ConnectionClosed, match="exited with code 5"):
+                client.request("vendor/x")
+            client.close()
+            assert time.monotonic() - started < 8
+            assert "mcp_ref stderr" not in {thread.name for thread in threading.enumerate()}
+        finally:
+            os.kill(holder, signal.SIGKILL)
+
+
+def test_what_a_killed_server_started_is_killed_with_it() -> None:
+    """SIGKILL goes to all of its session."""
+    script = GRANDCHILD.format(options="stdin=subprocess.DEVNULL") + (
+        "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(60)"
+    )
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes, grace=0.1):
+        holder = notes.until(lambda note: "holder" in note)["holder"]
+
+    def is_gone() -> bool:
+        try:
+            return "Z" in Path(f"/proc/{holder}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return True
+
+    assert eventually(is_gone)
+
+
+@pytest.mark.spec("basic/transports/stdio/server-closes-stdout")
+@pytest.mark.parametrize("revision", REVISIONS)
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("sys.exit(3)", "exited with code 3"),
+        ("os.kill(os.getpid(), 9)", "ended by signal 9"),
+    ],
+)
+def test_a_dying_server_fails_every_waiting_call_at_once(revision: str, end: str, words: str) -> None:
+    """Of all threads, with its exit code and the last it said."""
+    script = f"""
+    open_any({revision!r})
+    for _ in range(8):
+        receive("vendor/x")
+    for n in range(50):
+        note(f"line {{n}}")
+    note("out of memory")
+    {end}
+    """
+    with connect(raw_server(script), on_stderr=Notes(), revision=revision, timeout=60) as client:
+        problems: list[Exception] = []
+
+        def ask() -> None:
+            try:
+                client.request("vendor/x")
+            except ConnectionClosed as problem:
+                problems.append(problem)
+
+        started = time.monotonic()
+        threads = [threading.Thread(target=ask) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        calls = [client.submit("vendor/x") for _ in range(2)]
+        for thread in threads:
+            thread.join(PATIENCE)
+        problems += [call.exception(PATIENCE) for call in calls]  # type: ignore[misc]
+        assert time.monotonic() - started < 8
+        assert len(problems) == 8
+        for problem in problems:
+            assert words in str(problem)
+            assert "out of memory" in str(problem)
+            assert "line 49" in str(problem)
+            assert '"line 1"' not in str(problem)  # the last lines only
+
+
+def test_a_server_that_closes_its_output_but_lives_is_the_end_as_well() -> None:
+    script = "open_modern()\nreceive('vendor/x')\nos.close(1)\nreceive()"
+    with (
+        connect(raw_server(script), on_stderr=Notes(), timeout=60) as client,
+        pytest.raises(ConnectionClosed, match="closed its output"),
+    ):
+        client.request("vendor/x")
+
+
+@pytest.mark.spec("basic/transports/stdio/stderr-handling", "basic/transports/stdio/stderr-not-error")
+def test_stderr_goes_to_ours_or_to_the_callback(capfd: pytest.CaptureFixture[str]) -> None:
+    """And means nothing: a server that logs there is well."""
+    body = """
+    import sys
+    print("ready to serve", file=sys.stderr)
+    @server.tool
+    def say(words: str) -> str:
+        print(words, file=sys.stderr, flush=True)
+        return "said"
+    """
+    with connect(python(source(body)), env=ENV) as client:
+        assert client.call_tool("say", {"words": "für Menschen"}).text == "said"
+    assert "ready to serve\nfür Menschen\n" in capfd.readouterr().err
+    heard: list[str] = []
+    with connect(python(source(body)), env=ENV, on_stderr=heard.append) as client:
+        client.call_tool("say", {"words": "für Menschen"})
+        assert eventually(lambda: heard == ["ready to serve", "für Menschen"])
+    assert capfd.readouterr().err == ""
+
+
+def test_what_stderr_carries_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    """Bytes of no encoding, a megabyte without a newline, a callback that fails."""
+    script = """
+    os.write(2, bytes([0xff, 0xfe, 10]))
+    for _ in range(16):
+        os.write(2, b"x" * 65536)
+    os.write(2, bytes([10]))
+    open_modern()
+    go_on()
+    """
+    heard: list[str] = []
+
+    def fail(line: str) -> None:
+        heard.append(line)
+        if "\ufffd" in line:
+            raise ValueError("cannot read that")
+
+    with connect(raw_server(script), on_stderr=fail) as client:
+        client.ping()
+    assert "on_stderr failed" in caplog.text
+    assert sum(line.count("x") for line in heard) >= 1 << 20
+    assert max(map(len, heard)) <= 65536
+
+
+def test_a_child_without_pidfds_is_watched_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has none, its end is looked for once a second."""
+    monkeypatch.delattr(os, "pidfd_open", raising=False)
+    script = GRANDCHILD.format(options="stdin=subprocess.DEVNULL") + "receive('vendor/x')\nos._exit(5)"
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes, timeout=60) as client:
+        holder = notes.until(lambda note: "holder" in note)["holder"]
+        try:
+            with pytest.raises(ConnectionClosed, match="exited with code 5"):
+                client.request("vendor/x")
+        finally:
+            os.kill(holder, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_close_fails_what_waits_and_what_is_being_written(revision: str) -> None:
+    """A server that reads nothing at all: a call of 20 MB is stuck in the pipe."""
+    script = f"open_any({revision!r})\nnote('deaf')\ntime.sleep(60)"
+    notes = Notes()
+    client = connect(raw_server(script), on_stderr=notes, revision=revision, grace=0.1, timeout=60)
+    notes.until(lambda note: note == "deaf")
+    problems: list[BaseException] = []
+
+    def ask(params: Json) -> None:
+        try:
+            client.request("vendor/x", params)
+        except ConnectionClosed as problem:
+            problems.append(problem)
+
+    asking: list[Callable[[], None]] = [lambda: ask({}), lambda: ask({"much": "x" * 20_000_000})]
+    threads = [threading.Thread(target=run) for run in asking]
+    for thread in threads:
+        thread.start()
+    link = client._line.link
+    assert eventually(lambda: stdio._unread(link._stdin) > 60_000)
+    started = time.monotonic()
+    client.close()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(problems) == 2
+    assert time.monotonic() - started < 8
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_server_of_ours_ends_with_its_client(revision: str) -> None:
+    """Even when the client is killed: end of input is enough."""
+    text = f"""
+import os, time
+from mcp_ref import connect
+client = connect({python(source("import os"))!r}, env={ENV!r}, revision={revision!r})
+print(client._line.link.process.pid, flush=True)
+time.sleep(60)
+"""
+    child = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, env={**os.environ, **ENV})
+    assert child.stdout is not None
+    with child, child.stdout:
+        server = int(child.stdout.readline())
+        os.kill(server, 0)
+        child.kill()
+
+    def is_gone() -> bool:
+        try:
+            return Path(f"/proc/{server}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            return True
+
+    assert eventually(is_gone)
+
+
+def test_a_context_that_outlives_serve_harms_nobody() -> None:
+    """A tool that never ends is left behind as a daemon; `run` returns."""
+    server = Server("tests")
+    release = threading.Event()
+
+    @server.tool
+    def stuck(ctx: Context) -> str:
+        release.wait(PATIENCE)
+        return "late"
+
+    data = lines_of(
+        {"id": 1, "method": "tools/call", "params": {"name": "stuck", "arguments": {}, "_meta": META}}
+    )
+    with standard_streams(data) as (_, result):
+        started = time.monotonic()
+        server.run()
+        assert time.monotonic() - started < 6
+        os.write(1, b"after\n")
+        assert os.read(result, 100) == b"after\n"
+    release.set()
