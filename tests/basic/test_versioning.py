@@ -366,6 +366,28 @@ def test_the_answer_to_a_request_depends_on_that_request_alone(metas):
             assert who(raw, meta) == answer
 
 
+@pytest.mark.spec("architecture/index/capabilities-per-request", "basic/index/no-state-from-prior-requests")
+def test_a_capability_declared_with_one_request_does_not_count_for_the_next(raw):
+    able = {**META, CLIENT_CAPABILITIES: {"sampling": {}}}
+    for meta, is_served in [(META, False), (able, True), (META, False), (able, True)]:
+        answer = raw.request("vendor/needs", {"needs": {"sampling": {}}, "_meta": meta})
+        assert ("result" in answer) == is_served
+
+
+@pytest.mark.spec("basic/index/explicit-state-identifier", "basic/index/no-connection-affinity")
+def test_what_lasts_between_requests_is_named_by_the_client_and_not_by_its_connection():
+    """The second page of a list belongs to whoever sends the cursor, on whichever connection."""
+    server = Server("paged", page_size=1)
+    for name in ("one", "two"):
+        server.add_tool(lambda: "served", name=name)
+    with RawClient(server, revision=MODERN) as raw:
+        first = raw.request("tools/list")["result"]
+        assert raw.request("tools/list")["result"] == first  # nobody remembers how far this client was
+    with RawClient(server, revision=MODERN) as other:
+        second = other.request("tools/list", {"cursor": first["nextCursor"]})["result"]
+    assert [tool["name"] for page in (first, second) for tool in page["tools"]] == ["one", "two"]
+
+
 # -- both eras at once ------------------------------------------------------------------------
 
 
