@@ -58,6 +58,7 @@ class Context:
         "revision",
         "server",
         "session",
+        "speaking",
     )
 
     def __init__(self, connection: Connection, request_id: RequestId, method: str, params: Json) -> None:
@@ -80,7 +81,10 @@ class Context:
         self.lifespan: Any = None
         self.principal: str | None = None
         self.identity: Any = None
-        self.progress_sent: float | None = None
+        self.progress_sent: float | None = None  # guarded by speaking
+        # Held while something is said of this request, by whichever thread: so reports keep their
+        # order, and none comes after the answer.
+        self.speaking = threading.Lock()
         # Written by the reader, read by anyone.
         self._cancelled = False
         self.reason: str | None = None
@@ -153,6 +157,11 @@ class Context:
 
         # spec: basic/patterns/index/request-scoped-notifications, basic/transports/stdio/silent-after-cancel
         """
+        with self.speaking:
+            self.say(method, params)
+
+    def say(self, method: str, params: Json | None) -> None:
+        """Send one notification now. Holds `speaking`."""
         if not self.is_over and self.connection.may_notify():
             self.connection.notify(method, params)
 

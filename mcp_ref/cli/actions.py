@@ -131,8 +131,8 @@ def _arguments(options: Namespace, client: Client) -> Json:
 def _properties(client: Client, name: str) -> Json:
     for tool in client.list_tools():
         if tool["name"] == name:
-            found: Json = tool["inputSchema"].get("properties", {})
-            return found
+            found = tool["inputSchema"].get("properties")
+            return found if isinstance(found, dict) else {}
     return {}
 
 

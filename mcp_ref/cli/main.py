@@ -3,20 +3,23 @@
 0    done
 1    the tool says that it failed
 2    the command line makes no sense
-3    the server refused: a protocol error
+3    the server refused, or its answer makes no sense: a protocol error
 4    no connection: the server cannot be started, or is gone
 5    no answer in time
 130  interrupted (Ctrl-C); what was running was cancelled on the wire
+141  whoever read our output went away
 """
 
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Sequence
 
 from mcp_ref import __version__
-from mcp_ref.basic.errors import ErrorResponse, McpError, RequestTimeout
+from mcp_ref.basic.errors import ErrorResponse, InvalidResponse, McpError, RequestTimeout
 from mcp_ref.cli import actions
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server.tools import CallRefused
@@ -38,14 +41,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.server = given[cut + 1 :]
     if options.action is not actions.serve and not options.server:
         parser.error("name the server's command after --, as in: mcp-ref tools -- python server.py")
+    for stream in (sys.stdout, sys.stderr):  # what the terminal cannot show is no reason to fail
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
-        return int(options.action(options))
+        code = int(options.action(options))
+        sys.stdout.flush()
+        return code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the last flush of stdout must not fail again
+        return 141
     except KeyboardInterrupt:
         return _said("interrupted", 130)
     except (ValueError, TypeError, ImportError, CallRefused) as problem:
         return _said(str(problem), 2)
     except ErrorResponse as problem:
         return _said(f"the server refused: {problem}", 3)
+    except InvalidResponse as problem:
+        return _said(str(problem), 3)
     except RequestTimeout as problem:
         return _said(str(problem), 5)
     except (McpError, OSError) as problem:
@@ -62,7 +75,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="mcp-ref",
         description="Serve a server, or look at one and call it.",
         epilog="Exit codes: 0 done, 1 the tool failed, 2 misuse, 3 refused by the server, "
-        "4 no connection, 5 no answer in time, 130 interrupted.",
+        "4 no connection, 5 no answer in time, 130 interrupted, 141 output closed.",
     )
     parser.add_argument("--version", action="version", version=f"mcp-ref {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

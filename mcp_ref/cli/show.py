@@ -43,31 +43,37 @@ def tools(found: list[Any]) -> None:
     if not found:
         print("no tools")
     for tool in found:
-        required = tool["inputSchema"].get("required", [])
-        properties = tool["inputSchema"].get("properties", {})
-        arguments = [
-            f"{name}: {_kind(schema)}" if name in required else f"[{name}: {_kind(schema)}]"
-            for name, schema in properties.items()
-        ]
-        print(plain(f"{tool['name']}({', '.join(arguments)})"))
+        print(plain(f"{tool['name']}({', '.join(_arguments(tool['inputSchema']))})"))
         for line in (tool.get("title"), tool.get("description")):
-            if line:
+            if isinstance(line, str) and line.strip():
                 print(f"    {plain(line.strip().splitlines()[0])}")
+
+
+def _arguments(schema: Any) -> Iterator[str]:
+    """Name and kind of each argument, as far as the schema makes sense."""
+    required, properties = schema.get("required"), schema.get("properties")
+    for name, about in properties.items() if isinstance(properties, dict) else ():
+        argument = f"{name}: {_kind(about)}"
+        yield argument if isinstance(required, list) and name in required else f"[{argument}]"
 
 
 def _kind(schema: Any) -> str:
     if not isinstance(schema, dict):
         return "any"
-    if "enum" in schema:
-        return " | ".join(map(str, schema["enum"]))
-    kind = schema.get("type", "any")
-    return " | ".join(kind) if isinstance(kind, list) else str(kind)
+    for words in (schema.get("enum"), schema.get("type")):
+        if isinstance(words, list):
+            return " | ".join(map(str, words))
+    return str(schema.get("type", "any"))
 
 
 def result(value: Result) -> None:
     """A tool's content: text as it is, a line for anything else."""
-    for block in value.get("content", []):
-        kind = block.get("type")
+    content = value.get("content")
+    for block in content if isinstance(content, list) else ():
+        kind = block.get("type") if isinstance(block, dict) else None
+        if kind is None:
+            print(plain(f"[{block!r:.200}]"))
+            continue
         if kind == "text":
             print(plain(block["text"]))
         elif kind in ("image", "audio"):

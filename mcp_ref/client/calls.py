@@ -67,7 +67,7 @@ class PendingCall(Future[Result]):
         """The result, once it is there. Raises what came instead."""
         raw = super().result(timeout)
         if self._checked is None:
-            self._checked = self._client.checked(self.call.method, self._params, raw)
+            self._checked = self._client.checked(self.call.method, self._params, raw, timeout)
         return self._checked
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -82,7 +82,7 @@ class PendingCall(Future[Result]):
 
     def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
         """Have `fn(self)` called when it is over; on the client's thread for events."""
-        super().add_done_callback(lambda future: self._client.event(fn, future))
+        super().add_done_callback(lambda future: self._client.event(fn, future, always=True))
 
     def watch(self) -> None:
         """Have the deadline seen to, since no thread waits for this call."""
@@ -108,7 +108,7 @@ class PendingCall(Future[Result]):
         if self._timer is not None:
             self._timer.cancel()
         ended, params = self._client.ended, self._params
-        self._client.event(lambda outcome: ended(call.method, params, outcome), call.outcome)
+        self._client.event(lambda outcome: ended(call.method, params, outcome), call.outcome, always=True)
         if isinstance(call.outcome, RequestCancelled):
             super().cancel()
             self.set_running_or_notify_cancel()  # whoever is in `concurrent.futures.wait` is told

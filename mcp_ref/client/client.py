@@ -61,7 +61,7 @@ NEEDS = {
 """The first part of a method -> the server capability behind it."""
 
 BEFORE: dict[str, Callable[[Any, Json], None]] = {"tools/call": tools.review}
-AFTER: dict[str, Callable[[Any, Json, Json], None]] = {
+AFTER: dict[str, Callable[[Any, Json, Json, float | None], None]] = {
     "tools/call": tools.check_result,
     "tools/list": tools.check_list,
 }
@@ -100,7 +100,6 @@ class Client:
         self.instructions: str | None = None
         self.log_level: str | None = None
         self.known_tools: dict[str, Any] = {}
-        self.tools_fetched = False
         self._hooks: tuple[Callable[..., Any], ...] = ()
         self._handlers: dict[str, Callable[[Json, Context], Any]] = {"ping": lambda p, c: {}}
         self._listeners: dict[str, Callable[[Json], Any]] = {}
@@ -141,7 +140,7 @@ class Client:
             raw = self._line.alive().request(
                 method, self._with_meta(params), timeout=timeout, on_progress=on_progress
             )
-            result = self.checked(method, params, raw)
+            result = self.checked(method, params, raw, timeout)
         except BaseException as problem:
             self.ended(method, params, problem)
             raise
@@ -235,14 +234,14 @@ class Client:
             meta[LOG_LEVEL] = self.log_level
         return {**params, "_meta": {**meta, **params.get("_meta", {})}}
 
-    def checked(self, method: str, params: Json, result: Json) -> Result:
+    def checked(self, method: str, params: Json, result: Json, timeout: float | None = None) -> Result:
         try:
             result_type(result)
         except ValueError as problem:
             raise InvalidResponse(f"{method}: {problem}") from None
         after = AFTER.get(method)
         if after is not None:
-            after(self, params, result)
+            after(self, params, result, timeout)
         return Result(result)
 
     def ended(self, method: str, params: Json, outcome: Json | BaseException) -> None:
@@ -306,8 +305,7 @@ class Client:
     def notice(self, connection: Connection, method: str, params: Json) -> None:
         """A notification of the server's. Runs on the reader; callbacks run on the thread for events."""
         if method == "notifications/tools/list_changed":
-            self.known_tools = {}
-            self.tools_fetched = False
+            self.forget_tools()
         if method == "notifications/message":
             self.event(lambda p: log_page.on_message(self, p), params)
         listener = self._listeners.get(method)
@@ -316,9 +314,15 @@ class Client:
         if self.on_notification_of_any is not None:
             self.event(lambda p: self.on_notification_of_any(method, p), params)  # type: ignore[misc]
 
-    def event(self, run: Callable[[Any], object], argument: Any) -> None:
+    def forget_tools(self) -> None:
+        """What is known of the tools may be wrong by now."""
+        self.known_tools = {}
+
+    def event(self, run: Callable[[Any], object], argument: Any, *, always: bool = False) -> None:
+        """Have something run on the thread for events; what must run `always` may not be dropped."""
         try:
-            self._events.submit(run, argument)
+            if not self._events.submit(run, argument, always=always) and always:
+                run(argument)  # the thread is gone
         except QueueFull:
             _log.warning("dropped an event: the callbacks are too slow")
 

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mcp_ref.basic.errors import InvalidRequest
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import era
 from mcp_ref.runtime.workers import Workers
@@ -72,13 +71,9 @@ class Line:
         era.open_connection(self._client, self.connection)
 
     def _read(self, link: Any, connection: Connection) -> None:
-        def too_long(size: int) -> None:
-            problem = InvalidRequest(f"a message of {size} bytes; the limit is {self._limit}")
-            connection.refuse(None, problem)
-
         reason = "the connection was closed"
         try:
-            link.read(connection.receive, too_long, self._limit)
+            link.read(connection.receive, connection.too_long, self._limit)
         except Exception as problem:
             _log.debug("reading ended: %s", problem)
             reason = str(problem)
@@ -107,6 +102,7 @@ class Line:
         _log.warning("starting the server again: %s", self.connection.failure)
         self._hang_up()
         self._attach()
+        self._client.forget_tools()
         self.open()
 
     def close(self) -> None:

@@ -60,6 +60,7 @@ class Outbox:
                     self._taken()
                     if not line:
                         self._writing = False
+                        self._room.notify_all()
         except Exception as problem:
             self.fail(problem)
             raise ConnectionClosed(str(problem)) from problem
@@ -73,6 +74,11 @@ class Outbox:
         if self._size:
             self._size = 0
             self._room.notify_all()
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until everything is written; False if it is not in time."""
+        with self._lock:
+            return self._room.wait_for(lambda: not self._writing, seconds)
 
     def fail(self, problem: BaseException) -> None:
         """Nothing can be sent any more: whoever waits, or tries later, gets this."""

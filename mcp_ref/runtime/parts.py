@@ -84,7 +84,11 @@ def members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[
 
 
 def object_loader(
-    loads: dict[str, Convert], required: list[str], constants: list[str], make: Any, closed: bool
+    loads: dict[str, Convert],
+    required: list[str],
+    constants: list[str],
+    make: Any,
+    closed: bool,
 ) -> Convert:
     """A JSON object -> a `make`; the members named in `constants` tell whether it is meant for one."""
 

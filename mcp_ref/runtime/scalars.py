@@ -15,7 +15,7 @@ import re
 from typing import Any
 
 from mcp_ref.runtime.mismatch import Mismatch, must
-from mcp_ref.runtime.patterns import search
+from mcp_ref.runtime.patterns import TooCostly, search
 
 __all__ = ["CODECS", "INT_KEY", "divides", "is_decimal", "json_kind", "load_int_key", "matches"]
 
@@ -37,7 +37,10 @@ def json_kind(value: Any) -> str:
 
 def matches(value: Any, pattern: str) -> bool:
     """JSON Schema's `pattern`: anywhere in the string unless it is anchored."""
-    return search(pattern, value)
+    try:
+        return search(pattern, value)
+    except TooCostly as problem:
+        raise Mismatch(f"cannot be checked: {problem}") from None
 
 
 def divides(value: Any, step: Any) -> bool:

@@ -60,18 +60,22 @@ class Workers:
         self._foreman_called = False
         self._closed = False
 
-    def submit(self, run: Callable[[Any], object], argument: Any) -> None:
-        """Have a worker call `run(argument)`. Raises QueueFull; drops the job after `close`."""
+    def submit(self, run: Callable[[Any], object], argument: Any, *, always: bool = False) -> bool:
+        """Have a worker call `run(argument)`. Raises QueueFull; False after `close`, when nothing is run.
+
+        `always` takes a job beyond the bound: for callers whose jobs are bounded otherwise.
+        """
         with self._lock:
             if self._closed:
-                return
-            if len(self._jobs) >= self._room():
+                return False
+            if len(self._jobs) >= self._room() and not always:
                 raise QueueFull
             self._jobs.append((run, argument))
             if self._latest is None or time.monotonic() - self._latest_at > PATIENCE:
                 self._wake()
             elif not self._foreman_called:
                 self._call_foreman()
+            return True
 
     def _room(self) -> int:
         """How many jobs may be in the queue: those that wait, and those whose worker is on its way."""

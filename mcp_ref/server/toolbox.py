@@ -263,7 +263,9 @@ class Toolbox:
     def __init__(self, page_size: int, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._lock = threading.Lock()  # guards changes, not reads
-        self._tools: dict[str, RegisteredTool] = {}
+        # Name -> its number, which grows from tool to tool, and the tool.
+        self._tools: dict[str, tuple[int, RegisteredTool]] = {}
+        self._count = 0
         self._pages: dict[tuple[str, str | None], Kept] = {}
         self.page_size = page_size
         self.used = False
@@ -271,7 +273,8 @@ class Toolbox:
 
     def get(self, name: str) -> RegisteredTool | None:
         """The tool of that very name.  # spec: server/tools/name-case-sensitive"""
-        return self._tools.get(name)
+        found = self._tools.get(name)
+        return None if found is None else found[1]
 
     def names(self) -> list[str]:
         """All names, in order."""
@@ -284,7 +287,9 @@ class Toolbox:
             if name in self._tools and not replace:  # spec: server/tools/name-unique
                 raise ValueError(f"there is a tool {name!r} already; pass replace=True to replace it")
             self.used = True
-            self._set({**self._tools, name: tool})
+            self._count += 1
+            number = self._tools[name][0] if name in self._tools else self._count
+            self._set({**self._tools, name: (number, tool)})
         self._changed()
 
     def remove(self, name: str) -> None:
@@ -295,7 +300,7 @@ class Toolbox:
             self._set({n: t for n, t in self._tools.items() if n != name})
         self._changed()
 
-    def _set(self, tools: dict[str, RegisteredTool]) -> None:
+    def _set(self, tools: dict[str, tuple[int, RegisteredTool]]) -> None:
         self._tools = tools
         self._pages = {}
 
@@ -308,10 +313,10 @@ class Toolbox:
         found = pages.get((at.date, cursor))
         if found is not None:
             return found
-        tools = self._tools
-        start, end, following = pagination.page("tools/list", list(tools), cursor, self.page_size)
-        chosen = list(tools.values())[start:end]
-        kept = Kept({"tools": [_listed(tool.definition, at.date) for tool in chosen]})
+        tools = list(self._tools.values())
+        numbers = [number for number, _ in tools]
+        start, end, following = pagination.page("tools/list", numbers, cursor, self.page_size)
+        kept = Kept({"tools": [_listed(tool.definition, at.date) for _, tool in tools[start:end]]})
         if following is not None:
             kept["nextCursor"] = following
         if len(pages) < 1000:

@@ -288,8 +288,15 @@ def write(result: Json) -> Encoded:
 
 def audit(what: str, params: Json, outcome: str, who: str, with_arguments: bool) -> None:
     """One line for the logger mcp_ref.audit.  # spec: server/tools/log-usage"""
-    arguments = f" {params.get('arguments', {})!r:.2000}" if with_arguments else ""
-    _audit.info("%s tools/call %.128s for %s: %s%s", what, params.get("name"), who, outcome, arguments)
+    arguments = f" {_quoted(params.get('arguments', {}), 2000)}" if with_arguments else ""
+    name, who, outcome = _quoted(params.get("name"), 128), _quoted(who, 128), _quoted(outcome, 300)
+    _audit.info("%s tools/call %s for %s: %s%s", what, name, who, outcome, arguments)
+
+
+def _quoted(value: Any, most: int) -> str:
+    """What a stranger wrote, so that it cannot begin a line of its own."""
+    text = value if isinstance(value, str) else repr(value)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:most])
 
 
 METHODS = (
@@ -316,9 +323,10 @@ class CallRefused(LocalError):
     """`confirm` said no: the call was not sent."""
 
 
-def list_tools(client: Any) -> list[Any]:
+def list_tools(client: Any, timeout: float | None = None) -> list[Any]:
     """All tools, from all pages."""
-    tools = [tool for page in pagination.pages(client, "tools/list") for tool in page["tools"]]
+    found = pagination.pages(client, "tools/list", timeout=timeout)
+    tools = [tool for page in found for tool in page["tools"]]
     client.known_tools = {tool["name"]: tool for tool in tools}
     return tools
 
@@ -339,7 +347,8 @@ def review(client: Any, params: Json) -> None:
     # spec: server/tools/confirm-sensitive, server/tools/show-inputs
     """
     if client.confirm is not None:
-        tool = _known(client, params.get("name")) or {"name": params.get("name")}
+        name = params.get("name")
+        tool = client.known_tools.get(name) or _fetched(client, name, None)
         if not client.confirm(tool, hints(tool), params.get("arguments", {})):
             ended(client, params, "refused and not sent")
             raise CallRefused(f"the call of {params.get('name')} was not confirmed, and not sent")
@@ -359,35 +368,43 @@ def hints(tool: Any) -> ToolAnnotations:
     return {**said, "destructiveHint": False, "idempotentHint": True}
 
 
-def check_result(client: Any, params: Json, result: Json) -> None:
+def check_result(client: Any, params: Json, result: Json, timeout: float | None) -> None:
     """After a call: the shape of the result, and its structured content against the tool's schema.
 
     # spec: server/tools/validate-results, server/tools/output-schema-validated
     """
     if result.get("resultType", "complete") != "complete":
         return
+    name = params.get("name")
     try:
         checker(CallToolResult, LATEST.date, ("_meta", "resultType", "structuredContent"))(result)
     except Mismatch as problem:
-        raise InvalidResponse(f"tools/call {params.get('name')}: {problem}") from None
-    if result.get("isError"):
+        raise InvalidResponse(f"tools/call {name}: {problem}") from None
+    known = client.known_tools.get(name)
+    if result.get("isError") or (known is None and "structuredContent" not in result):
         return
-    has_data = "structuredContent" in result
-    tool = _known(client, params.get("name")) if has_data else client.known_tools.get(params.get("name"))
-    schema = tool.get("outputSchema") if tool is not None else None
+    fault = _fault(known, result) if known is not None else "the tool is not known"
+    if fault is not None:  # perhaps it is another tool by now: in the modern era nobody told us
+        fault = _fault(_fetched(client, name, timeout), result)
+    if fault is not None:
+        raise InvalidResponse(f"tools/call {name}: {fault}")
+
+
+def _fault(tool: Any, result: Json) -> str | None:
+    """What is wrong with the data of a result, by the definition of its tool."""
+    schema = tool.get("outputSchema")
     if schema is None:
-        return
+        return None
     if "structuredContent" not in result:
-        raise InvalidResponse(
-            f"tools/call {params['name']}: the tool has an output schema, the result no data"
-        )
+        return "the tool has an output schema, the result no structuredContent"
     try:
         validator(schema).check(result["structuredContent"])
     except (Mismatch, BadSchema) as problem:
-        raise InvalidResponse(f"tools/call {params['name']}: structuredContent: {problem}") from None
+        return f"structuredContent: {problem}"
+    return None
 
 
-def check_list(client: Any, params: Json, result: Json) -> None:
+def check_list(client: Any, params: Json, result: Json, timeout: float | None) -> None:
     """Leave out definitions that are none; the others are still good."""
     tools = result.get("tools")
     if not isinstance(tools, list):
@@ -413,12 +430,11 @@ def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> Non
         audit("made", params, outcome, client.server_info.get("name", "-"), client.audit_arguments)
 
 
-def _known(client: Any, name: Any) -> Any:
-    """The definition of a tool, fetched once if need be."""
-    if name not in client.known_tools and not client.tools_fetched:
-        client.tools_fetched = True
-        try:
-            list_tools(client)
-        except McpError as problem:  # the call itself is not to suffer from it
-            _log.warning("the list of tools, to check a call against, cannot be had: %s", problem)
-    return client.known_tools.get(name)
+def _fetched(client: Any, name: Any, timeout: float | None) -> Any:
+    """The definition of a tool as the server has it now, no more than its name if it has none."""
+    try:
+        list_tools(client, timeout)
+    except McpError as problem:  # the call itself is not to suffer from it
+        _log.warning("the list of tools, to check a call against, cannot be had: %s", problem)
+    # Not listed, or nothing to be had: not asked for again with every call.
+    return client.known_tools.setdefault(name, {"name": name})

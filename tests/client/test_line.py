@@ -112,15 +112,15 @@ def test_a_closed_line_stays_closed() -> None:
     assert not [t for t in threading.enumerate() if t.name == "mcp_ref reader"]
 
 
-def test_a_message_beyond_the_limit_is_skipped_and_the_connection_goes_on() -> None:
+def test_an_answer_beyond_the_limit_fails_its_call_and_the_connection_goes_on() -> None:
     server = Server("big")
 
     @server.tool
     def big(size: int) -> str:
         return "x" * size
 
-    with connect(server, max_message_bytes=5000, revision="2025-11-25", timeout=0.5) as client:
-        with pytest.raises(TimeoutError):
+    with connect(server, max_message_bytes=5000, revision="2025-11-25") as client:
+        with pytest.raises(InvalidResponse, match=r"a message of \d+ bytes is longer than this side reads"):
             client.call_tool("big", {"size": 10_000})
         assert client.call_tool("big", {"size": 10}).text == "x" * 10
 

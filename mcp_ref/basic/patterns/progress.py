@@ -88,16 +88,16 @@ def report(context: Context, progress: float, total: float | None, message: str 
         return
     if not _is_number(progress) or (total is not None and not _is_number(total)):
         raise ValueError(f"progress and total are finite numbers, not {progress!r} of {total!r}")
-    last = context.progress_sent
-    if last is not None and progress <= last:  # spec: basic/patterns/progress/value-increases
-        return
-    context.progress_sent = progress
     params: Json = {"progressToken": token, "progress": progress}
     if total is not None:  # spec: basic/patterns/progress/omit-total
         params["total"] = total
     if message is not None and context.revision.reaches("2025-03-26"):
         params["message"] = message
-    context.notify("notifications/progress", params)
+    with context.speaking:
+        last = context.progress_sent
+        if last is None or progress > last:  # spec: basic/patterns/progress/value-increases
+            context.progress_sent = progress
+            context.say("notifications/progress", params)
 
 
 def _is_number(value: Any) -> bool:

@@ -27,7 +27,9 @@ Shutdown    `end`: 1 every waiting call fails with the reason  2 every running r
 from __future__ import annotations
 
 import itertools
+import json
 import logging
+import re
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -62,7 +64,7 @@ from mcp_ref.basic.messages import (
 )
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.runtime.calls import Call
-from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.deadlines import Clock, Deadline, check_seconds
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.workers import QueueFull, Workers
@@ -71,8 +73,17 @@ __all__ = ["Connection", "Endpoint"]
 
 _log = logging.getLogger("mcp_ref.connection")
 
+_BEGINNING = re.compile(
+    rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(?P<id>-?[0-9]{1,18}|"[^"\\]{0,100}")\s*,'
+    rb'\s*"(?P<next>method|result|error)"'
+)
+"""How most messages begin: with this much, one that is not read can still be answered."""
+
 IMMEDIATE = frozenset({"ping", "initialize"})
 """Answered by the reader itself: quick, and later messages depend on the outcome."""
+
+TO_THE_LAST = 10.0
+"""Seconds that a peer gets to take the last answers."""
 
 MAX_IN_FLIGHT = 10_000
 """Requests of ours that may wait for an answer on one connection."""
@@ -103,8 +114,8 @@ class Connection:
         notices: Limit | None = None,
     ) -> None:
         self.endpoint = endpoint
-        self.timeout = timeout
-        self.max_timeout = max_timeout if max_timeout is not None else 20 * timeout
+        self.timeout = check_seconds("timeout", timeout)
+        self.max_timeout = 20 * timeout if max_timeout is None else check_seconds("max_timeout", max_timeout)
         self.workers = workers
         self.outbox = Outbox(write)
         self.clock = Clock()
@@ -135,7 +146,7 @@ class Connection:
         """Send a request. Whoever calls must wait for it, or give `on_done`, which the reader runs."""
         if len(self.waiting) >= MAX_IN_FLIGHT:
             raise LocalError(f"{MAX_IN_FLIGHT} requests are waiting for an answer already")
-        seconds = self.timeout if timeout is None else timeout
+        seconds = self.timeout if timeout is None else check_seconds("timeout", timeout)
         call = Call(next(self._ids), method, Deadline(seconds, self.clock, cap=self.max_timeout))
         call.on_done, call.on_report = on_done, on_report
         message: Json = {"jsonrpc": "2.0", "id": call.id, "method": method}
@@ -226,6 +237,16 @@ class Connection:
         except Exception:  # a fault of ours must not be the end of all other requests
             _log.exception("a message could not be handled: %.200r", line)
 
+    def too_long(self, size: int, beginning: bytes) -> None:
+        """A line that was too long to be read; of its beginning we know, at best, what it was."""
+        said = f"a message of {size} bytes is longer than this side reads"
+        known = _BEGINNING.match(beginning)
+        request_id = json.loads(known["id"]) if known else None
+        if known is None or known["next"] == b"method":
+            self.refuse(request_id, InvalidRequest(said))
+        elif request_id is not None and (call := self.waiting.pop(request_id, None)) is not None:
+            call.finish(InvalidResponse(f"{call.method}: {said}"))
+
     def _route(self, message: Any, batch: Batch | None) -> None:
         try:
             kind = classify(message)
@@ -284,7 +305,9 @@ class Connection:
             line = _error_line(context.request_id, InternalError(f"{context.method} failed"))
         # A request that was cancelled is no longer in the table: its answer is dropped.
         # spec: basic/patterns/cancellation/no-response-after-cancel
-        if self._take_off(context):
+        with context.speaking:  # what another thread of the tool is saying gets out before
+            taken = self._take_off(context)
+        if taken:
             self._send_answer(line, context.batch)
 
     def _take_off(self, context: Context) -> bool:
@@ -384,6 +407,7 @@ class Connection:
         pause = threading.Event()
         while self.serving and deadline.left() > 0:
             pause.wait(0.005)
+        self.outbox.settle(TO_THE_LAST)
 
     def end(self, reason: str, *, wait: float = 0.5) -> None:
         """The connection is over: the steps of the module's docstring. May be called twice."""

@@ -21,7 +21,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from mcp_ref.basic.errors import InvalidRequest
 from mcp_ref.basic.transports.stdio import Writer, read_lines
 
 __all__ = ["Link"]
@@ -54,16 +53,16 @@ class Link:
             write = Writer(self._theirs.fileno())
             connection = server.attach(write)
 
-            def too_long(size: int) -> None:
-                connection.refuse(None, InvalidRequest(f"a message of {size} bytes; the limit is {limit}"))
-
             try:
-                read_lines(self._theirs.fileno(), connection.receive, too_long, limit, _arrives(self._theirs))
+                descriptor = self._theirs.fileno()
+                read_lines(descriptor, connection.receive, connection.too_long, limit, _arrives(self._theirs))
             finally:
                 server.detach(connection, "the client closed the connection")
                 write.retire(0.5)
 
-    def read(self, receive: Callable[[bytes], None], too_long: Callable[[int], None], limit: int) -> None:
+    def read(
+        self, receive: Callable[[bytes], None], too_long: Callable[[int, bytes], None], limit: int
+    ) -> None:
         """Read until the server's half or `close` ends it."""
         read_lines(self._ours.fileno(), receive, too_long, limit, _arrives(self._ours))
 

@@ -37,7 +37,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest, LocalError
+from mcp_ref.basic.errors import ConnectionClosed, LocalError
 
 __all__ = ["Child", "Writer", "read_lines", "safe_environment", "serve"]
 
@@ -45,6 +45,9 @@ _log = logging.getLogger("mcp_ref.stdio")
 
 MAX_MESSAGE = 64 << 20
 """Bytes of the longest line that is read; a longer one is refused without being kept."""
+
+BEGINNING = 256
+"""Bytes that are kept of a longer one: enough to say what it was an answer to."""
 
 STALL = 60.0
 """Seconds that a peer may leave our bytes unread before it is given up."""
@@ -55,15 +58,15 @@ STALL = 60.0
 def read_lines(
     descriptor: int,
     receive: Callable[[bytes], None],
-    too_long: Callable[[int], None],
+    too_long: Callable[[int, bytes], None],
     limit: int = MAX_MESSAGE,
     ready: Callable[[], bool] | None = None,
 ) -> None:
     """Hand every line to `receive`, until end of input. Empty lines are nothing.
 
-    A line beyond the limit is skipped to its end, then reported. A last line without a newline is a
-    message that was cut off, and is not one. `ready` may wait for input, and say that there is no
-    more to be read.
+    A line beyond the limit is skipped to its end, then reported with its length and first bytes. A
+    last line without a newline is a message that was cut off, and is not one. `ready` may wait for
+    input, and say that there is no more to be read.
     """
     held: list[bytes] = []  # the beginning of a line that has not ended yet
     size = 0  # its length, also of what was skipped
@@ -85,7 +88,7 @@ def read_lines(
                 line = b"".join((*held, line))
                 held.clear()
             if size > limit:
-                too_long(size)
+                too_long(size, line[:BEGINNING])
             elif line and not line.isspace():
                 receive(line)
             size = 0
@@ -94,7 +97,7 @@ def read_lines(
             size += len(data) - start
             held.append(data[start:])
             if size > limit:
-                held[:] = [b""]  # what is skipped is counted, not kept
+                held[:] = [b"".join(held)[:BEGINNING]]  # what is skipped is counted, not kept
     if held:
         _log.warning("the input ended within a message of %d bytes", size)
 
@@ -151,13 +154,9 @@ def serve(server: Any) -> None:
         write = Writer(outgoing)
         connection = server.attach(write)
 
-        def too_long(size: int) -> None:
-            limit = server.max_message_bytes
-            connection.refuse(None, InvalidRequest(f"a message of {size} bytes; the limit is {limit}"))
-
         reason = "end of input"
         try:
-            read_lines(incoming, connection.receive, too_long, server.max_message_bytes)
+            read_lines(incoming, connection.receive, connection.too_long, server.max_message_bytes)
             connection.drain(GRACE)
         except KeyboardInterrupt:
             reason = "interrupted"
@@ -279,7 +278,9 @@ class Child:
             self.heard = False
             raise
 
-    def read(self, receive: Callable[[bytes], None], too_long: Callable[[int], None], limit: int) -> None:
+    def read(
+        self, receive: Callable[[bytes], None], too_long: Callable[[int, bytes], None], limit: int
+    ) -> None:
         """Read until the child's output ends, the child is dead or `close` was called."""
         poll = _poll(self._stdout, select.POLLIN)
         for descriptor in (self._woken, self._exit):

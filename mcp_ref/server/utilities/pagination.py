@@ -3,8 +3,8 @@
     client -> server   tools/list {cursor?}
     server -> client   {tools: [...], nextCursor?}        again with that cursor, until there is none
 
-A cursor is the server's own note of where a page ended, opaque to the client. Ours names the last
-item that was sent, so that it stays good while items are added or removed around it, and carries a
+A cursor is the server's own note of where a page ended, opaque to the client. Ours has the number of the
+last item that was sent, so that it stays good while items are added or removed around it, and a
 checksum, so that anything else is refused.
 
 Revisions   2024-11-05  cursors on tools/list, prompts/list, resources/list, resources/templates/list
@@ -20,6 +20,7 @@ import base64
 import binascii
 import json
 import zlib
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
@@ -66,45 +67,33 @@ DEFINITIONS: dict[str, Any] = {
 # ----------------------------------------------------------------------- server half
 
 
-def page(kind: str, keys: Sequence[str], cursor: str | None, size: int) -> tuple[int, int, str | None]:
+def page(kind: str, numbers: Sequence[int], cursor: str | None, size: int) -> tuple[int, int, str | None]:
     """Which items to send: from, to, and the cursor for the next page.
 
-    `keys` name the items in their order.  # spec: server/utilities/pagination/stable-cursors
+    Each item has a number that it keeps, and later ones have higher ones: so nothing is left out and
+    nothing comes twice, whatever is added or removed meanwhile.
+    # spec: server/utilities/pagination/stable-cursors
     """
-    start = 0
-    if cursor is not None:
-        position, last = _read(kind, cursor)
-        start = _after(keys, position, last)
-    end = min(len(keys), start + size)
+    start = 0 if cursor is None else bisect_right(numbers, _read(kind, cursor))
+    end = min(len(numbers), start + size)
     # spec: server/utilities/pagination/next-cursor-optional
-    return start, end, _write(kind, end, keys[end - 1]) if end < len(keys) else None
+    return start, end, _write(kind, numbers[end - 1]) if end < len(numbers) else None
 
 
-def _after(keys: Sequence[str], position: int, last: str) -> int:
-    if 0 < position <= len(keys) and keys[position - 1] == last:
-        return position
-    try:
-        return keys.index(last) + 1  # items before it came or went
-    except ValueError:
-        return min(position, len(keys))  # it is gone itself: go on where it was
-
-
-def _write(kind: str, position: int, last: str) -> str:
-    note = json.dumps([kind, position, last]).encode()
+def _write(kind: str, last: int) -> str:
+    note = json.dumps([kind, last]).encode()
     return base64.urlsafe_b64encode(zlib.crc32(note).to_bytes(4, "big") + note).decode("ascii")
 
 
-def _read(kind: str, cursor: str) -> tuple[int, str]:
-    """Position and last key.  # spec: server/utilities/pagination/invalid-cursor-32602"""
+def _read(kind: str, cursor: str) -> int:
+    """The number of the last item sent.  # spec: server/utilities/pagination/invalid-cursor-32602"""
     try:
         raw = base64.b64decode(cursor.encode("ascii"), b"-_", validate=True)
         if zlib.crc32(raw[4:]).to_bytes(4, "big") == raw[:4]:
             # The checksum is no secret: what it fits may still be somebody's invention.
             note = json.loads(raw[4:])
-            if type(note) is list and [type(part) for part in note] == [str, int, str]:
-                of, position, last = note
-                if of == kind and position > 0:
-                    return position, last
+            if type(note) is list and [type(part) for part in note] == [str, int] and note[0] == kind:
+                return int(note[1])
     except (ValueError, binascii.Error, RecursionError):
         pass
     raise InvalidParams(f"{kind}: this cursor is not one that this list gave out: {cursor[:40]!r}")
@@ -113,7 +102,9 @@ def _read(kind: str, cursor: str) -> tuple[int, str]:
 # ----------------------------------------------------------------------- client half
 
 
-def pages(client: Any, method: str, params: Json | None = None) -> Iterator[Any]:
+def pages(
+    client: Any, method: str, params: Json | None = None, *, timeout: float | None = None
+) -> Iterator[Any]:
     """Each page of a list, fetched when it is asked for.
 
     # spec: server/utilities/pagination/opaque-cursors, server/utilities/pagination/both-flows
@@ -121,7 +112,7 @@ def pages(client: Any, method: str, params: Json | None = None) -> Iterator[Any]
     params = dict(params or {})
     seen = {params.get("cursor")}
     for _ in range(MAX_PAGES):
-        result = client.request(method, params)
+        result = client.request(method, params, timeout=timeout)
         yield result
         cursor = result.get("nextCursor")
         # spec: server/utilities/pagination/missing-cursor-is-end
