@@ -94,7 +94,11 @@ class RawClient:
             self._link = memory.Link(target)
             self._run("raw reader", self._read_link)
         if revision is not None and revision != MODERN:
-            self.initialize(revision, capabilities)
+            try:
+                self.initialize(revision, capabilities)
+            except BaseException:
+                self.close()
+                raise
 
     def _start(self, command: Sequence[str], env: Json | None) -> None:
         self.child = subprocess.Popen(
