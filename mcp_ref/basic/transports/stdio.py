@@ -25,7 +25,6 @@ POSIX       stdin and stdout are polled; this module does not run on Windows.
 from __future__ import annotations
 
 import contextlib
-import io
 import logging
 import os
 import select
@@ -97,7 +96,7 @@ def read_lines(
             size += len(data) - start
             held.append(data[start:])
             if size > limit:
-                held[:] = [b"".join(held)[:BEGINNING]]  # what is skipped is counted, not kept
+                held[:] = [held[0][:BEGINNING]]  # what is skipped is counted, not kept
     if held:
         _log.warning("the input ended within a message of %d bytes", size)
 
@@ -300,19 +299,39 @@ class Child:
         self.heard = self.heard and _unread(self._stdin) == 0
 
     def _listen(self) -> None:
-        """Pass on what the child says to people.  # spec: basic/transports/stdio/stderr-handling"""
-        with open(self._stderr, "rb", buffering=0, closefd=False) as stream:
-            reader = io.BufferedReader(stream, 65536)
-            while line := reader.readline(65536):
-                text = line.decode("utf-8", "replace").rstrip("\n")
-                self._last_words.append(text[:500])
-                try:
-                    if self._on_stderr is not None:
-                        self._on_stderr(text)
-                    else:
-                        print(text, file=sys.stderr, flush=True)
-                except Exception:
-                    _log.exception("on_stderr failed")
+        """Pass on what the child says to people.  # spec: basic/transports/stdio/stderr-handling
+
+        Until the end of its stderr, or `close`: a grandchild may hold the pipe for much longer.
+        """
+        poll = _poll(self._stderr, select.POLLIN)
+        poll.register(self._woken, select.POLLIN)
+        held, rest = b"", 16  # how much may still be read when all is over
+        while rest:
+            events = [descriptor for descriptor, _ in poll.poll()]
+            rest -= self._woken in events
+            if self._stderr not in events:
+                break
+            data = os.read(self._stderr, 32768)
+            if not data:
+                break
+            *lines, held = (held + data).split(b"\n")
+            if len(held) >= 32768:
+                lines, held = [*lines, held], b""
+            for line in lines:
+                self._heard_on_stderr(line)
+        if held:
+            self._heard_on_stderr(held)
+
+    def _heard_on_stderr(self, line: bytes) -> None:
+        text = line.decode("utf-8", "replace")
+        self._last_words.append(text[:500])
+        try:
+            if self._on_stderr is not None:
+                self._on_stderr(text)
+            else:
+                print(text, file=sys.stderr, flush=True)
+        except Exception:
+            _log.exception("on_stderr failed")
 
     def obituary(self) -> str:
         """Why there is no more output: the exit code and the last lines of stderr."""
@@ -366,9 +385,9 @@ class Child:
 
     def release(self) -> None:
         """After `close`, and after the reader has ended: give back the descriptors."""
-        self._listener.join(0.5)
+        self._listener.join(5.0)  # a callback of the application's may be slow
         for stream in (self.process.stdout, self.process.stderr):
-            if stream is not None and not self._listener.is_alive():
+            if stream is not None:
                 stream.close()
         for descriptor in (self._woken, self._wake, self._exit):
             if descriptor >= 0:
