@@ -9,6 +9,7 @@ import datetime
 import decimal
 import enum
 import pathlib
+import re
 import typing
 import uuid
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Required, TypedDict
@@ -89,6 +90,16 @@ json_values = st.recursive(
     max_leaves=5,
 )
 LEAVES = [*HASHABLE, Kind(Any, json_values)]
+SIMPLE_CONTAINERS = [
+    Kind(list[int], st.lists(whole, max_size=3)),
+    Kind(set[int], st.sets(whole, min_size=1, max_size=3)),
+    Kind(tuple[()], st.just(())),
+    Kind(tuple[int, str], st.tuples(whole, text)),
+    Kind(dict[int, bool], st.dictionaries(whole, st.booleans(), max_size=3)),
+    Kind(int | UserId | None, whole | st.none()),
+    Kind(float | list[float], floats | st.lists(floats)),
+    Kind(Annotated[str | None, Bounds(min_length=2)], st.none() | st.text(min_size=2, max_size=4)),
+]
 NAMES = ("a", "b", "c")
 
 
@@ -197,9 +208,10 @@ def spoilt(draw: Any, value: Any) -> Any:
 
 def spoilt_scalar(value: Any) -> st.SearchStrategy[Any]:
     if isinstance(value, str):
-        return st.sampled_from([value + "x", value[1:], value.upper(), [value], len(value)])
+        numbers = [float(value), float(value.partition(".")[0])] if re.fullmatch(r"-?\d+\.\d+", value) else []
+        return st.sampled_from([value + "x", value[1:], value.upper(), [value], len(value), *numbers])
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return st.sampled_from([float(value), value + 1, -value, value + 0.5, str(value)])
+        return st.sampled_from([0, True, float(value), value + 1, -value, value + 0.5, str(value)])
     return st.sampled_from([value, 0, 1, True, "true"])
 
 

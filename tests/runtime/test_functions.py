@@ -579,7 +579,7 @@ def test_a_function_gets_back_what_its_caller_meant(data, parameters):
     try:
         assert function(**found.load(arguments)).keys() == set(names)
     except Mismatch as problem:
-        assert not is_valid or "format" in json.dumps(found.schema)
+        assert not is_valid or any(word in json.dumps(found.schema) for word in ("format", "Encoding"))
         assert any(name in str(problem) for name in names)
     else:
         assert is_valid

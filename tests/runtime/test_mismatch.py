@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_ref.runtime import mismatch
-from mcp_ref.runtime.mismatch import MANY, Mismatch, must, place, shown
+from mcp_ref.runtime.mismatch import MANY, Mismatch, must, place, shown, told
 
 
 def test_the_example_in_the_docstring():
@@ -97,6 +97,17 @@ def test_values_are_shown_in_short(value, text):
 
 def test_an_integer_too_long_to_be_written_is_shown_too():
     assert shown(-(10**5000)) == "a very long number"
+
+
+def test_what_an_exception_says_whatever_its_author_made_of_it():
+    class Mute(Exception):
+        def __str__(self):
+            raise RuntimeError("no words")
+
+    assert told(ValueError("why")) == "why"
+    assert told(ValueError()) == "ValueError"
+    assert told(Mute()) == "Mute"
+    assert told(ValueError("half a \ud800 character")) == "half a \\ud800 character"
 
 
 @settings(deadline=None, max_examples=100)

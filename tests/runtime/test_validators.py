@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kinds import json_values
 from peers import PATIENCE
 
-from mcp_ref.runtime import validators
+from mcp_ref.runtime import patterns, validators
 from mcp_ref.runtime.mismatch import Mismatch
 from mcp_ref.runtime.validators import DIALECTS, BadSchema, Validator, validator
 
@@ -132,7 +132,7 @@ def test_an_unsupported_dialect_is_refused_by_name(named):
         ({"properties": []}, "at /properties"),
         ({"$schema": "http://json-schema.org/draft-04/schema#", "exclusiveMinimum": 3}, "at /exclusiveM"),
         ({"pattern": "("}, "at /pattern: '(' is not a 'regex'"),
-        ({"patternProperties": {"[": {}}}, "is not a 'regex'"),
+        ({"patternProperties": {"[": {}}}, "patternProperties: '[': unterminated"),
         ({"pattern": r"\p{L}"}, "is not a 'regex'"),
     ],
 )
@@ -347,6 +347,23 @@ def test_a_validation_ends_in_time(monkeypatch):
     begun = time.monotonic()
     assert told(schema, ["x" * 100] * 20_000) == "validation was given up: it takes longer than 0.1 seconds"
     assert time.monotonic() - begun < 5
+
+
+@pytest.mark.spec("basic/index/schema-validation-bounds")
+def test_a_pattern_that_takes_for_ever_is_given_up(monkeypatch):
+    monkeypatch.setattr(patterns, "MAX_SECONDS", 0.2)
+    said = told({"pattern": "^(a+)+$"}, "a" * 40 + "!")
+    assert said == "validation was given up: the pattern '^(a+)+$' takes too long to search for"
+    assert told({"pattern": "^a"}, "b") == "'b' does not match '^a'"
+    assert accepts({"pattern": "^a"}, "ab")
+    assert accepts({"pattern": "^a"}, 5)
+
+
+@pytest.mark.spec("basic/index/schema-validation-bounds")
+def test_a_pattern_of_names_must_be_a_simple_one():
+    assert "'^(a+)+$' could take for ever" in refused({"patternProperties": {"^(a+)+$": {}}})
+    assert accepts({"patternProperties": {"^x-": {"type": "null"}}}, {"x-a": None})
+    assert not accepts({"patternProperties": {"^x-": {"type": "null"}}}, {"x-a": 1})
 
 
 @pytest.mark.spec("basic/index/schema-validation-bounds")
