@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -100,6 +101,7 @@ class Client:
         self.instructions: str | None = None
         self.log_level: str | None = None
         self.known_tools: dict[str, Any] = {}
+        self.tools_fresh_until = 0.0
         self._hooks: tuple[Callable[..., Any], ...] = ()
         self._handlers: dict[str, Callable[[Json, Context], Any]] = {"ping": lambda p, c: {}}
         self._listeners: dict[str, Callable[[Json], Any]] = {}
@@ -317,6 +319,10 @@ class Client:
     def forget_tools(self) -> None:
         """What is known of the tools may be wrong by now."""
         self.known_tools = {}
+
+    def tools_are_stale(self) -> bool:
+        """Whether the tools may have changed without our being told (server/utilities/caching)."""
+        return self.revision.modern and time.monotonic() >= self.tools_fresh_until
 
     def event(self, run: Callable[[Any], object], argument: Any, *, always: bool = False) -> None:
         """Have something run on the thread for events; what must run `always` may not be dropped."""

@@ -21,6 +21,10 @@ LONGEST = 3600.0
 """Seconds after which every wait looks again: an endless one is more than a lock can count."""
 
 
+FOR_PEOPLE = 600.0
+"""Seconds that do not count while somebody is asked something; a peer that asks for ever gains no more."""
+
+
 def check_seconds(name: str, value: float) -> float:
     """A time limit that someone gave. Raises ValueError or TypeError with the parameter's name."""
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -73,7 +77,7 @@ class Clock:
 class Deadline:
     """When to stop waiting.  # spec: basic/patterns/cancellation/timeout-all-requests"""
 
-    __slots__ = ("_cap", "_clock", "_end", "span")
+    __slots__ = ("_cap", "_clock", "_end", "_last", "span")
 
     def __init__(self, seconds: float, clock: Clock, *, cap: float | None = None) -> None:
         now = clock.now()
@@ -81,11 +85,13 @@ class Deadline:
         self.span = seconds
         self._end = now + seconds
         # spec: basic/patterns/cancellation/timeout-hard-cap
-        self._cap = now + (max(seconds, cap) if cap is not None else seconds)
+        longest = max(seconds, cap) if cap is not None else seconds
+        self._cap = now + longest
+        self._last = time.monotonic() + longest + FOR_PEOPLE
 
     def left(self) -> float:
         """Seconds until the end; zero or less when it is over."""
-        return min(self._end, self._cap) - self._clock.now()
+        return min(min(self._end, self._cap) - self._clock.now(), self._last - time.monotonic())
 
     def restart(self) -> None:
         """The peer is at work.  # spec: basic/patterns/cancellation/timeout-reset-on-progress"""

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 
 from mcp_ref.basic.errors import ConnectionClosed
+from mcp_ref.runtime.signals import Uninterrupted
 
 __all__ = ["Outbox"]
 
@@ -37,6 +38,10 @@ class Outbox:
 
     def send(self, line: bytes) -> None:
         """Have one message written. Raises ConnectionClosed when nothing can be any more."""
+        with Uninterrupted():
+            self._send(line)
+
+    def _send(self, line: bytes) -> None:
         with self._lock:
             while self._writing and self._error is None:
                 if not self._size or self._size + len(line) <= self.limit:

@@ -73,7 +73,10 @@ def members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[
     done, problems = {}, []
     for key, item in value.items():
         try:
-            done[load_key(key)] = load(item)
+            name = load_key(key)
+            if name in done:
+                raise Mismatch("is the same key as another one")
+            done[name] = load(item)
         except Mismatch as problem:
             problems.append(problem.under(key))
             if len(problems) == MANY:

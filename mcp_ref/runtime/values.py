@@ -207,7 +207,10 @@ class Compiler:
             items = inner.load(value)
             parts.all_different(value)
             try:
-                return make(items)
+                unique = make(items)
+                if len(unique) < len(items):
+                    raise must("hold no item twice", value)
+                return unique
             except TypeError as problem:  # a tuple with a list in it, say
                 raise Mismatch(f"must hold what Python can hash: {problem}") from None
 

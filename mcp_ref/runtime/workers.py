@@ -72,7 +72,9 @@ class Workers:
                 raise QueueFull
             self._jobs.append((run, argument))
             if self._latest is None or time.monotonic() - self._latest_at > PATIENCE:
-                self._wake()
+                if not self._wake() and not self._workers:
+                    self._jobs.pop()
+                    raise QueueFull  # there is nobody to do it, and nobody can be had
             elif not self._foreman_called:
                 self._call_foreman()
             return True
@@ -88,21 +90,28 @@ class Workers:
             asleep.release()
         elif self._workers < self.limit:
             asleep = threading.Lock()
+            if not self._start(f"mcp_ref worker {self._started + 1}", self._work, asleep):
+                return False
             self._started += 1
             self._workers += 1
-            self._start(f"mcp_ref worker {self._started}", self._work, asleep)
         else:
             return False
         self._called.add(asleep)
         self._latest, self._latest_at = asleep, time.monotonic()
         return True
 
-    def _start(self, name: str, run: Callable[[threading.Lock], None], asleep: threading.Lock) -> None:
+    def _start(self, name: str, run: Callable[[threading.Lock], None], asleep: threading.Lock) -> bool:
+        """False if the system has no more threads to give. Holds _lock."""
         # A daemon: a tool that never returns must not keep the process alive after `close`.
         thread = threading.Thread(target=run, args=(asleep,), name=name, daemon=True)
         asleep.acquire()
+        try:
+            thread.start()
+        except RuntimeError as problem:
+            _log.error("no more threads: %s", problem)
+            return False
         self._threads.add(thread)
-        thread.start()
+        return True
 
     def _work(self, asleep: threading.Lock) -> None:
         back = False
@@ -152,12 +161,14 @@ class Workers:
 
     def _call_foreman(self) -> None:
         """Have somebody see to it that the jobs get taken. Holds _lock."""
-        self._foreman_called = True
         if self._foreman is not None:
             self._foreman.release()
+            self._foreman_called = True
         else:
-            self._foreman = threading.Lock()
-            self._start("mcp_ref foreman", self._watch, self._foreman)
+            foreman = threading.Lock()
+            if self._start("mcp_ref foreman", self._watch, foreman):
+                self._foreman = foreman
+                self._foreman_called = True
 
     def _watch(self, asleep: threading.Lock) -> None:
         while True:

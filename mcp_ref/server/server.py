@@ -358,7 +358,15 @@ class Server:
             if kind in self._pending or not self._connections:
                 return
             self._pending.add(kind)
-        later(BURST, lambda: self._announce(kind))
+        later(BURST, lambda: self._announce_on_a_thread(kind))
+
+    def _announce_on_a_thread(self, kind: str) -> None:
+        """Neither the timers may wait for a client that does not read, nor clients for a free worker."""
+        thread = threading.Thread(target=self._announce, args=(kind,), name="mcp_ref changes", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            _log.exception("clients are not told that the %s changed", kind)
 
     def _announce(self, kind: str) -> None:
         with self._lock:
@@ -368,9 +376,9 @@ class Server:
             # spec: server/tools/list-changed, basic/lifecycle/negotiated-capabilities-only
             if connection.session.declares_changes(kind):
                 try:
-                    connection.workers.submit(_notify, (connection, f"notifications/{kind}/list_changed"))
-                except QueueFull:
-                    _log.warning("a client was not told that its %s changed", kind)
+                    connection.notify(f"notifications/{kind}/list_changed")
+                except ConnectionClosed:
+                    pass
 
 
 def _own(result: Any) -> Any:
@@ -378,14 +386,6 @@ def _own(result: Any) -> Any:
     if type(result) is not Kept:
         return result
     return {k: v.copy() if isinstance(v, list | dict) else v for k, v in result.items()}
-
-
-def _notify(what: tuple[Connection, str]) -> None:
-    connection, method = what
-    try:
-        connection.notify(method)
-    except ConnectionClosed:
-        pass
 
 
 def _with_context(function: Callable[..., Any]) -> Callable[[Json, Context], Any]:

@@ -266,7 +266,7 @@ class Toolbox:
         # Name -> its number, which grows from tool to tool, and the tool.
         self._tools: dict[str, tuple[int, RegisteredTool]] = {}
         self._count = 0
-        self._pages: dict[tuple[str, str | None], Kept] = {}
+        self._pages: dict[tuple[str, int], Kept] = {}  # by revision and first tool
         self.page_size = page_size
         self.used = False
         """Whether there ever was a tool: then the server has the capability, also with an empty list."""
@@ -310,17 +310,17 @@ class Toolbox:
         # spec: server/tools/list-deterministic-order, server/tools/list-not-per-connection
         """
         pages = self._pages
-        found = pages.get((at.date, cursor))
-        if found is not None:
-            return found
+        if cursor is None and (at.date, 0) in pages:
+            return pages[at.date, 0]
         tools = list(self._tools.values())
         numbers = [number for number, _ in tools]
         start, end, following = pagination.page("tools/list", numbers, cursor, self.page_size)
+        if (at.date, start) in pages:
+            return pages[at.date, start]
         kept = Kept({"tools": [_listed(tool.definition, at.date) for _, tool in tools[start:end]]})
         if following is not None:
             kept["nextCursor"] = following
-        if len(pages) < 1000:
-            pages[at.date, cursor] = kept
+        pages[at.date, start] = kept  # as many as there are tools, at most
         return kept
 
 

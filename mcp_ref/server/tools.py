@@ -24,6 +24,7 @@ Not here    what a schema may contain (runtime/validators), what content is (ser
 from __future__ import annotations
 
 import logging
+import time
 import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
@@ -49,7 +50,7 @@ from mcp_ref.server.content import (
     text,
 )
 from mcp_ref.server.utilities import pagination
-from mcp_ref.server.utilities.caching import CacheScope, TtlMs
+from mcp_ref.server.utilities.caching import CacheScope, TtlMs, fresh_for
 from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 
 if TYPE_CHECKING:
@@ -325,9 +326,10 @@ class CallRefused(LocalError):
 
 def list_tools(client: Any, timeout: float | None = None) -> list[Any]:
     """All tools, from all pages."""
-    found = pagination.pages(client, "tools/list", timeout=timeout)
-    tools = [tool for page in found for tool in page["tools"]]
+    pages = list(pagination.pages(client, "tools/list", timeout=timeout))
+    tools = [tool for page in pages for tool in page["tools"]]
     client.known_tools = {tool["name"]: tool for tool in tools}
+    client.tools_fresh_until = time.monotonic() + min(map(fresh_for, pages))
     return tools
 
 
@@ -348,7 +350,8 @@ def review(client: Any, params: Json) -> None:
     """
     if client.confirm is not None:
         name = params.get("name")
-        tool = client.known_tools.get(name) or _fetched(client, name, None)
+        tool = None if client.tools_are_stale() else client.known_tools.get(name)
+        tool = tool or _fetched(client, name, None)
         if not client.confirm(tool, hints(tool), params.get("arguments", {})):
             ended(client, params, "refused and not sent")
             raise CallRefused(f"the call of {params.get('name')} was not confirmed, and not sent")

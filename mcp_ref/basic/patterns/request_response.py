@@ -29,6 +29,7 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable
@@ -82,6 +83,9 @@ _BEGINNING = re.compile(
 IMMEDIATE = frozenset({"ping", "initialize"})
 """Answered by the reader itself: quick, and later messages depend on the outcome."""
 
+MAX_BATCH = 1000
+"""Messages in a batch: their answers are all kept until the last one is there."""
+
 TO_THE_LAST = 10.0
 """Seconds that a peer gets to take the last answers."""
 
@@ -130,6 +134,7 @@ class Connection:
         """False on a client of the modern era, which sends no responses at all."""
         self.failure: ConnectionClosed | None = None
         self._over = threading.Event()
+        self._process = os.getpid()
 
     # -- what we ask ------------------------------------------------------------------
 
@@ -144,6 +149,8 @@ class Connection:
         on_report: Callable[[Call], object] | None = None,
     ) -> Call:
         """Send a request. Whoever calls must wait for it, or give `on_done`, which the reader runs."""
+        if os.getpid() != self._process:
+            raise LocalError("this process was forked after the connection was made: make one of its own")
         if len(self.waiting) >= MAX_IN_FLIGHT:
             raise LocalError(f"{MAX_IN_FLIGHT} requests are waiting for an answer already")
         seconds = self.timeout if timeout is None else check_seconds("timeout", timeout)
@@ -164,6 +171,9 @@ class Connection:
             except ConnectionClosed as problem:
                 self._over.wait(1.0)  # the reader is about to find out why, and says it better
                 self._take_out(call, self.failure or problem)
+            except BaseException:  # Ctrl-C, when the message was out
+                self.cancel(call, "the caller stopped waiting")
+                raise
         return call
 
     def request(
@@ -300,7 +310,9 @@ class Connection:
         except RequestCancelled as problem:
             _log.debug("%s: %s", context.method, problem)
             line = _error_line(context.request_id, InternalError(f"{context.method} was given up"))
-        except BaseException:
+        except BaseException as problem:
+            if isinstance(problem, KeyboardInterrupt) and context.method in IMMEDIATE:
+                raise  # not the request's: a signal for the thread that reads
             _log.exception("%s failed", context.method)
             line = _error_line(context.request_id, InternalError(f"{context.method} failed"))
         # A request that was cancelled is no longer in the table: its answer is dropped.
@@ -388,8 +400,8 @@ class Connection:
             # spec: basic/index/batch-removed
             self.refuse(None, InvalidRequest("a batch; only 2025-03-26 has batches"))
             return
-        if not messages:
-            self.refuse(None, InvalidRequest("a batch holds at least one message"))
+        if not 0 < len(messages) <= MAX_BATCH:
+            self.refuse(None, InvalidRequest(f"a batch holds 1 to {MAX_BATCH} messages"))
             return
         batch = Batch(self.outbox.send, sum(1 for m in messages if wants_answer(m)))
         for message in messages:

@@ -177,6 +177,8 @@ def _own_streams() -> Iterator[tuple[int, int]]:
     Whoever prints meanwhile, a library or a child of a tool, prints to stderr; whoever reads stdin
     finds it empty.  # spec: basic/transports/stdio/stdout-only-mcp
     """
+    for standard in (0, 1, 2):
+        _ensure_open(standard)
     incoming, outgoing = os.dup(0), os.dup(1)
     _widen(incoming, outgoing)
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -192,6 +194,17 @@ def _own_streams() -> Iterator[tuple[int, int]]:
         os.dup2(outgoing, 1)
         for descriptor in (incoming, outgoing, nothing):
             os.close(descriptor)
+
+
+def _ensure_open(standard: int) -> None:
+    """A standard stream that was closed reads as empty and takes everything."""
+    try:
+        os.fstat(standard)
+    except OSError:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        if nothing != standard:
+            os.dup2(nothing, standard)
+            os.close(nothing)
 
 
 @contextlib.contextmanager
@@ -328,9 +341,9 @@ class Child:
         try:
             if self._on_stderr is not None:
                 self._on_stderr(text)
-            else:
+            elif sys.stderr is not None:
                 print(text, file=sys.stderr, flush=True)
-        except Exception:
+        except BaseException:  # the child must be heard on, or it cannot go on itself
             _log.exception("on_stderr failed")
 
     def obituary(self) -> str:
@@ -355,7 +368,7 @@ class Child:
     def close(self) -> None:
         """End the child, as gently as it allows. Leaves no process behind.
 
-        1 close its stdin  2 wait  3 SIGTERM  4 wait  5 SIGKILL to all of its session
+        1 close its stdin  2 wait  3 SIGTERM  4 wait  5 SIGKILL, each to all of its session
         # spec: basic/transports/stdio/shutdown-close-stdin, basic/transports/stdio/shutdown-wait-exit
         # spec: basic/lifecycle/shutdown-sigterm, basic/lifecycle/shutdown-sigkill
         """
@@ -363,16 +376,20 @@ class Child:
             if self.process.stdin is None or self.process.stdin.closed:
                 return
             if not self._write.retire(0.2):
-                self.process.terminate()  # it does not read: only its end ends the write
+                self._signal(signal.SIGTERM)  # it does not read: only its end ends the write
                 self._write.retire(self.grace)
             self.process.stdin.close()
             if not self._gone():
-                self.process.terminate()
+                self._signal(signal.SIGTERM)
                 if not self._gone():
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(self.process.pid, signal.SIGKILL)
+                    self._signal(signal.SIGKILL)
                     self.process.wait()
             os.write(self._wake, b"x")
+
+    def _signal(self, number: int) -> None:
+        """To the child and all that it started: it may be a wrapper, such as sh or npx."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
 
     def _gone(self) -> bool:
         import subprocess
