@@ -40,6 +40,7 @@ from mcp_ref.basic.versioning import LATEST, TABLE, Era, Revision, newest, resul
 from mcp_ref.client.calls import PendingCall, Result
 from mcp_ref.client.line import Line
 from mcp_ref.runtime.calls import Call
+from mcp_ref.runtime.checks import check_callable, check_object, check_text
 from mcp_ref.runtime.workers import QueueFull, Workers
 from mcp_ref.schema import pruner
 from mcp_ref.server import discover, tools
@@ -137,6 +138,7 @@ class Client:
         Raises ErrorResponse, RequestTimeout, ConnectionClosed, InvalidResponse.
         # spec: basic/patterns/cancellation/timeout-configurable
         """
+        check_callable(on_progress=on_progress)
         params = self._prepared(method, params)
         try:
             raw = self._line.alive().request(
@@ -158,6 +160,7 @@ class Client:
         on_progress: OnProgress | None = None,
     ) -> PendingCall:
         """Send any request and go on: the result comes as a `concurrent.futures.Future`."""
+        check_callable(on_progress=on_progress)
         params = self._prepared(method, params)
         connection = self._line.alive()
         future = PendingCall(self, connection, params)
@@ -174,6 +177,8 @@ class Client:
 
     def notify(self, method: str, params: Json | None = None) -> None:
         """Send any notification."""
+        check_text(method=method)
+        check_object(params=params)
         self.connection.notify(method, params)
 
     def ping(self, timeout: float | None = None) -> None:
@@ -201,6 +206,8 @@ class Client:
         meta: Json | None = None,
     ) -> Result:
         """Call a tool and wait (server/tools). A tool that failed is a result with `is_error`."""
+        check_text(name=name)
+        check_object(arguments=arguments, meta=meta)
         result: Result = tools.call_tool(
             self, name, arguments, timeout=timeout, on_progress=on_progress, meta=meta
         )
@@ -211,9 +218,12 @@ class Client:
         log_page.set_level(self, level)
 
     def _prepared(self, method: str, params: Json | None) -> Json:
+        check_text(method=method)
+        check_object(params=params)
         params = dict(params) if params is not None else {}
         self._needs(method)
         if "_meta" in params:
+            check_object(_meta=params["_meta"])
             check_meta(params["_meta"])
         before = BEFORE.get(method)
         if before is not None:

@@ -15,6 +15,7 @@ from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import check_extensions
 from mcp_ref.basic.transports import memory, stdio
 from mcp_ref.client.client import Client
+from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_seconds, check_text
 from mcp_ref.schema import REVISIONS
 
 __all__ = ["connect"]
@@ -50,6 +51,16 @@ def connect(
     to exit, twice, before it is killed.
     """
     _check_target(target)
+    check_text(revision=revision, name=name, version=version, title=title)
+    check_object(experimental=experimental, extensions=extensions, env=env)
+    check_text(**{f"env[{key}]": value for key, value in (env or {}).items()})
+    check_callable(on_log=on_log, on_notification=on_notification, confirm=confirm, on_stderr=on_stderr)
+    check_count(1, max_message_bytes=max_message_bytes)
+    for limit, seconds in (("timeout", timeout), ("grace", grace), ("max_timeout", max_timeout)):
+        if seconds is not None:
+            check_seconds(limit, seconds)
+    if not revisions:
+        raise ValueError("revisions names at least one revision")
     if revision is not None:
         versioning.revision(revision)  # an unknown one is an error before anything is started
         revisions = [revision]
@@ -105,5 +116,8 @@ def _check_target(target: Any) -> None:
     if isinstance(target, list | tuple):
         if not target:
             raise ValueError("the command is empty")
-    elif not hasattr(target, "attach"):
+        for part in target:
+            if not isinstance(part, str | os.PathLike):
+                raise TypeError(f"the command is made of strings, not of {part!r:.60}")
+    elif isinstance(target, type) or not hasattr(target, "attach"):
         raise TypeError(f"connect takes a command as a list or a Server, not {target!r:.80}")

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["Clock", "Deadline", "check_seconds"]
+__all__ = ["Clock", "Deadline"]
 
 LONGEST = 3600.0
 """Seconds after which every wait looks again: an endless one is more than a lock can count."""
@@ -23,15 +23,6 @@ LONGEST = 3600.0
 
 FOR_PEOPLE = 600.0
 """Seconds that do not count while somebody is asked something; a peer that asks for ever gains no more."""
-
-
-def check_seconds(name: str, value: float) -> float:
-    """A time limit that someone gave. Raises ValueError or TypeError with the parameter's name."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"{name} is a number of seconds, not {value!r:.60}")
-    if not 0 < value < threading.TIMEOUT_MAX:
-        raise ValueError(f"{name} is a number of seconds above 0, not {value!r}")
-    return value
 
 
 class Clock:

@@ -35,6 +35,7 @@ from mcp_ref.basic.meta import Icon, Implementation, check_extensions
 from mcp_ref.basic.patterns.request_response import IMMEDIATE, Connection
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import Method, Revision, dress, is_modern, revision
+from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_seconds, check_text
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.timers import later
 from mcp_ref.runtime.workers import QueueFull, Workers
@@ -97,14 +98,27 @@ class Server:
         principal; `workers` requests of one connection run at once and `queue` wait; `timeout` is for
         requests to the client. `identify=False` leaves serverInfo out of results.
         """
+        check_text(
+            name=name,
+            version=version,
+            title=title,
+            description=description,
+            website_url=website_url,
+            instructions=instructions,
+        )
+        check_object(experimental=experimental, extensions=extensions)
+        check_callable(lifespan=lifespan)
+        check_count(1, page_size=page_size, workers=workers, max_message_bytes=max_message_bytes)
+        check_count(0, queue=queue)
+        check_seconds("timeout", timeout)
+        if not all(isinstance(bound, Limit | None) for bound in (limit, notices)):
+            raise TypeError("limit and notices are each a Limit")
         more = {"title": title, "description": description, "websiteUrl": website_url, "icons": icons}
         check_icons(icons or [])
         info: Json = {"name": name, "version": version}
         self.info: Implementation = info | {k: v for k, v in more.items() if v is not None}  # type: ignore[assignment]
         self.instructions = instructions
         self.revisions = [r.date for r in versioning.TABLE if r.date in {revision(d).date for d in revisions}]
-        if page_size < 1:
-            raise ValueError("page_size is at least 1")
         check_extensions(extensions or {})
         self.experimental, self.extensions, self.logging = experimental, extensions, logging
         self.toolbox = Toolbox(page_size, lambda: self._changed("tools"))

@@ -174,14 +174,14 @@ def test_progress_keeps_a_wait_alive_beyond_its_deadline(hands):
 
 
 def test_a_held_clock_keeps_a_wait_alive(hands, monkeypatch):
-    """A person is asked something for an hour, and the deadline is a hundredth of a second."""
+    """A person is asked something for minutes, and the deadline is a hundredth of a second."""
     clock = Clock()
     call = call_for(0.01, clock)
     looks = threading.Semaphore(0)
     pause = Deadline.pause
     monkeypatch.setattr(Deadline, "pause", lambda self: looks.release() or pause(self))
     with clock.hold():
-        hands.now += 3600
+        hands.now += 300
         thread, found = in_thread(lambda: call.wait(None))
         for _ in range(3):
             assert looks.acquire(timeout=PATIENCE)

@@ -158,10 +158,21 @@ def test_time_for_a_person_does_not_count_not_even_for_the_cap(hands):
     clock = Clock()
     deadline = Deadline(5, clock, cap=10)
     with clock.hold():
-        hands.now += 3600
+        hands.now += deadlines.FOR_PEOPLE
         assert deadline.left() == 5
         assert deadline.pause() == 5
     assert deadline.left() == 5
+
+
+def test_a_peer_that_has_people_asked_for_ever_does_not_stop_the_clock_for_ever(hands):
+    """A server could send one question after another: that gains it FOR_PEOPLE seconds, no more."""
+    clock = Clock()
+    deadline = Deadline(5, clock, cap=10)
+    with clock.hold():
+        hands.now += deadlines.FOR_PEOPLE + 9
+        assert 0 < deadline.left() <= 1
+        hands.now += 2
+        assert deadline.left() <= 0
 
 
 def test_a_wait_during_a_hold_looks_again_soon_even_at_the_very_end(hands):
@@ -198,9 +209,10 @@ def test_a_deadline_never_ends_early_and_never_after_its_cap(span, cap, events):
     try:
         clock = Clock()
         deadline = Deadline(span, clock, cap=cap)
-        most = max(span, cap or 0)
-        busy = silent = 0.0
+        most = max(span, cap) if cap is not None else span
+        busy = silent = real_time = 0.0
         for event, seconds in events:
+            real_time += seconds
             if event == "person":
                 with clock.hold():
                     hands.now += seconds
@@ -212,6 +224,7 @@ def test_a_deadline_never_ends_early_and_never_after_its_cap(span, cap, events):
                 deadline.restart()
                 silent = 0.0
             expected = min(span - silent, most - busy) if cap is not None else span - busy
+            expected = min(expected, most + deadlines.FOR_PEOPLE - real_time)
             assert deadline.left() == pytest.approx(expected, abs=1e-6)
     finally:
         deadlines.time = real

@@ -65,7 +65,8 @@ from mcp_ref.basic.messages import (
 )
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.runtime.calls import Call
-from mcp_ref.runtime.deadlines import Clock, Deadline, check_seconds
+from mcp_ref.runtime.checks import check_seconds
+from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.workers import QueueFull, Workers

@@ -1,0 +1,56 @@
+"""What the users of this package pass to it, looked at before anything is done with it.
+
+A wrong value is named here, with the parameter it was given for, and not later and elsewhere in words
+of Python's own.
+
+Threads     plain functions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["check_callable", "check_count", "check_object", "check_seconds", "check_text"]
+
+
+def check_text(**given: Any) -> None:
+    """Each is a string, or None. Raises TypeError."""
+    for name, value in given.items():
+        if value is not None and not isinstance(value, str):
+            raise TypeError(f"{name} is a string, not {value!r:.60}")
+
+
+def check_object(**given: Any) -> None:
+    """Each is a dict (or the like) with strings as keys, or None. Raises TypeError."""
+    for name, value in given.items():
+        if value is None:
+            continue
+        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+            raise TypeError(f"{name} is a dict whose keys are strings, not {value!r:.60}")
+
+
+def check_callable(**given: Callable[..., Any] | None) -> None:
+    """Each can be called, or is None. Raises TypeError."""
+    for name, value in given.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"{name} is a function, not {value!r:.60}")
+
+
+def check_count(least: int, **given: Any) -> None:
+    """Each is a whole number, not below `least`. Raises TypeError, ValueError."""
+    for name, value in given.items():
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"{name} is a whole number, not {value!r:.60}")
+        if value < least:
+            raise ValueError(f"{name} is at least {least}, not {value}")
+
+
+def check_seconds(name: str, value: float) -> float:
+    """A time limit. Raises ValueError or TypeError."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} is a number of seconds, not {value!r:.60}")
+    if not 0 < value < threading.TIMEOUT_MAX:
+        raise ValueError(f"{name} is a number of seconds above 0, not {value!r}")
+    return value

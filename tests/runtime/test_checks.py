@@ -1,0 +1,120 @@
+"""What users pass in: a wrong value is named with its parameter."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from mcp_ref import Limit, Server, connect
+from mcp_ref.runtime import checks
+
+WRONG = [
+    (lambda: checks.check_text(title=5), "title is a string, not 5"),
+    (lambda: checks.check_object(meta=[1]), r"meta is a dict whose keys are strings, not \[1\]"),
+    (lambda: checks.check_object(meta={1: 2}), "meta is a dict whose keys are strings"),
+    (lambda: checks.check_callable(on_log=5), "on_log is a function, not 5"),
+    (lambda: checks.check_count(1, workers="x"), "workers is a whole number, not 'x'"),
+    (lambda: checks.check_count(1, workers=True), "workers is a whole number, not True"),
+    (lambda: checks.check_count(1, workers=0), "workers is at least 1, not 0"),
+    (lambda: checks.check_seconds("timeout", "5"), "timeout is a number of seconds, not '5'"),
+    (lambda: checks.check_seconds("timeout", True), "timeout is a number of seconds, not True"),
+    *[
+        (lambda value=value: checks.check_seconds("timeout", value), "timeout is a number of seconds above 0")
+        for value in (0, -1, float("nan"), float("inf"))
+    ],
+]
+
+
+@pytest.mark.parametrize(("call", "says"), WRONG)
+def test_a_wrong_value_is_named_with_its_parameter(call, says):
+    with pytest.raises((TypeError, ValueError), match=says):
+        call()
+
+
+def test_what_is_right_or_not_given_passes():
+    checks.check_text(a="x", b=None)
+    checks.check_object(a={}, b=None)
+    checks.check_callable(a=print, b=None)
+    checks.check_count(0, a=0)
+    assert checks.check_seconds("timeout", 0.5) == 0.5
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"version": 5},
+        {"title": 5},
+        {"instructions": 5},
+        {"lifespan": 5},
+        {"experimental": 5},
+        {"extensions": 5},
+        {"limit": 5},
+        {"notices": 5},
+        {"workers": 0},
+        {"queue": -1},
+        {"timeout": "x"},
+        {"max_message_bytes": "x"},
+        {"page_size": "x"},
+        {"page_size": 0},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_a_server_names_what_it_was_given_wrongly(wrong):
+    with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+        Server("x", **wrong)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"timeout": "x"},
+        {"timeout": float("nan")},
+        {"max_timeout": 0},
+        {"grace": "x"},
+        {"env": {"A": 1}},
+        {"env": 5},
+        {"revisions": []},
+        {"on_log": 5},
+        {"on_notification": 5},
+        {"on_stderr": 5},
+        {"confirm": 5},
+        {"name": 5},
+        {"max_message_bytes": "x"},
+    ],
+    ids=lambda wrong: next(iter(wrong)),
+)
+def test_connect_names_what_it_was_given_wrongly_and_starts_nothing(wrong):
+    with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+        connect(["no-such-program"], **wrong)
+
+
+def test_connect_takes_no_class_and_no_numbers_for_a_command():
+    with pytest.raises(TypeError, match="a command as a list or a Server"):
+        connect(Server)
+    with pytest.raises(TypeError, match="made of strings, not of 1"):
+        connect([sys.executable, 1])
+
+
+def test_a_client_names_what_it_was_given_wrongly_and_sends_nothing():
+    server = Server("x", limit=Limit())
+    server.add_tool(lambda: None, name="t")
+    with connect(server) as client:
+        sent = next(client.connection._ids)
+        for call, says in [
+            (lambda: client.request(5), "method is a string"),
+            (lambda: client.request("x", [1]), "params is a dict"),
+            (lambda: client.request("x", {"_meta": 5}), "_meta is a dict"),
+            (lambda: client.request("x", on_progress=5), "on_progress is a function"),
+            (lambda: client.submit("x", on_progress=5), "on_progress is a function"),
+            (lambda: client.request("x", timeout="5"), "timeout is a number of seconds"),
+            (lambda: client.request("x", timeout=-1), "timeout is a number of seconds above 0"),
+            (lambda: client.notify(5), "method is a string"),
+            (lambda: client.notify("x", 5), "params is a dict"),
+            (lambda: client.call_tool(5), "name is a string"),
+            (lambda: client.call_tool("t", meta=5), "meta is a dict"),
+            (lambda: client.call_tool("t", [1]), "arguments is a dict"),
+        ]:
+            with pytest.raises((TypeError, ValueError), match=says):
+                call()
+        assert next(client.connection._ids) == sent + 1
