@@ -11,6 +11,7 @@ from peers import LEGACY, META, PATIENCE, RawClient, nothing_left
 
 from mcp_ref import Context, Server
 from mcp_ref.basic.batch import Batch, wants_answer
+from mcp_ref.basic.patterns.request_response import MAX_BATCH
 
 REVISION = "2025-03-26"
 
@@ -400,3 +401,19 @@ def test_whatever_is_in_a_batch_all_who_want_an_answer_get_one(members):
     _, *answers, after = [json.loads(line) for line in b"".join(out).splitlines()]
     assert after["id"] == "after"
     assert [len(answer) for answer in answers] == ([wanted] if wanted else [])
+
+
+@pytest.mark.parametrize("member", [b"1", b'{"jsonrpc":"2.0","id":1,"method":"ping"}'])
+def test_a_batch_beyond_what_can_be_answered_is_one_error(raw, member):
+    """Its answers would all be kept until the last one is there."""
+    raw.write(b"[" + b",".join([member] * (MAX_BATCH + 1)) + b"]\n")
+    refused = raw.receive()
+    assert refused["error"]["code"] == -32600
+    assert str(MAX_BATCH) in refused["error"]["message"]
+    assert raw.is_alive()
+    assert raw.aside == []
+
+
+def test_a_batch_of_as_many_as_may_be_is_answered_in_full(raw):
+    raw.send([request(number) for number in range(10, 10 + MAX_BATCH)])
+    assert {answer["id"] for answer in raw.receive()} == set(range(10, 10 + MAX_BATCH))

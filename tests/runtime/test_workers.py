@@ -386,3 +386,88 @@ def test_no_job_runs_after_close():
         submitter.join(PATIENCE)
         assert len(ran) == count
         assert not own_threads()
+
+
+# -- a system without threads to give ---------------------------------------------------------
+
+
+@pytest.fixture
+def supply(monkeypatch):
+    """How many more threads can be started; None is any number."""
+    left = {"all": None}
+    start = threading.Thread.start
+
+    def refuse(thread):
+        if left["all"] is not None:
+            if left["all"] <= 0:
+                raise RuntimeError("can't start new thread")
+            left["all"] -= 1
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    return left
+
+
+def test_without_a_thread_for_the_first_job_it_is_refused_and_the_next_may_have_one(pool, supply, caplog):
+    workers, done = pool(), threading.Event()
+    supply["all"] = 0
+    with caplog.at_level(logging.ERROR, "mcp_ref.workers"):
+        for _ in range(3):
+            with pytest.raises(QueueFull):
+                workers.submit(lambda nothing: None, None)
+    assert "no more threads" in caplog.text
+    assert workers.waiting == 0
+    supply["all"] = None
+    workers.submit(lambda nothing: done.set(), None)
+    assert done.wait(PATIENCE)
+
+
+def test_with_fewer_threads_than_wanted_all_jobs_are_done_by_those_there_are(pool, supply, caplog):
+    """And when there are threads again, the pool grows again."""
+    workers, gate, done = pool(), Gate(), threading.Semaphore(0)
+    supply["all"] = 1
+    with caplog.at_level(logging.ERROR, "mcp_ref.workers"):
+        workers.submit(gate.job, None)
+        gate.wait_for(1)
+        for _ in range(20):
+            workers.submit(lambda nothing: done.release(), None)
+            assert not done.acquire(blocking=False)
+    supply["all"] = None
+    workers.submit(lambda nothing: done.release(), None)
+    for _ in range(21):
+        assert done.acquire(timeout=PATIENCE)  # though the first job is still there
+    gate.open.set()
+
+
+def test_a_pool_that_could_not_grow_can_be_closed(supply, caplog):
+    workers, gate = Workers(), Gate()
+    supply["all"] = 1
+    workers.submit(gate.job, None)
+    gate.wait_for(1)
+    workers.submit(lambda nothing: None, None)
+    gate.open.set()
+    assert workers.close(PATIENCE)
+
+
+def test_a_job_that_must_be_taken_is_taken_though_the_queue_is_full(pool):
+    workers, gate, done = pool(1, queue=1), Gate(), threading.Event()
+    workers.submit(gate.job, None)
+    gate.wait_for(1)
+    workers.submit(gate.job, None)
+    with pytest.raises(QueueFull):
+        workers.submit(gate.job, None)
+    assert workers.submit(lambda nothing: done.set(), None, always=True) is True
+    gate.open.set()
+    assert done.wait(PATIENCE)
+
+
+def test_close_may_have_what_waits_done_first():
+    workers, gate, done = Workers(1), Gate(), []
+    workers.submit(gate.job, None)
+    gate.wait_for(1)
+    for number in range(5):
+        workers.submit(done.append, number)
+    gate.open.set()
+    assert workers.close(PATIENCE, drop=False)
+    assert done == [0, 1, 2, 3, 4]
+    assert workers.submit(done.append, 5) is False

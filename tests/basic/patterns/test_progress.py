@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections.abc import Iterator
@@ -331,3 +332,61 @@ def test_a_client_reports_to_a_server_that_asked(revision: str) -> None:
 
         heard = client.request("vendor/start")["heard"]
         assert heard == {"progressToken": "mine", "progress": 1, "total": 2}
+
+
+@pytest.mark.spec("basic/patterns/progress/value-increases")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_reports_of_many_threads_only_grow(revision: str) -> None:
+    """A tool may report from threads of its own: what is not more than was said is left out."""
+    server, numbers = Server("tests"), itertools.count(1)
+
+    @server.tool
+    def work(ctx: Context) -> str:
+        def report() -> None:
+            for _ in range(100):
+                ctx.progress(next(numbers))
+
+        threads = [threading.Thread(target=report) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return "done"
+
+    with RawClient(server, revision=revision) as client:
+        asked = client.call("work", meta={"progressToken": "t"})
+        client.answer(asked)
+        told = [message["params"]["progress"] for message in client.aside]
+    assert told == sorted(set(told))
+    assert told[-1] == 600
+
+
+@pytest.mark.spec("basic/patterns/progress/stop-after-completion")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_thread_that_outlives_its_tool_reports_nothing_after_the_answer(revision: str) -> None:
+    server, threads = Server("tests"), []
+
+    @server.tool
+    def leave(ctx: Context) -> str:
+        begun = threading.Event()
+
+        def report() -> None:
+            for number in range(1, 1_000_000):
+                if ctx.is_over and number > 100:
+                    break
+                ctx.progress(number)
+                begun.set()
+
+        threads.append(threading.Thread(target=report))
+        threads[-1].start()
+        assert begun.wait(PATIENCE)
+        return "left"
+
+    with RawClient(server, revision=revision) as client:
+        for number in range(10):
+            asked = client.call("leave", meta={"progressToken": f"t{number}"})
+            client.answer(asked)
+            client.aside.clear()
+            threads[-1].join(PATIENCE)
+            assert client.is_alive()
+            assert client.aside == []

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import textwrap
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +48,7 @@ from mcp_ref import (
     Server,
     connect,
 )
+from mcp_ref.runtime import deadlines
 
 
 @pytest.fixture(autouse=True)
@@ -776,3 +784,243 @@ def test_after_the_end_everything_fails_at_once_with_the_reason() -> None:
     for ask in (client.ping, lambda: client.request("vendor/x"), lambda: client.notify("vendor/x")):
         with pytest.raises(ConnectionClosed, match="closed"):
             ask()
+
+
+# ------------------------------------------------------------- what an adversary found
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@pytest.mark.parametrize("half", [True, False])
+def test_ctrl_c_in_the_middle_of_a_message_cancels_the_call_and_harms_no_other(
+    revision: str, half: bool
+) -> None:
+    """The message goes out whole, then the interrupt is raised, and the call is given up on the wire."""
+    gate = Gate()
+    with connect(make_server(gate), revision=revision) as client:
+        client.list_tools()
+        outbox = client.connection.outbox
+        write, written = outbox._write, []
+
+        def interrupted(data: bytes) -> None:
+            outbox._write = write
+            written.append(data)
+            write(data[:20] if half else data)
+            signal.raise_signal(signal.SIGINT)
+            write(data[20:] if half else b"")
+
+        outbox._write = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            client.call_tool("wait", timeout=60)
+        assert json.loads(written[0])["method"] == "tools/call"
+        assert not client.connection.waiting
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+        assert client.connection.failure is None
+
+
+def test_many_interrupts_leave_a_connection_that_works() -> None:
+    """Real ones, at any moment, over real pipes."""
+    script = """
+    import os, signal, sys, threading
+    from mcp_ref import connect
+    code = "from mcp_ref import Server\\ns = Server('s')\\ns.tool(name='t')(lambda: 1)\\ns.run()"
+    client = connect([sys.executable, "-c", code], env={"PYTHONPATH": os.environ["PYTHONPATH"]})
+    client.call_tool("t")
+    told = []
+
+    def interrupt():
+        for _ in range(60):
+            pause.wait(0.004)
+            os.kill(os.getpid(), signal.SIGINT)
+        told.append("all")
+
+    pause = threading.Event()
+    thread = threading.Thread(target=interrupt)
+    interrupts = 0
+
+    def work():
+        while not told:
+            client.call_tool("t", timeout=10)
+
+    thread.start()
+    while thread.is_alive():
+        try:
+            work()
+            thread.join()
+        except KeyboardInterrupt:
+            interrupts += 1
+    connection = client.connection
+    print(interrupts > 0, len(connection.waiting), connection.failure, client.call_tool("t").text)
+    client.close()
+    """
+    environment = {**os.environ, **ENV}
+    done = subprocess.run(
+        python(textwrap.dedent(script)), env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "True 0 None 1\n", done.stderr
+
+
+@pytest.mark.spec("basic/patterns/cancellation/no-response-after-cancel")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_an_id_that_was_cancelled_may_come_again_though_its_tool_still_runs(revision: str) -> None:
+    """The end of the first takes nothing from the second."""
+    server, doors = Server("tests"), [threading.Event(), threading.Event()]
+    entered: queue.SimpleQueue[Context] = queue.SimpleQueue()
+
+    @server.tool
+    def stay(door: int, ctx: Context) -> str:
+        entered.put(ctx)
+        assert doors[door].wait(PATIENCE)
+        return f"door {door}"
+
+    with RawClient(server, revision=revision) as client:
+        client.call("stay", {"door": 0}, id="z")
+        workers = entered.get(timeout=PATIENCE).connection.workers
+        client.notify("notifications/cancelled", {"requestId": "z"})
+        client.call("stay", {"door": 1}, id="z")
+        assert entered.get(timeout=PATIENCE).request_id == "z"
+        before = workers._done
+        doors[0].set()
+        assert eventually(lambda: workers._done > before)  # the first is over, with all that follows
+        doors[1].set()
+        assert client.answer("z")["result"]["content"][0]["text"] == "door 1"
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", MODERN])
+@pytest.mark.parametrize("where", ["request", "answer"])
+def test_a_message_beyond_the_limit_fails_its_call_at_once(revision: str, where: str) -> None:
+    server = Server("tests", max_message_bytes=20_000 if where == "request" else 64 << 20)
+
+    @server.tool
+    def repeat(text: str, times: int) -> str:
+        return text * times
+
+    limit = 20_000 if where == "answer" else 64 << 20
+    arguments = {"text": "x", "times": 40_000} if where == "answer" else {"text": "x" * 40_000, "times": 0}
+    problem = InvalidResponse if where == "answer" else ErrorResponse
+    with connect(server, revision=revision, max_message_bytes=limit, timeout=60) as client:
+        started = time.monotonic()
+        with pytest.raises(problem, match=r"a message of \d{5} bytes is longer"):
+            client.call_tool("repeat", arguments)
+        assert time.monotonic() - started < PATIENCE
+        assert client.call_tool("repeat", {"text": "a", "times": 2}).text == "aa"
+
+
+@pytest.mark.parametrize(
+    ("beginning", "answered"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"x","params":{"a":"', 7),
+        (b' {"jsonrpc" : "2.0", "id" : "a b", "method":"x","params":{"a":"', "a b"),
+        (b'{"id":7,"jsonrpc":"2.0","method":"x","params":{"a":"', None),
+        (b'{"jsonrpc":"2.0","id":"\\u0041","method":"x","params":{"a":"', None),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"x","params":{"a":"', None),
+        (b'{"jsonrpc":"2.0","method":"x","params":{"a":"', None),
+        (b"x", None),
+    ],
+)
+def test_what_is_too_long_is_answered_as_well_as_its_beginning_tells(beginning: bytes, answered: Any) -> None:
+    with RawClient(make_server(max_message_bytes=1000), revision="2025-11-25") as client:
+        client.write(beginning + b"x" * 2000 + b'"}}\n')
+        refused = client.receive()
+        assert refused["error"]["code"] == -32600
+        assert "longer than this side reads" in refused["error"]["message"]
+        assert refused.get("id") == answered
+
+
+def test_an_answer_that_is_too_long_and_to_nobody_is_ignored() -> None:
+    with connect(make_server(), revision="2025-11-25") as client:
+        client.connection.too_long(10**9, b'{"jsonrpc":"2.0","id":4711,"result":{')
+        client.ping()
+
+
+def test_the_last_answers_get_out_to_a_reader_that_takes_its_time() -> None:
+    """Each request that was read is answered, though the input has ended and the pipe is full."""
+    body = """
+    @server.tool
+    def fill(n: int) -> str:
+        return "x" * n
+    """
+    child = subprocess.Popen(
+        python(source(body)), env={**os.environ, **ENV}, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    with child.stdout:
+        with child.stdin:
+            for n in range(400):
+                params = {"name": "fill", "arguments": {"n": 10_000}, "_meta": META}
+                message = {"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": params}
+                child.stdin.write(json.dumps(message).encode() + b"\n")
+        threading.Event().wait(0.5)  # meanwhile the pipe is full
+        answers = [json.loads(line) for line in child.stdout]
+    assert child.wait(PATIENCE) == 0
+    assert sorted(answer["id"] for answer in answers) == list(range(400))
+    assert all("result" in answer for answer in answers)
+
+
+@pytest.mark.parametrize("given", [float("nan"), float("inf"), 0, -1, 10**400])
+def test_a_time_out_that_is_none_is_refused_before_anything_is_sent(given: float) -> None:
+    with connect(make_server()) as client:
+        for ask in (client.request, client.submit):
+            with pytest.raises(ValueError, match="timeout is a number of seconds above 0"):
+                ask("tools/list", timeout=given)
+        assert not client.connection.waiting
+
+
+@pytest.mark.parametrize("given", ["5", True, [], b""])
+def test_a_time_out_of_another_type_is_named(given: Any) -> None:
+    refused = pytest.raises(TypeError, match="timeout is a number of seconds, not")
+    with connect(make_server()) as client, refused:
+        client.request("tools/list", timeout=given)
+
+
+def test_a_forked_process_has_no_connection() -> None:
+    """Its answers would be the parent's, and the other way round."""
+    script = """
+    import os, sys
+    from mcp_ref import Server, connect
+    server = Server("tests")
+    server.tool(name="t")(lambda: 1)
+    with connect(server) as client:
+        child = os.fork()
+        if not child:
+            try:
+                client.call_tool("t", timeout=5)
+            except Exception as problem:
+                print(problem, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        print(client.call_tool("t").text)
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, env={**os.environ, **ENV}, capture_output=True, text=True, timeout=30)
+    said = done.stdout.splitlines()
+    assert said[1:] == ["1"], done.stderr
+    assert "forked" in said[0]
+
+
+def test_a_server_that_asks_for_ever_does_not_stop_the_clock_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While we answer, our deadlines stand still, but not without end."""
+    monkeypatch.setattr(deadlines, "FOR_PEOPLE", 0.2)
+    script = """
+    open_legacy()
+    receive("tools/call")
+    for number in range(10_000):
+        send(id=number, method="vendor/ask", params={})
+        if number > 1:  # two of them at any time
+            receive("")
+    """
+    with connect(raw_server(script), revision="2025-11-25", max_timeout=0.3) as client:
+        held = threading.Event()
+
+        @client.on_request("vendor/ask")
+        def answer(params: Json) -> Json:
+            held.wait(0.05)
+            return {}
+
+        started = time.monotonic()
+        with pytest.raises(RequestTimeout):
+            client.call_tool("x", timeout=0.2)
+        assert time.monotonic() - started < PATIENCE
+        held.set()
