@@ -37,6 +37,7 @@ __all__ = [
     "Encoded",
     "Json",
     "RequestId",
+    "begins",
     "classify",
     "decode",
     "encode",
@@ -247,6 +248,23 @@ def classify(message: Any) -> Literal["request", "notification", "response"]:
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "an integer"}
     return "null" if value is None else names.get(type(value), "a fractional number")
+
+
+_BEGINNING = re.compile(
+    rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(?P<id>-?[0-9]{1,18}|"[^"\\]{0,100}")\s*,'
+    rb'\s*"(?P<next>method|result|error)"'
+)
+
+
+def begins(line: bytes) -> tuple[Literal["request", "response"], RequestId | None]:
+    """What a line is that is not read, by its beginning: most messages begin with their id.
+
+    One that does not say is taken for a request whose id could not be read.
+    """
+    known = _BEGINNING.match(line)
+    if known is None:
+        return "request", None
+    return "request" if known["next"] == b"method" else "response", json.loads(known["id"])
 
 
 # ---------------------------------------------------------------------------- writing

@@ -25,7 +25,11 @@ def serve(options: Namespace) -> int:
     place, _, name = options.target.rpartition(":")
     if not place:
         place, name = name, "server"
-    found = getattr(_module(place), name, None)
+    try:
+        module = _module(place)
+    except Exception as problem:
+        raise ValueError(f"{place} cannot be served: {type(problem).__name__}: {problem}") from problem
+    found = getattr(module, name, None)
     if not isinstance(found, Server):
         raise ValueError(f"{place} has no Server called {name!r}")
     found.run()

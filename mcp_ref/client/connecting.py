@@ -15,7 +15,14 @@ from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import check_extensions
 from mcp_ref.basic.transports import memory, stdio
 from mcp_ref.client.client import Client
-from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_seconds, check_text
+from mcp_ref.runtime.checks import (
+    check_callable,
+    check_count,
+    check_object,
+    check_seconds,
+    check_text,
+    check_text_if_any,
+)
 from mcp_ref.schema import REVISIONS
 
 __all__ = ["connect"]
@@ -51,7 +58,8 @@ def connect(
     to exit, twice, before it is killed.
     """
     _check_target(target)
-    check_text(revision=revision, name=name, version=version, title=title)
+    check_text(name=name, version=version)
+    check_text_if_any(revision=revision, title=title)
     check_object(experimental=experimental, extensions=extensions, env=env)
     check_text(**{f"env[{key}]": value for key, value in (env or {}).items()})
     check_callable(on_log=on_log, on_notification=on_notification, confirm=confirm, on_stderr=on_stderr)

@@ -12,14 +12,26 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["check_callable", "check_count", "check_object", "check_seconds", "check_text"]
+__all__ = [
+    "check_callable",
+    "check_count",
+    "check_object",
+    "check_seconds",
+    "check_text",
+    "check_text_if_any",
+]
 
 
 def check_text(**given: Any) -> None:
-    """Each is a string, or None. Raises TypeError."""
+    """Each is a string. Raises TypeError."""
     for name, value in given.items():
-        if value is not None and not isinstance(value, str):
+        if not isinstance(value, str):
             raise TypeError(f"{name} is a string, not {value!r:.60}")
+
+
+def check_text_if_any(**given: Any) -> None:
+    """Each is a string, or None. Raises TypeError."""
+    check_text(**{name: value for name, value in given.items() if value is not None})
 
 
 def check_object(**given: Any) -> None:

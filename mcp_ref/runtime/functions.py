@@ -21,7 +21,7 @@ from mcp_ref.runtime import parts
 from mcp_ref.runtime.codec import Codec, Convert, Field, Schema
 from mcp_ref.runtime.values import Compiler
 
-__all__ = ["Parameters", "description_of", "parameters_of", "return_hint"]
+__all__ = ["Parameters", "description_of", "parameters_of", "return_hint", "takes_one"]
 
 
 class Parameters(typing.NamedTuple):
@@ -92,6 +92,26 @@ _CHANGEABLE = (list, dict, set)
 
 def _is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
+def takes_one(function: Callable[..., Any], context_type: type) -> tuple[str | None, str]:
+    """Of a function that takes one dict: the parameter for the Context, if any, and the one for the dict.
+
+    Raises TypeError for a function that cannot be called so.
+    """
+    hints = _hints(function)
+    context, others = None, []
+    for name, parameter in inspect.signature(function).parameters.items():
+        if _wants(hints.get(name, Any), context_type):
+            context = name
+        elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            others.append(parameter)
+        elif parameter.kind is parameter.POSITIONAL_ONLY:
+            raise TypeError(f"{_name(function)}: `{parameter}` cannot be filled by name")
+    needed = [parameter for parameter in others if parameter.default is parameter.empty]
+    if not others or len(needed) > 1:
+        raise TypeError(f"{_name(function)}: with a hand-written schema it takes its arguments as one dict")
+    return context, (needed or others)[0].name
 
 
 def return_hint(function: Callable[..., Any]) -> Any:

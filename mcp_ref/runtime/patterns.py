@@ -38,22 +38,22 @@ class _Read(NamedTuple):
     """What is known of a pattern."""
 
     compiled: re.Pattern[str]
-    choices: int
-    """Places where the search may go on in more than one way."""
-    endless: int
-    """Those of them that may repeat without end."""
+    anchored: bool
+    spans: tuple[float, ...]
+    """For each repetition that may vary: between how few and how many."""
+    branches: int
+    """Other places where the search may go on in more than one way."""
+    turns: int
+    """How often its repetitions go round at the least."""
     nested: bool
     """Whether a choice stands within a repetition."""
-    anchored: bool
-
-    @property
-    def is_simple(self) -> bool:
-        return not self.nested and self.choices <= 8
 
     def is_quick(self, length: int) -> bool:
         """Whether a search in a text of this length is done in no time."""
-        turns = self.endless if self.anchored else self.endless + 1
-        return self.is_simple and (not self.endless or length**turns <= MAX_WORK)
+        work = (1 if self.anchored else length + 1) * self.turns * 2**self.branches
+        for span in self.spans:
+            work *= min(span, length) + 1
+        return not self.nested and work <= MAX_WORK
 
 
 def search(pattern: str, text: str) -> bool:
@@ -66,33 +66,44 @@ def search(pattern: str, text: str) -> bool:
 
 def is_simple(pattern: str) -> bool:
     """Whether the pattern is quick for any string of moderate length."""
-    read = _read(pattern)
-    return read.is_simple and read.endless <= 2
+    return _read(pattern).is_quick(200)
 
 
 @functools.lru_cache(maxsize=256)
 def _read(pattern: str) -> _Read:
     from re import _parser  # type: ignore[attr-defined]
 
-    compiled, parsed = re.compile(pattern), _parser.parse(pattern)
-    anchored = len(parsed) > 0 and str(parsed[0][0]) == "AT" and str(parsed[0][1]).startswith("AT_BEGINNING")
-    return _Read(compiled, *_count(parsed, _parser.MAXREPEAT), anchored)
+    try:
+        compiled, parsed = re.compile(pattern), _parser.parse(pattern)
+    except (OverflowError, RecursionError) as problem:
+        raise re.error(str(problem)) from None
+    starts = (
+        str(parsed[0][0]) == "AT" and str(parsed[0][1]).startswith("AT_BEGINNING") if len(parsed) else False
+    )
+    return _Read(compiled, starts and not compiled.flags & re.MULTILINE, *_count(parsed, _parser.MAXREPEAT))
 
 
-def _count(parsed: Any, endless: Any) -> tuple[int, int, bool]:
-    """Choices, endless repetitions, and whether a choice stands within a repetition."""
-    choices, without_end, nested = 0, 0, False
+def _count(parsed: Any, endless: Any) -> tuple[tuple[float, ...], int, int, bool]:
+    """The last four members of a _Read."""
+    spans: tuple[float, ...] = ()
+    branches, turns, nested = 0, 1, False
     for operator, argument in parsed:
-        name, inner = str(operator), (0, 0, False)
+        name = str(operator)
+        inner_spans: tuple[float, ...] = ()
+        inner_branches, inner_turns = 0, 1
         for part in _inside(argument):
             found = _count(part, endless)
-            inner = inner[0] + found[0], inner[1] + found[1], inner[2] or found[2]
-        repeats = name in ("MAX_REPEAT", "MIN_REPEAT")
-        varies = repeats and argument[0] != argument[1]
-        choices += inner[0] + (varies or name in ("BRANCH", "GROUPREF"))
-        without_end += inner[1] + (varies and (argument[1] == endless or argument[1] > 100))
-        nested = nested or inner[2] or bool(repeats and argument[1] > 1 and inner[0])
-    return choices, without_end, nested
+            inner_spans, inner_branches = inner_spans + found[0], inner_branches + found[1]
+            inner_turns, nested = inner_turns * found[2], nested or found[3]
+        if name.endswith("REPEAT"):
+            least, most = argument[0], float("inf") if argument[1] == endless else argument[1]
+            nested = nested or bool(most > 1 and (inner_spans or inner_branches))
+            inner_turns *= max(1, least)
+            if most > least:
+                inner_spans = (*inner_spans, most - least)
+        spans, turns = spans + inner_spans, turns * inner_turns
+        branches += inner_branches + (name in ("BRANCH", "GROUPREF"))
+    return spans, branches, turns, nested
 
 
 def _inside(argument: Any) -> list[Any]:

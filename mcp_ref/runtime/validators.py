@@ -145,25 +145,56 @@ def _check_references(schema: Any) -> None:
     for node, base in _based(schema):
         own.add(base)
         for key in ("$ref", "$dynamicRef", "$recursiveRef"):
-            if isinstance(node.get(key), str) and not node[key].startswith("#"):
-                targets.append((key, node[key], base))
+            target = node.get(key)
+            if not isinstance(target, str):
+                continue
+            if not target.startswith("#"):
+                targets.append((key, target, base))
+            elif target.startswith("#/") and not base and not _leads_somewhere(schema, target):
+                raise BadSchema(f"{key} {target[:100]!r} leads nowhere in the schema")
     for key, target, base in targets:
         if _resolved(base, target) not in own:
             raise BadSchema(f"{key} {target[:100]!r} leads out of the schema; it is never fetched")
 
 
+_DATA = frozenset({"const", "enum", "default", "examples"})
+"""Keywords whose values are no schemas, whatever they look like."""
+_NAMES = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+"""Keywords whose members are schemas, whatever they are called."""
+
+
 def _based(schema: Any) -> Iterator[tuple[dict[str, Any], str]]:
-    """Every object of a schema, with the URI that its references start from."""
-    stack = [(schema, "")]
+    """Every schema within a schema, with the URI that its references start from."""
+    stack = [(schema, "", False)]
     while stack:
-        node, base = stack.pop()
-        if isinstance(node, dict):
+        node, base, named = stack.pop()
+        if isinstance(node, list):
+            stack.extend((child, base, False) for child in node)
+        if not isinstance(node, dict):
+            continue
+        if not named:
             for key in ("$id", "id"):
                 if isinstance(node.get(key), str):
                     base = _resolved(base, node[key])
             yield node, base
-        if isinstance(node, dict | list):
-            stack.extend((child, base) for child in (node.values() if isinstance(node, dict) else node))
+        children = [(key, child) for key, child in node.items() if named or key not in _DATA]
+        stack.extend((child, base, not named and key in _NAMES) for key, child in children)
+
+
+def _leads_somewhere(schema: Any, target: str) -> bool:
+    """Whether a JSON pointer, written as a fragment, points at something."""
+    from urllib.parse import unquote
+
+    node = schema
+    for part in unquote(target[2:]).split("/") if target != "#/" else [""]:
+        step = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(node, list) and step.isdecimal() and int(step) < len(node):
+            node = node[int(step)]
+        elif isinstance(node, dict) and step in node:
+            node = node[step]
+        else:
+            return False
+    return True
 
 
 def _check_names(schema: Any) -> None:

@@ -341,7 +341,9 @@ def encode(result: Json) -> Encoded:
 
 
 def _is_long(block: Any) -> bool:
-    return any(type(value) is str and len(value) >= LONG for value in block.values())
+    return isinstance(block, dict) and any(
+        type(value) is str and len(value) >= LONG for value in block.values()
+    )
 
 
 def _string(value: str) -> bytes:

@@ -35,7 +35,14 @@ from mcp_ref.basic.meta import Icon, Implementation, check_extensions
 from mcp_ref.basic.patterns.request_response import IMMEDIATE, Connection
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import Method, Revision, dress, is_modern, revision
-from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_seconds, check_text
+from mcp_ref.runtime.checks import (
+    check_callable,
+    check_count,
+    check_object,
+    check_seconds,
+    check_text,
+    check_text_if_any,
+)
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.timers import later
 from mcp_ref.runtime.workers import QueueFull, Workers
@@ -98,9 +105,8 @@ class Server:
         principal; `workers` requests of one connection run at once and `queue` wait; `timeout` is for
         requests to the client. `identify=False` leaves serverInfo out of results.
         """
-        check_text(
-            name=name,
-            version=version,
+        check_text(name=name, version=version)
+        check_text_if_any(
             title=title,
             description=description,
             website_url=website_url,

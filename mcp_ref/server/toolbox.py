@@ -30,11 +30,11 @@ from mcp_ref.basic.context import Context
 from mcp_ref.basic.messages import Encoded, Json, encode, to_json
 from mcp_ref.basic.meta import Icon, check_meta
 from mcp_ref.basic.versioning import Revision, revision
-from mcp_ref.runtime.functions import description_of, parameters_of, return_hint
+from mcp_ref.runtime.functions import description_of, parameters_of, return_hint, takes_one
 from mcp_ref.runtime.mismatch import Mismatch
 from mcp_ref.runtime.validators import validator
 from mcp_ref.runtime.values import Compiler, dump_any
-from mcp_ref.schema import checker, pruner
+from mcp_ref.schema import REVISIONS, checker, pruner
 from mcp_ref.server import content
 from mcp_ref.server.tools import CallToolResult, Tool, ToolAnnotations
 from mcp_ref.server.utilities import pagination
@@ -128,15 +128,7 @@ def _by_hand(function: Callable[..., Any], schema: Json) -> tuple[Json, Any, str
         # spec: server/tools/input-schema-object, server/tools/input-schema-root-object
         raise ValueError('an input schema is an object with "type": "object"')
     check = validator(schema).check
-    context, first = None, None
-    hints = typing.get_type_hints(function)
-    for name in inspect.signature(function).parameters:
-        if hints.get(name) is Context:
-            context = name
-        else:
-            first = first or name
-    if first is None:
-        raise TypeError("a tool with a hand-written schema takes its arguments as one dict")
+    context, first = takes_one(function, Context)
 
     def load(arguments: Any) -> dict[str, Any]:
         check(arguments)
@@ -210,6 +202,7 @@ def _ready(value: Any) -> CallToolResult:
     """A result that the function made itself."""
     if not _is_result(value):
         raise Mismatch("must be a CallToolResult: a dict with a list of content blocks")
+    checker(CallToolResult, REVISIONS[-1], ("content", "resultType"))(value)
     for index, block in enumerate(value["content"]):
         try:
             content.check_block(block)

@@ -11,6 +11,8 @@ from mcp_ref.runtime import checks
 
 WRONG = [
     (lambda: checks.check_text(title=5), "title is a string, not 5"),
+    (lambda: checks.check_text(version=None), "version is a string, not None"),
+    (lambda: checks.check_text_if_any(title=5), "title is a string, not 5"),
     (lambda: checks.check_object(meta=[1]), r"meta is a dict whose keys are strings, not \[1\]"),
     (lambda: checks.check_object(meta={1: 2}), "meta is a dict whose keys are strings"),
     (lambda: checks.check_callable(on_log=5), "on_log is a function, not 5"),
@@ -33,7 +35,8 @@ def test_a_wrong_value_is_named_with_its_parameter(call, says):
 
 
 def test_what_is_right_or_not_given_passes():
-    checks.check_text(a="x", b=None)
+    checks.check_text(a="x")
+    checks.check_text_if_any(a="x", b=None)
     checks.check_object(a={}, b=None)
     checks.check_callable(a=print, b=None)
     checks.check_count(0, a=0)

@@ -270,11 +270,30 @@ def test_the_schema_of_schemas_may_be_referred_to():
 
 
 @pytest.mark.spec("basic/index/ref-unresolved-rejected")
-@pytest.mark.parametrize("target", ["#/$defs/nowhere", "#nowhere", "#/$defs/a/~2"])
-def test_a_reference_to_nothing_is_an_error_when_it_is_reached(target):
-    schema = {"properties": {"a": {"$ref": target}}}
+def test_a_reference_to_no_anchor_is_an_error_when_it_is_reached():
+    schema = {"properties": {"a": {"$ref": "#nowhere"}}}
     assert accepts(schema, {})
     assert told(schema, {"a": 1}).startswith("the schema cannot be applied: ")
+
+
+@pytest.mark.spec("basic/index/ref-unresolved-rejected")
+@pytest.mark.parametrize("target", ["#/$defs/nowhere", "#/$defs/a/~2", "#/allOf/1", "#/allOf/x", "#/"])
+def test_a_pointer_to_nothing_is_refused_with_the_schema(target):
+    schema = {"allOf": [{}], "$defs": {"a": {}}, "properties": {"a": {"$ref": target}}}
+    assert "leads nowhere in the schema" in refused(schema)
+
+
+@pytest.mark.parametrize("target", ["#/$defs/a~1b~0c", "#/$defs/%C3%A9", "#/allOf/0", "#"])
+def test_a_pointer_may_be_written_in_any_way_that_leads_somewhere(target):
+    schema = {"allOf": [{}], "$defs": {"a/b~c": {}, "é": {}}, "properties": {"a": {"$ref": target}}}
+    assert accepts(schema, {"a": 1}) or target == "#"
+
+
+def test_data_that_looks_like_a_reference_is_none():
+    schema = {"const": {"$ref": "http://example.com/x"}, "default": {"$ref": "#/nowhere"}}
+    assert accepts(schema, {"$ref": "http://example.com/x"})
+    names = {"properties": {"default": {"$ref": "http://example.com/x"}}}
+    assert "never fetched" in refused(names)
 
 
 def test_a_circle_of_references_on_finite_data():

@@ -27,10 +27,8 @@ Shutdown    `end`: 1 every waiting call fails with the reason  2 every running r
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import os
-import re
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -57,6 +55,7 @@ from mcp_ref.basic.messages import (
     Encoded,
     Json,
     RequestId,
+    begins,
     classify,
     decode,
     encode,
@@ -74,12 +73,6 @@ from mcp_ref.runtime.workers import QueueFull, Workers
 __all__ = ["Connection", "Endpoint"]
 
 _log = logging.getLogger("mcp_ref.connection")
-
-_BEGINNING = re.compile(
-    rb'\s*\{\s*"jsonrpc"\s*:\s*"2\.0"\s*,\s*"id"\s*:\s*(?P<id>-?[0-9]{1,18}|"[^"\\]{0,100}")\s*,'
-    rb'\s*"(?P<next>method|result|error)"'
-)
-"""How most messages begin: with this much, one that is not read can still be answered."""
 
 IMMEDIATE = frozenset({"ping", "initialize"})
 """Answered by the reader itself: quick, and later messages depend on the outcome."""
@@ -251,12 +244,12 @@ class Connection:
     def too_long(self, size: int, beginning: bytes) -> None:
         """A line that was too long to be read; of its beginning we know, at best, what it was."""
         said = f"a message of {size} bytes is longer than this side reads"
-        known = _BEGINNING.match(beginning)
-        request_id = json.loads(known["id"]) if known else None
-        if known is None or known["next"] == b"method":
-            self.refuse(request_id, InvalidRequest(said))
-        elif request_id is not None and (call := self.waiting.pop(request_id, None)) is not None:
+        kind, message_id = begins(beginning)
+        call = self.waiting.pop(message_id, None) if kind == "response" and is_id(message_id) else None
+        if call is not None:
             call.finish(InvalidResponse(f"{call.method}: {said}"))
+        elif kind == "request":
+            self.refuse(message_id, InvalidRequest(said))
 
     def _route(self, message: Any, batch: Batch | None) -> None:
         try:

@@ -189,7 +189,7 @@ def set_level(client: Any, level: LoggingLevel) -> None:
 
     # spec: server/utilities/logging/set-level
     """
-    if level not in LEVELS:
+    if not isinstance(level, str) or level not in LEVELS:
         raise ValueError(f"{level!r} is no log level; there are {', '.join(LEVELS)}")
     if not client.revision.modern:
         client.request("logging/setLevel", {"level": level})
