@@ -3,6 +3,7 @@
 import concurrent.futures
 import logging
 import threading
+import time
 
 import pytest
 from peers import MODERN, PATIENCE, REVISIONS, Notes, nothing_left, raw_server
@@ -351,3 +352,51 @@ def test_a_late_answer_to_a_timed_out_future_is_ignored():
             call(client, "x", timeout=0.05).result(PATIENCE)
         notes.message("notifications/cancelled")
         assert call(client, "y").result(PATIENCE).text == "in time"
+
+
+# -- what an adversary found ---------------------------------------------------------------------
+
+
+def test_a_done_callback_runs_though_other_events_are_too_many(gate, caplog):
+    """The queue of events is bounded; what tells of the end of a call is not among what may be dropped."""
+    server, held, told = Server("chatty"), threading.Event(), threading.Event()
+
+    @server.tool
+    def chatter(ctx: Context) -> int:
+        for _ in range(10_200):
+            ctx.log("error", "x")
+        return 1
+
+    with connect(server, revision="2025-11-25", on_log=lambda *said: held.wait(PATIENCE)) as client:
+        future = call(client, "chatter")
+        future.add_done_callback(lambda future: told.set())
+        assert future.result(PATIENCE).text == "1"
+        held.set()
+        assert told.wait(PATIENCE)
+    assert "dropped an event" in caplog.text
+
+
+def test_a_callback_added_after_close_runs_all_the_same(gate):
+    with connect(gate.server) as client:
+        future = call(client, "add", {"a": 1, "b": 2})
+        future.result(PATIENCE)
+    told = []
+    future.add_done_callback(told.append)
+    assert told == [future]
+
+
+def test_a_finished_future_waits_no_longer_than_it_is_asked_to():
+    """The result is to be checked against a list of tools that never comes."""
+    script = """
+    open_modern()
+    while True:
+        request = receive("tools/call", "tools/list")
+        if request["method"] == "tools/call":
+            answer(request, text("x", structuredContent={"a": 1}))
+    """
+    with connect(raw_server(script), timeout=60) as client:
+        future = call(client, "x")
+        assert concurrent.futures.wait([future], PATIENCE).done
+        started = time.monotonic()
+        assert future.result(0.1).structured == {"a": 1}
+        assert time.monotonic() - started < PATIENCE

@@ -1,9 +1,11 @@
 """server/tools: listing, calling, refusing, limiting, reviewing and auditing, on both sides."""
 
 import concurrent.futures
+import dataclasses
 import logging
 import queue
 import threading
+import time
 
 import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, raw_server
@@ -20,6 +22,7 @@ from mcp_ref import (
     Server,
     connect,
 )
+from mcp_ref.runtime import patterns
 from mcp_ref.server import tools as page
 
 BEFORE = LEGACY[:3]
@@ -759,3 +762,179 @@ def test_an_answer_of_a_hook_that_has_no_content_is_sent_all_the_same():
 
     with RawClient(server, revision=MODERN) as raw:
         assert raw.answer(raw.call("add"))["result"]["requestState"] == "x"
+
+
+# -- what an adversary found ---------------------------------------------------------------------
+
+
+class Odd(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("date", (LEGACY[0], *AFTER))
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (Odd("odd"), "the tool ended itself: odd"),
+        (GeneratorExit(), "the tool ended itself: GeneratorExit"),
+        (KeyboardInterrupt("key"), "the tool ended itself: key"),
+        (BaseExceptionGroup("all", [Odd()]), "the tool ended itself: all (1 sub-exception)"),
+        (ExceptionGroup("all", [ValueError()]), "all (1 sub-exception)"),
+        (Unsayable(), "Unsayable"),
+        (ValueError("cannot read \udcff.txt"), "cannot read \\udcff.txt"),
+        (KeyError("k"), "'k'"),
+    ],
+)
+def test_whatever_a_tool_raises_its_message_is_told(date, problem, said):
+    with connect(failing(problem), revision=date) as client:
+        result = client.call_tool("fail")
+        assert (result.is_error, result.text) == (True, said)
+        assert client.call_tool("work").text == "fine"
+
+
+@pytest.mark.parametrize("date", AFTER)
+@pytest.mark.parametrize("problem", [TypeError, AssertionError, KeyError, RuntimeError, ZeroDivisionError])
+def test_an_argument_that_refuses_itself_says_why(date, problem):
+    @dataclasses.dataclass
+    class Point:
+        x: int
+
+        def __post_init__(self):
+            raise problem("not such a point")
+
+    server = Server("points")
+
+    def move(point: Point) -> int:
+        return point.x
+
+    server.add_tool(move)
+    with connect(server, revision=date) as client:
+        result = client.call_tool("move", {"point": {"x": 1}})
+        assert result.is_error
+        assert "point: " in result.text
+        assert "not such a point" in result.text
+
+
+@pytest.mark.spec("server/tools/output-schema-validated")
+@pytest.mark.parametrize("date", AFTER)
+def test_a_tool_that_was_replaced_is_judged_by_what_it_is_now(date):
+    """In the modern era nobody tells the client; it asks again before it calls a result wrong."""
+    server = calculator()
+
+    def number() -> int:
+        return 1
+
+    def word() -> str:
+        return "x"
+
+    def anything():
+        return "y"
+
+    with connect(server, revision=date) as client:
+        for function, said in ((number, "1"), (word, "x"), (anything, "y"), (word, "x"), (number, "1")):
+            server.add_tool(function, name="t", replace=True)
+            for _ in range(2):
+                assert client.call_tool("t").text == said
+
+
+def test_confirm_sees_the_annotations_as_they_are_now():
+    server, seen = calculator(), []
+    server.tool(name="t", annotations={"readOnlyHint": True})(lambda: 1)
+
+    def confirm(tool, hints, arguments):
+        seen.append((hints["readOnlyHint"], hints["destructiveHint"]))
+        return True
+
+    with connect(server, confirm=confirm) as client:
+        client.call_tool("t")
+        server.tool(name="t", annotations={"destructiveHint": True}, replace=True)(lambda: 2)
+        client.call_tool("t")
+    assert seen == [(True, False), (False, True)]
+
+
+@pytest.mark.parametrize("date", AFTER)
+def test_the_list_that_a_result_is_checked_with_is_waited_for_no_longer_than_the_call(date):
+    script = f"""
+    open_any({date!r})
+    while True:
+        request = receive("tools/call", "tools/list")
+        if request["method"] == "tools/call":
+            answer(request, text("x", structuredContent={{"a": 1}}))
+    """
+    with connect(raw_server(script), revision=date, timeout=60) as client:
+        started = time.monotonic()
+        assert client.call_tool("x", timeout=0.2).structured == {"a": 1}
+        assert time.monotonic() - started < PATIENCE
+
+
+FORGED = "x for -: refused\nmcp_ref.audit served tools/call transfer for admin: done\r\u2028\x1b[2J"
+
+
+@pytest.mark.spec("server/tools/log-usage")
+@pytest.mark.parametrize("date", AFTER)
+def test_nobody_can_forge_a_line_of_the_audit(date, audit):
+    """By the name of a tool, an argument, the words of an error or the name of a server."""
+    script = f"""
+    words = {FORGED!r}
+    INFO["name"] = words
+    open_any({date!r})
+    error(receive("tools/call"), -32602, words)
+    receive("nothing")
+    """
+    with connect(calculator(audit_arguments=True), revision=date) as client, pytest.raises(ErrorResponse):
+        client.call_tool(FORGED, {FORGED: FORGED})
+    forger = connect(raw_server(script), revision=date, audit_arguments=True)
+    with forger as client, pytest.raises(ErrorResponse):
+        client.call_tool(FORGED, {FORGED: FORGED})
+    assert len(audit()) == 3
+    for line in audit():
+        assert line.isprintable(), line
+        assert "x for -: refused\\nmcp_ref.audit served" in line
+
+
+@pytest.mark.spec("server/tools/list-changed")
+def test_changes_are_told_though_all_workers_are_busy():
+    server, gate = Server("busy", workers=2, queue=0), threading.Event()
+    entered = threading.Semaphore(0)
+
+    @server.tool
+    def wait() -> str:
+        entered.release()
+        assert gate.wait(PATIENCE)
+        return "through"
+
+    with RawClient(server, revision="2025-11-25") as raw:
+        calls = [raw.call("wait") for _ in range(2)]
+        for _ in calls:
+            assert entered.acquire(timeout=PATIENCE)
+        server.add_tool(lambda: 1, name="new")
+        assert raw.receive()["method"] == "notifications/tools/list_changed"
+        gate.set()
+        for asked in calls:
+            assert "result" in raw.answer(asked)
+
+
+@pytest.mark.parametrize("date", AFTER)
+def test_a_pattern_of_a_strangers_does_not_stop_the_client(date, monkeypatch):
+    monkeypatch.setattr(patterns, "MAX_SECONDS", 0.2)
+    tool = {
+        "name": "t",
+        "inputSchema": {"type": "object"},
+        "outputSchema": {
+            "type": "object",
+            "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}},
+        },
+    }
+    script = f"""
+    open_any({date!r})
+    while True:
+        request = receive("tools/call", "tools/list")
+        listed = {{"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [{tool!r}]}}
+        called = text("x", structuredContent={{"a": "a" * 40 + "!"}})
+        answer(request, listed if request["method"] == "tools/list" else called)
+    """
+    with connect(raw_server(script), revision=date) as client:
+        started = time.monotonic()
+        with pytest.raises(InvalidResponse, match="takes too long to search for"):
+            client.call_tool("t", timeout=5)
+        assert time.monotonic() - started < PATIENCE

@@ -862,3 +862,181 @@ def test_a_context_that_outlives_serve_harms_nobody() -> None:
         os.write(1, b"after\n")
         assert os.read(result, 100) == b"after\n"
     release.set()
+
+
+# ------------------------------------------------------------- what an adversary found
+
+
+def test_what_close_cuts_off_lands_in_no_other_file(tmp_path: Path) -> None:
+    """Nobody closes a descriptor under a write: its number may be another file's at once."""
+    script = "open_modern()\nnote('open')\ntime.sleep(60)"
+    notes, failed = Notes(), []
+    client = connect(raw_server(script), on_stderr=notes, grace=0.2)
+    notes.until(lambda note: note == "open")
+
+    def say_much() -> None:
+        try:
+            client.call_tool("x", {"a": "SECRET" * 2_000_000})
+        except ConnectionClosed as problem:
+            failed.append(problem)
+
+    caller = threading.Thread(target=say_much)
+    caller.start()
+    link = client._line.link
+    assert eventually(lambda: link._write._writing.locked())
+    closer = threading.Thread(target=client.close)
+    closer.start()
+    files = []
+    while closer.is_alive():
+        files.append((tmp_path / "victim").open("ab", buffering=0))  # whatever number is free, now
+        closer.join(0.01)
+    caller.join(PATIENCE)
+    for file in files:
+        file.close()
+    assert len(failed) == 1
+    assert (tmp_path / "victim").read_bytes() == b""
+
+
+def test_a_server_behind_a_wrapper_is_ended_as_well() -> None:
+    """SIGTERM to the wrapper alone would leave the server an orphan."""
+    script = "note({'pid': os.getpid()})\nopen_modern()\nwhile True: time.sleep(60)"
+    command = ["sh", "-c", '"$@"; true', "wrapper", *raw_server(script)]
+    notes = Notes()
+    with connect(command, on_stderr=notes, grace=0.1):
+        pid = notes.until(lambda note: "pid" in note)["pid"]
+    assert eventually(lambda: not is_running(pid))
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def descriptors() -> set[str]:
+    """Those of this process, and the one that looks."""
+    return {entry.name for entry in Path("/proc/self/fd").iterdir()}
+
+
+def test_no_descriptor_is_left_though_a_grandchild_holds_stderr() -> None:
+    script = """
+    import subprocess
+    holder = subprocess.Popen([sys.executable, "-S", "-E", "-c", "import time; time.sleep(30)"],
+                              start_new_session=True)
+    note({"holder": holder.pid})
+    open_modern()
+    receive("nothing")
+    """
+    before = descriptors()
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes):
+        holder = notes.until(lambda note: "holder" in note)["holder"]
+    try:
+        assert descriptors() == before
+        assert "mcp_ref stderr" not in {thread.name for thread in threading.enumerate()}
+    finally:
+        os.kill(holder, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("problem", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_an_on_stderr_that_would_end_its_thread_does_not(problem: type[BaseException]) -> None:
+    """The child must be heard on, or it stands still when its stderr is full."""
+    script = """
+    open_modern()
+    while True:
+        request = receive("vendor/x")
+        for _ in range(20):
+            os.write(2, b"x" * 16000 + bytes([10]))
+        answer(request, {"resultType": "complete"})
+    """
+    heard: list[str] = []
+
+    def fail(line: str) -> None:
+        heard.append(line)
+        raise problem
+
+    with connect(raw_server(script), on_stderr=fail) as client:
+        for _ in range(3):
+            client.request("vendor/x", timeout=PATIENCE)
+        assert eventually(lambda: sum(line.startswith("x") for line in heard) == 60)
+
+
+PRINTING = """
+import os
+@server.tool
+def speak() -> str:
+    print("to people", flush=True)
+    os.write(1, b"raw\\n")
+    return "spoken"
+"""
+
+
+def shell(redirection: str) -> list[str]:
+    """The command of a server whose standard streams a shell arranged."""
+    return ["sh", "-c", f'exec "$@" {redirection}', "shell", *python(source(PRINTING))]
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_server_without_stderr_serves_and_its_tools_may_print(revision: str) -> None:
+    with RawClient(shell("2>&-"), revision=revision) as client:
+        for _ in range(3):
+            answer = client.answer(client.call("speak"))["result"]
+            assert answer["content"] == [{"type": "text", "text": "spoken"}]
+            assert not answer.get("isError")
+        client.end_input()
+        assert client.wait() == 0
+
+
+def test_a_server_without_stdin_has_its_end_of_input_at_once() -> None:
+    done = subprocess.run(shell("<&-"), env={**os.environ, **ENV}, capture_output=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_server_without_stdout_ends_with_its_input() -> None:
+    data = lines_of({"id": 1, "method": "tools/call", "params": {"name": "speak", "_meta": META}})
+    done = subprocess.run(
+        shell(">&-"), env={**os.environ, **ENV}, input=data, capture_output=True, timeout=30
+    )
+    assert done.returncode == 0
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_client_without_stderr_keeps_its_stdout_for_itself() -> None:
+    """What the child says to people has nowhere to go then."""
+    script = """
+import sys
+from mcp_ref import connect
+with connect(sys.argv[1:]) as client:
+    client.ping()
+    print("mine")
+"""
+    command = [sys.executable, "-c", script, *raw_server("os.write(2, b'THEIRS')\nopen_modern()\ngo_on()")]
+    wrapped = ["sh", "-c", 'exec "$@" 2>&-', "shell", *command]
+    done = subprocess.run(wrapped, env={**os.environ, **ENV}, stdout=subprocess.PIPE, timeout=30)
+    assert (done.returncode, done.stdout) == (0, b"mine\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("method", ["ping", "initialize"])
+def test_a_signal_while_the_reader_answers_is_not_lost(number: int, method: str) -> None:
+    """A request answered by the reader itself: the signal is not its failure, but the end of the server."""
+    body = f"""
+    import os, signal
+    answer = server.answer
+    def interrupted(context):
+        if context.method == {method!r}:
+            os.kill(os.getpid(), {int(number)})
+        return answer(context)
+    server.answer = interrupted
+    """
+    with RawClient(source(body)) as client:
+        client.revision = "2025-11-25"
+        info = {"name": "raw", "version": "1"}
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info}
+        client.ask("initialize", hello)
+        if method == "ping":
+            client.receive()
+            client.ask("ping")
+        assert client.wait() == 0
+    assert client.stderr == []
