@@ -115,3 +115,15 @@ def test_serve_explains_what_it_cannot_serve(
 def test_values_are_json_where_nothing_is_known_of_them() -> None:
     assert actions._value("x", "[1, 2]", None) == [1, 2]
     assert actions._value("x", "a word", None) == "a word"
+
+
+@pytest.mark.parametrize("problem", ["RuntimeError('boom')", "KeyError('boom')", "1 / 0, 'boom'"])
+def test_a_module_that_raises_is_misuse_and_no_failed_tool(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], problem: str
+) -> None:
+    path = tmp_path / "broken.py"
+    path.write_text(f"raise {problem}\n")
+    assert main(["serve", f"{path}:server"]) == 2
+    said = capsys.readouterr().err
+    assert str(path) in said
+    assert "Error" in said

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,3 +87,67 @@ def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         main(["--version"])
     assert ended.value.code == 0
     assert capsys.readouterr().out == f"mcp-ref {__version__}\n"
+
+
+LONG = """
+from mcp_ref import Server
+server = Server("long")
+
+@server.tool
+def lines() -> str:
+    return "a line of text\\n" * 100_000
+
+@server.tool
+def accent() -> str:
+    return "h\\u00e9 \\u2603"
+
+server.run()
+"""
+
+
+def run(arguments: list[str], code: str, **options: Any) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "mcp_ref", *arguments, *ENV, "--", sys.executable, "-c", code]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+
+
+def test_a_reader_that_goes_away_is_exit_code_141_without_a_word() -> None:
+    """As in `mcp-ref call ... | head -1`."""
+    with run(["call", "lines"], LONG) as child:
+        assert child.stdout is not None
+        assert child.stderr is not None
+        assert child.stdout.readline() == b"a line of text\n"
+        child.stdout.close()
+        assert child.stderr.read() == b""
+        assert child.wait(30) == 141
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_what_the_terminal_cannot_show_is_no_reason_to_fail(encoding: str) -> None:
+    with run(["call", "accent"], LONG, env={**os.environ, "PYTHONIOENCODING": encoding}) as child:
+        said, trouble = child.communicate(timeout=30)
+    assert child.returncode == 0, trouble
+    assert said.decode(encoding).encode("ascii", "backslashreplace") == b"h\\xe9 \\u2603\n"
+
+
+def test_a_schema_that_makes_no_sense_is_no_misuse(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is the server's fault, and the call goes all the same."""
+    server = """
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    result = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
+    if message["method"] == "server/discover":
+        result |= {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}
+    elif message["method"] == "tools/list":
+        schema = {"type": "object", "properties": {"a": {"enum": 5, "type": [1]}}, "required": 5}
+        bad = {"type": "object", "properties": [5]}
+        result["tools"] = [{"name": "t", "inputSchema": schema}, {"name": "u", "inputSchema": bad}]
+    else:
+        result["content"] = [{"type": "text", "text": json.dumps(message["params"]["arguments"])}]
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}), flush=True)
+"""
+    behind = ["--", sys.executable, "-c", server]
+    assert main(["tools", *behind]) == 0
+    assert main(["call", "t", "a=1", *behind]) == 0
+    assert main(["call", "u", "a=1", *behind]) == 0
+    assert capsys.readouterr().out.splitlines() == ["t([a: 1])", "u()", '{"a": 1}', '{"a": 1}']

@@ -109,3 +109,39 @@ def test_a_call_without_progress_leaves_the_terminal_alone(monkeypatch: pytest.M
     with show.progress_line():
         pass
     assert terminal.getvalue() == ""
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"properties": []}, "t()"),
+        ({"properties": 5}, "t()"),
+        ({"properties": {"a": {}}, "required": 5}, "t([a: any])"),
+        ({"properties": {"a": {"enum": 5}}}, "t([a: any])"),
+        ({"properties": {"a": {"type": [1, {}]}}, "required": ["a"]}, "t(a: 1 | {})"),
+        ({"properties": {"a": {"type": 5}}}, "t([a: 5])"),
+        ({"properties": {"a\x1b[2J": None}}, "t([a\ufffd[2J: any])"),
+    ],
+)
+def test_a_schema_without_sense_is_shown_as_far_as_it_has_any(
+    capsys: pytest.CaptureFixture[str], schema: object, said: str
+) -> None:
+    show.tools([{"name": "t", "inputSchema": schema}])
+    assert capsys.readouterr().out == said + "\n"
+
+
+@pytest.mark.parametrize(
+    "about", [{"description": " \n"}, {"title": "", "description": "\n\n"}, {"title": 5}]
+)
+def test_a_description_without_words_is_left_out(capsys: pytest.CaptureFixture[str], about: object) -> None:
+    show.tools([{"name": "t", "inputSchema": {}, **about}])
+    assert capsys.readouterr().out == "t()\n"
+
+
+@pytest.mark.parametrize(("content", "said"), [(5, ""), ([5], "[5]\n"), ([None, {}], "[None]\n[{}]\n")])
+def test_content_that_is_none_is_shown_as_it_is(
+    capsys: pytest.CaptureFixture[str], content: object, said: str
+) -> None:
+    """As in a result that is not a finished one, and so was not checked."""
+    show.result(Result(resultType="input_required", content=content))
+    assert capsys.readouterr().out == said

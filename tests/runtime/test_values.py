@@ -13,6 +13,7 @@ import json
 import pathlib
 import re
 import threading
+import time
 import typing
 import uuid
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, Required, TypedDict, TypeVar
@@ -825,3 +826,78 @@ def test_a_compiled_part_is_not_changed_by_its_users():
     compiled(Annotated[hint, "described", Bounds(min_length=1)])
     assert json.dumps(compiled(hint)[1]) == before
     assert parts.same(5) == 5
+
+
+@dataclasses.dataclass
+class Nested:
+    children: list[Nested]
+
+
+@pytest.mark.parametrize("convert", [load, dump], ids=["in", "out"])
+def test_a_fault_deep_inside_is_found_once_and_not_twice_a_level(convert):
+    """A second look at each level would take for ever here."""
+    value: Any = {"children": "x"}
+    for _ in range(90):
+        value = {"children": [value]}
+    started = time.monotonic()
+    assert fails(convert, Nested, value).endswith("children: must be an array, not 'x'")
+    assert time.monotonic() - started < 5
+
+
+def test_a_fault_deep_inside_what_no_hint_tells_of():
+    value: Any = object()
+    for _ in range(90):
+        value = [value]
+    with pytest.raises(Mismatch, match="has no JSON form"):
+        dump_any(value)
+
+
+@dataclasses.dataclass
+class Sum:
+    kind: Literal["sum"]
+    left: Term
+
+
+@dataclasses.dataclass
+class Product:
+    kind: Literal["product"]
+    left: Term
+
+
+@dataclasses.dataclass
+class Power:
+    left: Term
+    kind: Literal["power"]
+
+
+Term = Sum | Product | Power | int
+
+
+@pytest.mark.parametrize("kind", ["sum", "product", "power"])
+def test_the_constant_of_an_alternative_is_looked_at_before_its_parts(kind):
+    """Wherever it stands: else each level of a tree would double the work."""
+    value: Any = 1
+    for _ in range(60):
+        value = {"left": value, "kind": kind}
+    started = time.monotonic()
+    made = load(Term, value)
+    assert time.monotonic() - started < 5
+    assert made.kind == kind
+    assert dump(Term, made) == value
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "said"),
+    [
+        (dict[decimal.Decimal, int], {"1.0": 1, "1.00": 2}, "is the same key as another one"),
+        (dict[uuid.UUID, int], {"a" * 32: 1, "A" * 32: 2}, ""),
+        (
+            set[uuid.UUID],
+            ["AAAAAAAA-AAAA-AAAA-AAAA-AAAAAAAAAAAA", "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"],
+            "must hold no item twice",
+        ),
+        (frozenset[decimal.Decimal], ["1.0", "1.00"], "must hold no item twice"),
+    ],
+)
+def test_no_value_is_lost_because_two_of_them_are_one(hint, value, said):
+    assert said in fails(load, hint, value)
