@@ -1004,16 +1004,25 @@ def test_a_server_that_ends_in_the_middle_of_a_message(revision: str) -> None:
 
 @BOTH
 def test_an_answer_beyond_the_limit(revision: str) -> None:
-    """Not kept in memory; its caller is told, at the latest by the time-out, and others go on."""
+    """Not kept in memory; its caller is told, at the latest by the time-out, and others go on.
+
+    A notification or request that long is no less harmless, and a modern client answers none.
+    """
     script = f"""
     open_any({revision!r})
-    answer(receive("vendor/x"), {{"resultType": "complete", "much": "x" * 5_000_000}})
+    call = receive("vendor/x")
+    send(method="vendor/long", params={{"much": "x" * 5_000_000}})
+    send(id=1, method="vendor/long", params={{"much": "x" * 5_000_000}})
+    write(b"x" * 1_000_000 + bytes([10]))
+    answer(call, {{"resultType": "complete", "much": "x" * 5_000_000}})
     go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision, max_message_bytes=100_000) as ours:
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes, revision=revision, max_message_bytes=100_000) as ours:
         with pytest.raises((InvalidResponse, RequestTimeout)):
             ours.request("vendor/x", timeout=2)
         ours.ping()
+    assert revision != MODERN or all("method" in m for m in notes.all)
 
 
 @BOTH
