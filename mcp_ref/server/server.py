@@ -138,7 +138,7 @@ class Server:
         self._modern = self.modern_versions()
         self._hooks: tuple[Hook, ...] = ()
         self._listeners: dict[str, Callable[..., Any]] = {}
-        self._tables = {date: versioning.methods(ROWS, date) for date in REVISIONS}
+        self._tables = {date: dict(versioning.methods(ROWS, date)) for date in REVISIONS}
         self._starting = threading.Lock()
         self._running = 0  # guarded by _starting, as the next two
         self._entered: AbstractContextManager[Any] | None = None

@@ -618,3 +618,11 @@ def test_a_removed_tool_is_announced_and_a_client_that_has_gone_is_no_trouble(mo
         server._connections.append(connection)  # as if it went while it was being told
     server._announce("tools")
     assert [r for r in caplog.records if r.levelno >= logging.ERROR] == []
+
+
+def test_a_method_of_one_server_is_no_method_of_another():
+    one, other = Server("one"), Server("other")
+    one.on_request("vendor/mine")(lambda params: {})
+    with connect(other) as client, pytest.raises(ErrorResponse) as refused:
+        client.request("vendor/mine")
+    assert refused.value.code == -32601
