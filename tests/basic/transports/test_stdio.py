@@ -154,6 +154,15 @@ def test_a_writer_is_not_retired_while_it_writes() -> None:
     source_, target = os.pipe()
     write = stdio.Writer(target, stall=PATIENCE)
     problems: list[Exception] = []
+    waits = threading.Event()
+    real = write._poll
+
+    class Poll:
+        def poll(self, milliseconds: float) -> Any:
+            waits.set()
+            return real.poll(milliseconds)
+
+    write._poll = Poll()  # type: ignore[assignment]
 
     def fill() -> None:
         try:
@@ -163,7 +172,7 @@ def test_a_writer_is_not_retired_while_it_writes() -> None:
 
     writer = threading.Thread(target=fill)
     writer.start()
-    assert eventually(lambda: stdio._unread(source_) >= 65536)
+    assert waits.wait(PATIENCE)  # the pipe is full, and the writer inside the write
     assert write.retire(0.05) is False
     os.read(source_, 65536)  # room again: the writer looks, and finds that it is to end
     writer.join(PATIENCE)
