@@ -93,7 +93,10 @@ class Line:
         return bool(self._client.revision.modern and self.link.crashed)
 
     def _restart(self) -> None:
-        """# spec: basic/transports/stdio/restart-crashed-server. Holds _opening."""
+        """A new process and a new connection to it. Holds _opening.
+
+        # spec: basic/transports/stdio/restart-crashed-server
+        """
         now = time.monotonic()
         self._restarts = [before for before in self._restarts if now - before < 60]
         if len(self._restarts) >= RESTARTS:
