@@ -96,11 +96,18 @@ class PendingCall(Future[Result]):
         if self.call.deadline.left() > 0:
             self.watch()
         elif self._connection.waiting.pop(self.call.id, None) is not None:
-            self.call.finish(RequestTimeout(f"{self.call.method}: no answer in time"))
-            self._client.event(self._tell, None)
+            problem = RequestTimeout(f"{self.call.method}: no answer in time")
+            if not self._connection.workers.submit(self._give_up, problem, always=True):
+                self.call.finish(problem)  # the connection is closed, and nobody left to be told
 
-    def _tell(self, nothing: None) -> None:
+    def _give_up(self, problem: RequestTimeout) -> None:
+        """Tell the server, then whoever waits; the other way round if that could take a while."""
+        busy = self._connection.outbox.is_busy
+        if busy:
+            self.call.finish(problem)
         cancellation.send(self._connection, self.call, "no answer in time")
+        if not busy:
+            self.call.finish(problem)
 
     def settle(self, call: Call) -> None:
         """The outcome is there: runs on whichever thread brought it about."""

@@ -80,6 +80,11 @@ class Outbox:
             self._size = 0
             self._room.notify_all()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody is writing just now."""
+        return self._writing
+
     def settle(self, seconds: float) -> bool:
         """Wait until everything is written; False if it is not in time."""
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from mcp_ref import __version__
+from mcp_ref.cli import actions
 from mcp_ref.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -151,3 +153,37 @@ for line in sys.stdin:
     assert main(["call", "t", "a=1", *behind]) == 0
     assert main(["call", "u", "a=1", *behind]) == 0
     assert capsys.readouterr().out.splitlines() == ["t([a: 1])", "u()", '{"a": 1}', '{"a": 1}']
+
+
+def test_what_the_output_cannot_show_is_written_in_escapes(
+    server: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal without UTF-8 is no reason for a call to fail."""
+    shown = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(shown, encoding="ascii"))
+    assert main(["call", "say", "text=caf\u00e9", *ENV, *server]) == 0
+    assert shown.getvalue() == b"caf\\xe9\n"
+
+
+def test_a_reader_that_goes_away_is_exit_code_141(server: list[str]) -> None:
+    command = [sys.executable, "-m", "mcp_ref", "tools", "--json", *ENV, *server]
+    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    with running:
+        assert running.stdout is not None
+        running.stdout.close()
+        assert running.wait(20) == 141
+
+
+def test_a_pipe_that_breaks_while_it_is_written_to_is_exit_code_141(
+    server: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(options: object) -> int:
+        raise BrokenPipeError
+
+    kept = os.dup(1)
+    monkeypatch.setattr(actions, "ping", broken)
+    try:
+        assert main(["ping", *ENV, *server]) == 141
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinds import kinds
 
-from mcp_ref.runtime.functions import description_of, parameters_of, return_hint
+from mcp_ref.runtime.functions import description_of, parameters_of, return_hint, takes_one
 from mcp_ref.runtime.mismatch import Mismatch
 from mcp_ref.runtime.values import Bounds
 
@@ -583,3 +583,46 @@ def test_a_function_gets_back_what_its_caller_meant(data, parameters):
         assert any(name in str(problem) for name in names)
     else:
         assert is_valid
+
+
+# -- functions that take one dict -------------------------------------------------------------
+
+
+def take(arguments):
+    return arguments
+
+
+def take_with_context(arguments, ctx: Context, more=None):
+    return arguments
+
+
+def take_by_keyword(*, arguments=None):
+    return arguments
+
+
+@pytest.mark.parametrize(
+    ("function", "found"),
+    [
+        (take, (None, "arguments")),
+        (take_with_context, ("ctx", "arguments")),
+        (take_by_keyword, (None, "arguments")),
+        (functools.partial(take_with_context, more=1), ("ctx", "arguments")),
+    ],
+)
+def test_of_a_function_that_takes_one_dict_the_parameters_are_known(function, found):
+    assert takes_one(function, Context) == found
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (lambda: None, "it takes its arguments as one dict"),
+        (lambda one, other: None, "it takes its arguments as one dict"),
+        (lambda *many: None, "it takes its arguments as one dict"),
+        (lambda **many: None, "it takes its arguments as one dict"),
+        (lambda one, /: None, "cannot be filled by name"),
+    ],
+)
+def test_a_function_that_cannot_take_one_dict_is_refused(function, says):
+    with pytest.raises(TypeError, match=says):
+        takes_one(function, Context)
