@@ -390,3 +390,63 @@ def test_a_thread_that_outlives_its_tool_reports_nothing_after_the_answer(revisi
             threads[-1].join(PATIENCE)
             assert client.is_alive()
             assert client.aside == []
+
+
+def halting(ctx: Context) -> tuple[threading.Event, threading.Event]:
+    """Make the next report halt just before it is sent: it says so, and waits until it may go on."""
+    connection = ctx.connection
+    may_notify, halted, go_on = connection.may_notify, threading.Event(), threading.Event()
+
+    def halt() -> bool:
+        connection.may_notify = may_notify  # type: ignore[method-assign]
+        halted.set()
+        assert go_on.wait(PATIENCE)
+        return may_notify()
+
+    connection.may_notify = halt  # type: ignore[method-assign]
+    return halted, go_on
+
+
+@pytest.mark.spec("basic/patterns/progress/value-increases")
+def test_a_report_that_is_on_its_way_is_not_overtaken() -> None:
+    server = Server("tests")
+
+    @server.tool
+    def work(ctx: Context) -> str:
+        halted, go_on = halting(ctx)
+        first = threading.Thread(target=ctx.progress, args=(1,))
+        second = threading.Thread(target=ctx.progress, args=(2,))
+        first.start()
+        assert halted.wait(PATIENCE)
+        second.start()
+        second.join(0.05)  # long enough to overtake, were that possible
+        go_on.set()
+        first.join()
+        second.join()
+        return "done"
+
+    with RawClient(server, revision=MODERN) as client:
+        client.answer(client.call("work", meta={"progressToken": "t"}))
+        assert [message["params"]["progress"] for message in client.aside] == [1, 2]
+
+
+@pytest.mark.spec("basic/patterns/progress/stop-after-completion")
+def test_the_answer_waits_for_a_report_that_is_on_its_way() -> None:
+    server, threads = Server("tests"), []
+
+    @server.tool
+    def work(ctx: Context) -> str:
+        halted, go_on = halting(ctx)
+        threads.append(threading.Thread(target=ctx.progress, args=(1,)))
+        threads[0].start()
+        assert halted.wait(PATIENCE)
+        threads.append(threading.Timer(0.05, go_on.set))  # when the tool has ended
+        threads[1].start()
+        return "done"
+
+    with RawClient(server, revision=MODERN) as client:
+        asked = client.call("work", meta={"progressToken": "t"})
+        assert client.receive()["params"]["progress"] == 1
+        assert client.receive()["id"] == asked
+        for thread in threads:
+            thread.join(PATIENCE)
