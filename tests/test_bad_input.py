@@ -22,6 +22,7 @@ from peers import (
     META,
     MODERN,
     PATIENCE,
+    REVISIONS,
     Json,
     Notes,
     RawClient,
@@ -56,24 +57,36 @@ def peak() -> int:
 """
 
 
+@pytest.fixture(scope="module")
+def servers() -> Iterator[dict[str, RawClient]]:
+    """One server child a revision for the whole list: it survives all of it, and then ends properly."""
+    options = "max_message_bytes=1_000_000"
+    found = {date: RawClient(source(BODY, options=options), revision=date) for date in REVISIONS}
+    yield found
+    for raw in found.values():
+        raw.end_input()
+        assert raw.wait() == 0
+        raw.close()
+        assert "Traceback" not in "\n".join(raw.stderr)
+
+
 @pytest.fixture(autouse=True)
-def clean() -> Iterator[None]:
+def clean(servers: dict[str, RawClient]) -> Iterator[None]:
     with nothing_left():
         yield
 
 
 @pytest.fixture
-def client(revision: str) -> Iterator[RawClient]:
+def client(servers: dict[str, RawClient], revision: str) -> Iterator[RawClient]:
     """A raw client of a real server child; whatever the test did, the server still answers."""
-    with RawClient(source(BODY, options="max_message_bytes=1_000_000"), revision=revision) as raw:
-        yield raw
-        assert raw.is_alive()
-        result = raw.answer(raw.call("add", {"a": 20, "b": 22}))["result"]
-        assert result["content"][0]["text"] == "42"
-        assert raw.aside == []
-        raw.end_input()
-        assert raw.wait() == 0
-    assert "Traceback" not in "\n".join(raw.stderr)
+    raw = servers[revision]
+    assert raw.is_alive()
+    raw.aside.clear()  # what a test that failed has left
+    yield raw
+    assert raw.is_alive()
+    result = raw.answer(raw.call("add", {"a": 20, "b": 22}))["result"]
+    assert result["content"][0]["text"] == "42"
+    assert raw.aside == []
 
 
 def line(message: Any) -> bytes:

@@ -666,6 +666,8 @@ def test_a_request_cancelled_while_it_waits_for_a_worker_never_runs(revision: st
         first = client.call("wait")
         assert gate.is_entered()
         client.notify("notifications/cancelled", {"requestId": client.call("run")})
+        client.write(b"garbage\n")
+        assert "error" in client.receive()  # so what came before it was read as well
         gate.open.set()
         assert client.receive()["id"] == first
         last = client.call("add", {"a": 1, "b": 1})

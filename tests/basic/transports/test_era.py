@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, nothing_left, raw_server
+from peers import LEGACY, MODERN, REVISIONS, Notes, nothing_left, raw_server
 
 from mcp_ref import ConnectionClosed, ErrorResponse, InvalidResponse, RequestTimeout, Server, connect
 from mcp_ref.basic.errors import LocalError, McpError
@@ -334,16 +334,22 @@ def test_who_insists_on_a_legacy_revision_does_not_probe(date: str) -> None:
 @pytest.mark.parametrize("asked", REVISIONS)
 @pytest.mark.parametrize("spoken", REVISIONS)
 def test_who_insists_gets_that_revision_or_an_error(asked: str, spoken: str) -> None:
-    notes = Notes()
-    command = raw_server(f"open_any({spoken!r})\ngo_on()")
+    modern = """
+    request = receive()
+    if request["method"] == "initialize":
+        error(request, -32601, "Method not found")
+    else:
+        answer(request, discovered())
+    go_on()
+    """
+    command = raw_server(modern if spoken == MODERN else f"open_legacy({spoken!r})\ngo_on()")
     if asked == spoken:
-        with connect(command, on_stderr=notes, revision=asked) as client:
+        with connect(command, on_stderr=Notes(), revision=asked) as client:
             assert str(client.revision) == asked
             client.ping()
     else:
-        timeout = 1.0 if spoken == MODERN else PATIENCE  # this raw server ignores initialize
         with pytest.raises(McpError):
-            connect(command, on_stderr=notes, revision=asked, timeout=timeout)
+            connect(command, on_stderr=Notes(), revision=asked)
 
 
 def test_who_speaks_legacy_revisions_only_does_not_probe() -> None:
