@@ -41,6 +41,7 @@ from mcp_ref.client.calls import PendingCall, Result
 from mcp_ref.client.line import Line
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_callable, check_object, check_text
+from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
 from mcp_ref.runtime.workers import QueueFull, Workers
 from mcp_ref.schema import pruner
 from mcp_ref.server import discover, tools
@@ -103,8 +104,8 @@ class Client:
         self.log_level: str | None = None
         self.known_tools: dict[str, Any] = {}
         self.tools_fresh_until = 0.0
-        self._hooks: tuple[Callable[..., Any], ...] = ()
-        self._handlers: dict[str, Callable[[Json, Context], Any]] = {"ping": lambda p, c: {}}
+        self._hooks: tuple[Hook, ...] = ()
+        self._handlers: dict[str, Handler] = {"ping": lambda p, c: {}}
         self._listeners: dict[str, Callable[[Json], Any]] = {}
         self._events = Workers(limit=1, queue=10_000)
         self._closing = threading.Lock()
@@ -233,6 +234,8 @@ class Client:
     def _needs(self, method: str) -> None:
         """# spec: basic/lifecycle/negotiated-capabilities-only"""
         capability = NEEDS.get(method.partition("/")[0])
+        if capability == "completions" and not self.revision.reaches("2025-03-26"):
+            return  # there was completion before there was a capability for it
         declared = self.server_capabilities
         if capability is not None and declared is not None and capability not in declared:
             raise LocalError(f"{method}: the server did not declare the capability {capability!r}")
@@ -265,10 +268,9 @@ class Client:
 
     def on_request(self, method: str) -> Callable[[F], F]:
         """Decorator: `fn(params)` or `fn(params, ctx)` answers a request of the server's."""
-        from mcp_ref.server.server import _with_context
 
         def decorate(function: F) -> F:
-            self._handlers[method] = _with_context(function)
+            self._handlers[method] = handler_of(function)
             return function
 
         return decorate
@@ -282,7 +284,7 @@ class Client:
 
         return decorate
 
-    def around(self, hook: F) -> F:
+    def around(self, hook: Hook) -> Hook:
         """Decorator: `fn(ctx, params, proceed)` wraps every request that the server sends."""
         self._hooks = (*self._hooks, hook)
         return hook
@@ -301,18 +303,10 @@ class Client:
         if context.method == "ping":
             return {}
         with self.connection.clock.hold():
-            result = self._hooked(handler, context, context.params)
+            result = through(self._hooks, handler, context, context.params)
         if result is not None and not isinstance(result, dict):
             raise InternalError(f"{context.method}: the handler returned no object")
         return result or {}
-
-    def _hooked(self, handler: Callable[[Json, Context], Any], context: Context, params: Json) -> Any:
-        def proceed_from(index: int) -> Callable[[Json], Any]:
-            if index == len(self._hooks):
-                return lambda params: handler(params, context)
-            return lambda params: self._hooks[index](context, params, proceed_from(index + 1))
-
-        return proceed_from(0)(params)
 
     def notice(self, connection: Connection, method: str, params: Json) -> None:
         """A notification of the server's. Runs on the reader; callbacks run on the thread for events."""

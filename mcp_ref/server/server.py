@@ -19,7 +19,6 @@ Threads     registering may happen on any thread at any time. `answer` runs on w
 
 from __future__ import annotations
 
-import inspect
 import logging
 import threading
 from collections import OrderedDict
@@ -43,6 +42,7 @@ from mcp_ref.runtime.checks import (
     check_text,
     check_text_if_any,
 )
+from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.timers import later
 from mcp_ref.runtime.workers import QueueFull, Workers
@@ -59,8 +59,6 @@ __all__ = ["Server"]
 _log = logging.getLogger("mcp_ref.server")
 
 F = TypeVar("F", bound=Callable[..., Any])
-Proceed = Callable[[Json], Any]
-Hook = Callable[[Context, Json, Proceed], Any]
 
 ROWS = (*lifecycle.METHODS, *ping.METHODS, *discover.METHODS, *tools.METHODS, *log_page.METHODS)
 
@@ -195,7 +193,7 @@ class Server:
         """Decorator: `fn(params)` or `fn(params, ctx)` answers a method of your own, with a dict."""
 
         def decorate(function: F) -> F:
-            call = _with_context(function)
+            call = handler_of(function)
             row = Method(method, lambda server, params, context: call(params, context), since, until)
             for date, table in self._tables.items():
                 if row.holds(date):
@@ -291,20 +289,16 @@ class Server:
         token = log_page.current.set(context)
         try:
             if self._hooks and row.name not in IMMEDIATE:
-                result = self._hooked(row, context, params)
+                result = through(self._hooks, self._handler(row), context, params)
             else:
                 result = row.handler(self, params, context)
         finally:
             log_page.current.reset(token)
         return self._finished(result, row, context)
 
-    def _hooked(self, row: Method, context: Context, params: Json) -> Any:
-        def proceed_from(index: int) -> Proceed:
-            if index == len(self._hooks):
-                return lambda params: _own(row.handler(self, params, context))
-            return lambda params: self._hooks[index](context, params, proceed_from(index + 1))
-
-        return proceed_from(0)(params)
+    def _handler(self, row: Method) -> Handler:
+        """The handler of a method, as hooks see it: what it returns is theirs to change."""
+        return lambda params, context: _own(row.handler(self, params, context))
 
     def _finished(self, result: Any, row: Method, context: Context) -> Json | Encoded:
         """The result in the dress of its revision."""
@@ -406,10 +400,3 @@ def _own(result: Any) -> Any:
     if type(result) is not Kept:
         return result
     return {k: v.copy() if isinstance(v, list | dict) else v for k, v in result.items()}
-
-
-def _with_context(function: Callable[..., Any]) -> Callable[[Json, Context], Any]:
-    """A handler that takes `params`, or `params` and the context."""
-    if len(inspect.signature(function).parameters) > 1:
-        return function
-    return lambda params, context: function(params)

@@ -1,0 +1,31 @@
+"""Handlers that users write, and the hooks around them; the same on either side.
+
+Threads     run on the worker of the request.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["Handler", "Hook", "Proceed", "handler_of", "through"]
+
+Proceed = Callable[[dict[str, Any]], Any]
+Handler = Callable[[dict[str, Any], Any], Any]
+Hook = Callable[[Any, dict[str, Any], Proceed], Any]
+
+
+def handler_of(function: Callable[..., Any]) -> Handler:
+    """`fn(params)` or `fn(params, ctx)` as a handler."""
+    if len(inspect.signature(function).parameters) > 1:
+        return function
+    return lambda params, context: function(params)
+
+
+def through(hooks: Sequence[Hook], handler: Handler, context: Any, params: dict[str, Any]) -> Any:
+    """Run a handler with hooks around it, the first of them outermost."""
+    if not hooks:
+        return handler(params, context)
+    first, *others = hooks
+    return first(context, params, lambda params: through(others, handler, context, params))
