@@ -6,6 +6,7 @@ functions   a user's function -> the schemas of its arguments and of its result
 validators  a JSON Schema -> a kept checker; dialects, references and cost under control
 patterns    regular expressions of strangers, with an end
 checks      what users pass in, named when it is wrong
+hooks       handlers of users, and what they put around all of them
 
 workers     a pool of threads that grows on demand to a limit
 outbox      many threads send, one at a time writes
