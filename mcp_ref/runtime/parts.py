@@ -8,6 +8,7 @@ Threads     plain functions.
 from __future__ import annotations
 
 import enum
+import math
 import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -239,7 +240,11 @@ def choice(values: Iterable[Any], enumeration: Any) -> Codec:
         constant = value.value if isinstance(value, enum.Enum) else value
         if not isinstance(constant, str | int | float | bool | None):
             raise TypeError(f"a choice must be a JSON constant, not {constant!r}")
+        if isinstance(constant, float) and not math.isfinite(constant):
+            raise TypeError(f"a choice must be a JSON constant, not {constant!r}")
         table[identity(constant)] = value if enumeration is None else enumeration(value)
+    if not values:
+        raise TypeError("a choice of nothing")
     constants = [v.value if isinstance(v, enum.Enum) else v for v in values]
     names = ", ".join(shown(c) for c in constants)
     says = names if len(constants) == 1 else f"one of {names}"

@@ -69,6 +69,8 @@ class Validator:
             raise BadSchema(f"not a valid schema at /{where}: {problem.message:.200}") from None
         except RecursionError:
             raise BadSchema("the schema is too deep to be checked") from None
+        except OverflowError as problem:  # a pattern with a number beyond what `re` counts
+            raise BadSchema(f"the schema cannot be checked: {problem}") from None
         self.schema = schema
         self._kind = kind(schema, registry=registry)
 

@@ -248,3 +248,9 @@ def test_members_of_an_enum_as_constants():
 def test_a_choice_that_json_has_not():
     with pytest.raises(TypeError, match=re.escape("must be a JSON constant, not b'x'")):
         parts.choice([b"x"], None)
+
+
+@pytest.mark.parametrize("values", [[], [float("nan")], [float("inf")], [b"bytes"]])
+def test_a_choice_is_of_json_constants_and_of_one_at_least(values):
+    with pytest.raises(TypeError, match="a choice"):
+        parts.choice(values, None)

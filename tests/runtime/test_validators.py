@@ -501,3 +501,7 @@ def test_a_strangers_schema_says_yes_or_no_or_is_refused(schema, value):
             return
         said = False
     assert said == jsonschema.Draft202012Validator(schema).is_valid(value)
+
+
+def test_a_pattern_that_counts_too_far_is_refused():
+    assert "cannot be checked" in refused({"pattern": "a{99999999999}"})

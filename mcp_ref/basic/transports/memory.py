@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_ref.basic.transports.stdio import Writer, read_lines
+from mcp_ref.runtime.mismatch import told
 
 __all__ = ["Link"]
 
@@ -33,6 +34,7 @@ class Link:
 
     def __init__(self, server: Any) -> None:
         self._server = server
+        self._problem: Exception | None = None
         self.heard = self.crashed = False  # a server in this process cannot be started again
         self._ours, self._theirs = socket.socketpair()
         self.write = Writer(self._ours.fileno())
@@ -42,8 +44,9 @@ class Link:
     def _serve(self) -> None:
         try:
             self._serve_one()
-        except Exception:
+        except Exception as problem:
             _log.exception("the server in this process could not serve")
+            self._problem = problem
         finally:
             self._theirs.close()
 
@@ -68,6 +71,8 @@ class Link:
 
     def obituary(self) -> str:
         """Why there is no more output."""
+        if self._problem is not None:
+            return f"the server in this process could not serve: {told(self._problem)}"
         return "the server in this process closed the connection"
 
     def close(self) -> None:
