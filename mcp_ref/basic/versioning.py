@@ -17,7 +17,7 @@ methods (`Method`), the modern door (`enter`) and what it does to results on the
 Revisions   2026-07-28.  The facts cover all.
 Errors      -32022 UnsupportedProtocolVersion, -32021 MissingRequiredClientCapability.
 Threads     `enter` and `dress` run on the request's worker.
-Not here    how a client finds out a server's era: that is each transport's affair (basic/transports).
+Not here    how a client finds out a server's era (basic/transports/era).
 """
 
 from __future__ import annotations
@@ -251,17 +251,21 @@ def enter(context: Context, supported: Iterable[str]) -> None:
     """Fill the context of a request from its own `_meta`, and from nothing else.
 
     # spec: basic/index/no-state-from-prior-requests, basic/versioning/version-judged-per-request
+    # spec: basic/index/connection-is-not-session, basic/index/no-connection-affinity
+    # spec: basic/index/explicit-state-identifier, basic/transports/index/metadata-in-body
     """
     meta = context.meta
     requested = meta.get(PROTOCOL_VERSION)
     if type(requested) is str and requested not in supported:
         raise UnsupportedProtocolVersion(requested, supported)
     try:
-        checker(RequestMeta, LATEST.date)(meta)  # spec: basic/index/meta-missing-field-32602
+        # spec: basic/index/meta-missing-field-32602, server/utilities/logging/unknown-level-rejected
+        checker(RequestMeta, LATEST.date)(meta)
     except Mismatch as problem:
         raise InvalidParams(f"params._meta: {problem}") from None
     context.revision = _BY_DATE[meta[PROTOCOL_VERSION]]
-    context.client_capabilities = meta[CLIENT_CAPABILITIES]  # spec: schema/meta-empty-capabilities
+    # spec: schema/meta-empty-capabilities, architecture/index/capabilities-per-request
+    context.client_capabilities = meta[CLIENT_CAPABILITIES]
     context.client_info = meta.get(CLIENT_INFO, {})
     context.log_level = meta.get(LOG_LEVEL)  # spec: server/utilities/logging/opt-in-per-request
     context.progress_token = meta.get("progressToken")
@@ -270,7 +274,9 @@ def enter(context: Context, supported: Iterable[str]) -> None:
 def require_capability(context: Context, required: Json) -> None:
     """Go on only if the client declared these capabilities.
 
-    `{"elicitation": {"url": {}}}` asks for a part of one.  # spec: basic/index/no-undeclared-capability
+    `{"elicitation": {"url": {}}}` asks for a part of one.
+    # spec: basic/index/no-undeclared-capability, architecture/index/respect-declared-capabilities
+    # spec: basic/versioning/extension-fallback-or-reject
     """
     missing = _missing(required, context.client_capabilities)
     if missing:
@@ -307,6 +313,7 @@ def request_meta(date: str, capabilities: Any, info: Any) -> Json:
     """The `_meta` that every request of a modern client carries.
 
     # spec: basic/index/meta-required-request-fields, basic/index/meta-client-info
+    # spec: basic/transports/stdio/metadata-inline
     """
     return {PROTOCOL_VERSION: date, CLIENT_CAPABILITIES: capabilities, CLIENT_INFO: info}
 
@@ -319,6 +326,7 @@ def result_type(result: Json, also: Iterable[str] = ()) -> str:
 
     `also` are the values of the extensions that this client advertises.
     # spec: basic/index/result-type-supported-set, basic/index/result-type-absent-complete
+    # spec: basic/index/result-type-extension-values
     """
     kind = result.get("resultType", "complete")
     if not isinstance(kind, str) or (kind not in RESULT_TYPES and kind not in also):
