@@ -16,11 +16,12 @@ Revisions   2024-11-05 to 2025-11-25.  2026-07-28 has no handshake (basic/versio
     NEW         initialize                  ANSWERED
     ANSWERED    notifications/initialized   OPEN
 
-    Before ANSWERED the server takes `ping` only, before OPEN too; anything else is an error that
+    Until it is OPEN the server takes the next step and `ping` only; anything else is an error that
     says what is missing. A second `initialize` is one as well.
 
 Threads     the reader runs `on_initialize` and `on_initialized`, so that what follows on the wire finds
-            the session as they left it. `enter` runs on workers and only reads.
+            the session as they left it. `enter` runs on workers (for ping and initialize: on the
+            reader) and only reads.
 """
 
 from __future__ import annotations
@@ -231,7 +232,10 @@ class Session:
 
 
 def on_initialize(server: Any, params: Json, context: Context) -> Json:
-    """Agree on a version and open the session.  # spec: basic/lifecycle/init-response"""
+    """Agree on a version and open the session.
+
+    # spec: basic/lifecycle/init-response, basic/versioning/dual-era-selects-legacy
+    """
     session = context.connection.session
     if (session.state, "initialize") not in TRANSITIONS:
         raise InvalidRequest("initialize: this connection is initialized already")
@@ -261,7 +265,8 @@ def on_initialize(server: Any, params: Json, context: Context) -> Json:
 def negotiate(offered: str, supported: Iterable[str]) -> Revision:
     """The version to answer with.
 
-    # spec: basic/lifecycle/echo-supported-version, basic/lifecycle/counter-offer-latest
+    # spec: basic/lifecycle/echo-supported-version, basic/lifecycle/counter-offer-version
+    # spec: basic/lifecycle/counter-offer-latest, basic/lifecycle/handle-version-mismatch
     """
     same = newest({offered} & set(supported), Era.LEGACY)
     agreed = same or newest(supported, Era.LEGACY)
@@ -271,7 +276,7 @@ def negotiate(offered: str, supported: Iterable[str]) -> Revision:
 
 
 def on_initialized(connection: Connection) -> None:
-    """The client is ready.  # spec: basic/lifecycle/initialized-notification"""
+    """The client is ready."""
     try:
         connection.session.step("notifications/initialized")
     except InvalidRequest as problem:
@@ -287,12 +292,13 @@ def enter(context: Context) -> None:
                 f"{context.method[:80]}: not initialized. Send initialize first, or (2026-07-28) put "
                 "io.modelcontextprotocol/protocolVersion and .../clientCapabilities into params._meta"
             )
-        if session.state is State.ANSWERED:
+        if session.state is State.ANSWERED:  # spec: basic/lifecycle/no-requests-before-initialized
             raise InvalidRequest(f"{context.method[:80]}: send notifications/initialized first")
     token = context.meta.get("progressToken")
     if token is not None and type(token) is not str and type(token) is not int:
         raise InvalidParams("params._meta.progressToken: must be a string or an integer")
     context.session = session
+    # spec: basic/lifecycle/respect-version, basic/lifecycle/respect-version-should
     context.revision = session.revision
     context.client_info = session.client_info
     context.client_capabilities = session.client_capabilities
@@ -318,6 +324,7 @@ def accept(connection: Connection, result: Json, supported: Iterable[str]) -> Js
     """Take the server's answer to `initialize`, and say so; or raise, and the caller disconnects.
 
     # spec: basic/lifecycle/disconnect-on-unsupported, schema/initialize-must-disconnect
+    # spec: basic/lifecycle/handle-version-mismatch, schema/initialize-older-versions
     """
     offered = result.get("protocolVersion")
     agreed = newest({offered} & set(supported), Era.LEGACY) if isinstance(offered, str) else None
@@ -331,6 +338,6 @@ def accept(connection: Connection, result: Json, supported: Iterable[str]) -> Js
     session.revision = agreed
     session.server_capabilities = result["capabilities"]
     session.step("initialize")
-    connection.notify("notifications/initialized")
+    connection.notify("notifications/initialized")  # spec: basic/lifecycle/initialized-notification
     session.step("notifications/initialized")
     return result
