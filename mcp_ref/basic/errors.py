@@ -96,7 +96,8 @@ def _own_code(code: int) -> int:
     """A code that the author of a handler chose."""
     if isinstance(code, bool) or not isinstance(code, int):
         raise TypeError(f"an error code is an integer, not {code!r}")
-    # spec: basic/index/reserved-code-range-only-defined, basic/index/legacy-code-range-no-new
+    # spec: basic/index/reserved-code-range-only-defined, basic/index/reserved-code-range-meaning
+    # spec: basic/index/legacy-code-range-no-new
     if -32099 <= code <= -32000:
         raise ValueError(f"code {code} is reserved; choose one outside -32768..-32000")
     return code
@@ -172,6 +173,8 @@ def error_response(error: Any) -> McpError:
     code, message = error.get("code"), error.get("message")
     if type(code) is not int or not isinstance(message, str):
         return InvalidResponse(f"the peer's error lacks a code or a message: {error!r:.200}")
+    # Whatever the code: none has an exception of its own.
+    # spec: basic/index/legacy-code-range-no-meaning
     return ErrorResponse(code, message, error.get("data"))
 
 
