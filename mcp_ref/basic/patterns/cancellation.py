@@ -12,9 +12,11 @@ Revisions   2024-11-05  either side cancels its own requests, but never `initial
             2026-07-28  clients only, and on stdio only; a server sends it only to end a
                         subscriptions/listen stream (basic/patterns/subscriptions)
 
-A request is also cancelled when its deadline passes or when its caller is interrupted.
+A request is also cancelled when its deadline passes, when its caller is interrupted, and with the request
+of the peer's on whose behalf it was made.
 
-Threads     `on_cancelled` runs on the reader and sets a flag; `send` runs on the thread that gives up.
+Threads     `on_cancelled` runs on the reader; `send` on whichever thread gives up, which is the reader
+            for what ends with a request of the peer's.
 """
 
 from __future__ import annotations
@@ -63,11 +65,19 @@ def send(connection: Connection, call: Call, reason: str) -> None:
 
     The caller has taken it out of `waiting`, so it was ours and still running.
     # spec: basic/patterns/cancellation/in-progress-only, basic/patterns/cancellation/same-direction-only
+    # spec: basic/patterns/cancellation/client-issued-only
+    # spec: basic/patterns/cancellation/client-sends-cancelled
+
+    A server of the modern era asks nothing, and so has nothing to give up.
+    # spec: basic/patterns/cancellation/server-cancels-nothing-else
     """
     if call.method == "initialize":  # spec: basic/patterns/cancellation/init-not-cancelled
         return
     try:
         # spec: basic/patterns/cancellation/stdio-cancelled-notification
+        # spec: basic/patterns/cancellation/request-id-required
+        # spec: basic/patterns/cancellation/request-id-for-non-task
+        # spec: basic/patterns/cancellation/request-id-required-again
         connection.notify("notifications/cancelled", {"requestId": call.id, "reason": reason})
     except ConnectionClosed:
         pass  # then the peer knows
@@ -88,4 +98,5 @@ def on_cancelled(connection: Connection, params: Json) -> None:
         _log.info("request %r was cancelled: %.200s", request_id, reason or "no reason given")
     else:
         # spec: basic/patterns/cancellation/ignore-invalid, basic/patterns/cancellation/ignore-completed
+        # spec: basic/patterns/cancellation/may-ignore, schema/cancelled-late
         _log.debug("ignored a cancellation of %r, which does not run", request_id)
