@@ -12,7 +12,8 @@ Revisions   2024-11-05  either direction
             2026-07-28  from server to client only
 
 Threads     `report` runs on the thread that works; `on_progress` on the reader, which leaves the
-            report with the call; the caller's own thread then runs the caller's callback.
+            report with the call; the thread that waits for the answer then runs the callback (where
+            none waits, for a future: the client's thread for events).
 """
 
 from __future__ import annotations
@@ -82,12 +83,14 @@ def report(context: Context, progress: float, total: float | None, message: str 
     """Send a report, if the peer asked for any and this one is news.
 
     # spec: basic/patterns/progress/send-optional, basic/patterns/progress/active-token-only
+    # spec: basic/patterns/progress/may-send-none
     """
     token = context.progress_token
     if token is None or context.is_over:  # spec: basic/patterns/progress/stop-after-completion
         return
     if not _is_number(progress) or (total is not None and not _is_number(total)):
         raise ValueError(f"progress and total are finite numbers, not {progress!r} of {total!r}")
+    # spec: basic/patterns/progress/payload
     params: Json = {"progressToken": token, "progress": progress}
     if total is not None:  # spec: basic/patterns/progress/omit-total
         params["total"] = total
