@@ -5,9 +5,10 @@ who asks, in which revision, with which capabilities; how to report progress and
 answer is still wanted. Everything behind the doors is written once, against this.
 
 Revisions   all.
-Threads     made by the reader, then owned by the one worker that runs the request. `cancel` is
-            called by the reader and only sets a flag; everything else is the worker's. A tool may
-            hand its context to threads of its own: `progress`, `log` and `notify` are safe there.
+Threads     made by the reader, then owned by the one worker that runs the request. `cancel` is called
+            by the reader, or by whoever ends the connection, and is quick; everything else is the
+            worker's. A tool may hand its context to threads of its own: `progress`, `log` and `notify`
+            are safe there.
 """
 
 from __future__ import annotations
@@ -113,7 +114,10 @@ class Context:
         self.check_cancelled()
 
     def cancel(self, reason: str | None) -> None:
-        """The flag that the reader sets."""
+        """The answer is no longer wanted: sets the flag, wakes `sleep`, ends what ends with the request.
+
+        # spec: basic/patterns/cancellation/free-resources, basic/transports/stdio/stop-cancelled-work
+        """
         self.reason = reason
         self._cancelled = True
         if self._wakes is not None:
@@ -161,14 +165,17 @@ class Context:
             self.say(method, params)
 
     def say(self, method: str, params: Json | None) -> None:
-        """Send one notification now. Holds `speaking`."""
+        """Send one notification now. Holds `speaking`.
+
+        # spec: basic/patterns/progress/in-progress-only, basic/patterns/progress/rate-limit
+        """
         if not self.is_over and self.connection.may_notify():
             self.connection.notify(method, params)
 
     def request(self, method: str, params: Json | None = None, *, timeout: float | None = None) -> Json:
         """Ask the client something and wait for its result. There is no such thing in 2026-07-28.
 
-        # spec: basic/patterns/index/server-initiates-nothing
+        # spec: basic/patterns/index/server-initiates-nothing, basic/index/requests-client-to-server-only
         """
         if self.revision.modern:
             raise LocalError(f"in {self.revision} a server sends no requests, so not {method} either")
