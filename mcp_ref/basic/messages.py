@@ -6,6 +6,7 @@ into a message and back.
 
     decode     one line of bytes -> one JSON value, or a ParseError that says why not
     classify   JSON value -> "request", "notification" or "response", or an InvalidRequest
+    begins     the beginning of a line that is not read -> what it was, as far as it says
     encode     message -> one line of UTF-8
 
 Revisions   2024-11-05  requests, notifications, responses; ids are strings or integers
@@ -288,6 +289,7 @@ def encode(message: Any) -> bytes:
 
     JSON escapes newlines inside strings, so the line holds no other.
     # spec: basic/transports/stdio/no-embedded-newlines, basic/transports/stdio/one-message-per-line
+    # spec: basic/transports/index/utf8
 
     Raises ValueError or TypeError for what JSON cannot carry, RecursionError for what has no end.
     """
