@@ -283,7 +283,7 @@ class Child:
         self._listener.start()
 
     def write(self, data: bytes) -> None:
-        """Send bytes to the child."""
+        """Send messages to the child: nothing else goes there.  # spec: basic/transports/stdio/stdin-only-mcp"""
         try:
             self._write(data)
         except BrokenPipeError:
@@ -312,8 +312,9 @@ class Child:
         self.heard = self.heard and _unread(self._stdin) == 0
 
     def _listen(self) -> None:
-        """Pass on what the child says to people.  # spec: basic/transports/stdio/stderr-handling
+        """Pass on what the child says to people, and make nothing of it.
 
+        # spec: basic/transports/stdio/stderr-handling, basic/transports/stdio/stderr-not-error
         Until the end of its stderr, or `close`: a grandchild may hold the pipe for much longer.
         """
         poll = _poll(self._stderr, select.POLLIN)
@@ -368,8 +369,10 @@ class Child:
     def close(self) -> None:
         """End the child, as gently as it allows. Leaves no process behind.
 
-        1 close its stdin  2 wait  3 SIGTERM  4 wait  5 SIGKILL, each to all of its session
+        1 close its stdin  2 wait  3 SIGTERM  4 wait  5 SIGKILL, each to all of its session. While a
+        thread is writing to it, stdin cannot be closed: then SIGTERM comes first.
         # spec: basic/transports/stdio/shutdown-close-stdin, basic/transports/stdio/shutdown-wait-exit
+        # spec: basic/transports/stdio/shutdown-force, basic/lifecycle/handle-shutdown-timeout
         # spec: basic/lifecycle/shutdown-sigterm, basic/lifecycle/shutdown-sigkill
         """
         with self._closing:
