@@ -11,7 +11,8 @@ Silence is not trusted for long, nor for ever. After PROBE seconds initialize is
 first good answer wins: a legacy server that ignores what it does not know costs half a second, and a
 modern one that is slow to start is not taken for a legacy one.
 
-Revisions   all that the client was given; with one of them only, there is nothing to find out.
+Revisions   all that the client was given; with none of the modern era among them there is nothing to
+            find out, and initialize comes first.
 Threads     runs on the thread that called `connect`; the reader only leaves the answers in a queue.
 """
 
@@ -49,10 +50,12 @@ PROBE = 0.5
 def open_connection(client: Any, connection: Connection) -> None:
     """Find out what the server speaks and agree on the newest revision that both know.
 
-    Fills in the client. Raises if there is none.
+    Fills in the client, which keeps it as long as the server lives. Raises if there is none.
     # spec: basic/transports/stdio/dual-era-probe, basic/transports/stdio/modern-only-probe
+    # spec: basic/versioning/era-cached
     """
     if newest(client.revisions, Era.MODERN) is None:
+        # spec: basic/lifecycle/no-requests-before-init-response
         client.open_legacy(connection.request("initialize", client.hello()))
     else:
         _Opening(client, connection).run()
@@ -86,7 +89,7 @@ class _Opening:
                 try:
                     call = self._answers.get(timeout=max(0.0, wait))
                 except queue.Empty:
-                    if patient:
+                    if patient:  # spec: basic/lifecycle/handle-init-timeout
                         raise RequestTimeout(f"no answer from the server in {deadline.span:g} s") from None
                     self._greet()
                     continue
@@ -137,6 +140,7 @@ def judge(outcome: Json | McpError, supported: Sequence[str]) -> Revision | None
 
     Raises what ends the search: the connection is gone, or a modern server has nothing in common.
     # spec: basic/transports/stdio/probe-modern-error, basic/transports/stdio/fallback-not-keyed-to-code
+    # spec: basic/transports/stdio/probe-success, server/discover/choose-version
     """
     if isinstance(outcome, ConnectionClosed):
         raise outcome
