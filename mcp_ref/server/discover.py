@@ -4,10 +4,10 @@
     server -> client   {supportedVersions, capabilities, instructions?, ttlMs, cacheScope}
 
 The one request that tells all about a server. On stdio it is also how a client finds out whether
-the server is a modern one (basic/transports/stdio).
+the server is a modern one (basic/transports/era).
 
 Revisions   2026-07-28.  Before, `initialize` told as much (basic/lifecycle).
-Threads     `on_discover` runs on a worker, `discover` on the caller's thread.
+Threads     `on_discover` runs on a worker, `chosen` on the thread that connects.
 """
 
 from __future__ import annotations
@@ -89,8 +89,7 @@ METHODS = (Method("server/discover", on_discover, since="2026-07-28", cacheable=
 def chosen(result: Json, supported: list[str]) -> str | None:
     """The version to go on with, if the server and we have one in common.
 
-    Raises InvalidResponse for what is no DiscoverResult: then this is no modern server.
-    # spec: server/discover/choose-version, basic/transports/stdio/probe-success
+    Raises InvalidResponse for what is no DiscoverResult.
     """
     try:
         checker(DiscoverResult, LATEST.date, ("ttlMs", "cacheScope", "resultType"))(result)
