@@ -1,4 +1,4 @@
-"""Client (page: client/index of the specification's overview): the blocking way to use a server.
+"""Client (page: architecture/index, "Clients"): the blocking way to use a server.
 
     with connect(["python", "server.py"]) as client:
         client.list_tools()
@@ -6,7 +6,7 @@
 
 Everything blocks the thread that asked, and no other: a client may be used by many threads at once.
 
-Revisions   all; `connect(revision=...)` insists on one. See basic/transports/stdio for how the client
+Revisions   all; `connect(revision=...)` insists on one. See basic/transports/era for how the client
             finds out what a server speaks.
 Threads     mcp_ref reader     reads, delivers answers, answers `ping` (client/line)
             mcp_ref worker N   runs the handlers for requests of a legacy server
@@ -72,7 +72,11 @@ ENDED: dict[str, Callable[[Any, Json, Json | BaseException], None]] = {"tools/ca
 
 
 class Client:
-    """One connection to one server, opened by `connect`."""
+    """One connection to one server, opened by `connect`.  # spec: architecture/index/one-server-per-client
+
+    All that it knows, and all that hears for it, is its own: nothing of one server gets to another.
+    # spec: architecture/index/client-boundary
+    """
 
     def __init__(
         self,
@@ -232,7 +236,11 @@ class Client:
         return params
 
     def _needs(self, method: str) -> None:
-        """# spec: basic/lifecycle/negotiated-capabilities-only"""
+        """Raises LocalError for what the server did not declare.
+
+        # spec: basic/lifecycle/negotiated-capabilities-only, architecture/index/respect-declared-capabilities
+        # spec: basic/lifecycle/negotiated-capabilities-only-should, basic/lifecycle/handle-capability-failure
+        """
         capability = NEEDS.get(method.partition("/")[0])
         if capability == "completions" and not self.revision.reaches("2025-03-26"):
             return  # there was completion before there was a capability for it
@@ -348,7 +356,7 @@ class Client:
         self._line.open()
 
     def probe(self) -> Json:
-        """The params of server/discover."""
+        """The params of server/discover.  # spec: server/discover/no-body-parameters"""
         latest = newest(self.revisions, Era.MODERN) or LATEST
         return {"_meta": versioning.request_meta(latest.date, self.capabilities, self.info)}
 
@@ -363,7 +371,10 @@ class Client:
         return lifecycle.initialize_params(offer, self.capabilities, self.info)
 
     def open_modern(self, chosen: Revision, result: Json) -> None:
-        """The server is a modern one: there is nothing to open, only something to know."""
+        """The server is a modern one: there is nothing to open, only something to know.
+
+        # spec: schema/removed-notifications-2026
+        """
         discover.chosen(result, self.revisions)
         self.revision = chosen
         self.connection.answers = False
