@@ -83,6 +83,7 @@ def connect(
 
     def dial() -> Any:
         if isinstance(target, list | tuple):
+            # spec: basic/transports/index/support-stdio
             return stdio.Child(target, env=env, cwd=cwd, on_stderr=on_stderr, grace=grace)
         return memory.Link(target)
 
