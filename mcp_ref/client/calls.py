@@ -4,8 +4,9 @@ A result is the dict that came over the wire, with a few short-cuts on top. A `P
 `concurrent.futures.Future`: it can be waited for together with others, and cancelling it cancels the
 request on the wire.
 
-Threads     a PendingCall is settled by the reader (or the timers); its callbacks run on the client's
-            thread for events, and what `result()` checks is checked on the thread that calls it.
+Threads     a PendingCall is settled by the reader, when its time is up by a worker of the connection;
+            its callbacks run on the client's thread for events, and what `result()` checks is checked
+            on the thread that calls it.
 """
 
 from __future__ import annotations
