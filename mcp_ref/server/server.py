@@ -14,7 +14,8 @@ doors, through the hooks, to the handler of its method, and out again, dressed f
 
 Revisions   all; `Server(revisions=...)` restricts them.
 Threads     registering may happen on any thread at any time. `answer` runs on workers, one request each
-            (ping and initialize: on the reader). `notice` runs on the reader and hands on.
+            (ping and initialize: on the reader). `notice` runs on the reader and hands on. Clients hear
+            of a changed list from `mcp_ref changes`, which lives as long as that takes.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ _log = logging.getLogger("mcp_ref.server")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# spec: basic/index/support-base-and-lifecycle
 ROWS = (*lifecycle.METHODS, *ping.METHODS, *discover.METHODS, *tools.METHODS, *log_page.METHODS)
 
 BURST = 0.02
@@ -274,6 +276,7 @@ class Server:
         """The result of one request. Raises ProtocolError."""
         params = context.params
         # A server of the legacy era only must not sound like a modern one, or no client falls back.
+        # spec: basic/versioning/dual-era-server, basic/versioning/dual-era-concurrent
         if self._modern and is_modern(params):
             versioning.enter(context, self._modern)
         else:
@@ -306,7 +309,7 @@ class Server:
             if result is not None:
                 raise InternalError(f"{row.name}: the handler returned no object")
             result = {}
-        hints = self.hints if row.cacheable else None
+        hints = self.hints if row.cacheable else None  # spec: server/utilities/caching/page-same-scope
         if type(result) is Kept:
             key = context.revision
             if key not in result.encoded:
@@ -336,6 +339,7 @@ class Server:
     def capabilities(self, at: Revision) -> Json:
         """What a client of this revision may use.
 
+        # spec: architecture/index/advertise-server-features
         # spec: server/tools/capability-declared, server/utilities/logging/capability-declared
         """
         found: Json = {}
