@@ -336,7 +336,10 @@ def list_tools(client: Any, timeout: float | None = None) -> list[Any]:
 def call_tool(
     client: Any, name: str, arguments: Json | None = None, *, meta: Json | None = None, **options: Any
 ) -> Any:
-    """Call a tool and wait for its result: see Client.request for the options."""
+    """Call a tool and wait for its result: see Client.request for the options.
+
+    # spec: server/tools/call-timeouts
+    """
     params: Json = {"name": name, "arguments": arguments or {}}
     if meta is not None:
         params["_meta"] = meta
@@ -360,7 +363,7 @@ def review(client: Any, params: Json) -> None:
 def hints(tool: Any) -> ToolAnnotations:
     """A tool's annotations with the defaults filled in. They are the server's claim, no more.
 
-    # spec: schema/annotation-defaults, schema/annotations-conditional
+    # spec: schema/annotation-defaults, schema/annotations-conditional, schema/annotations-no-decisions
     """
     given = tool.get("annotations")
     said: ToolAnnotations = {"readOnlyHint": False, "openWorldHint": True}
@@ -401,7 +404,7 @@ def _fault(tool: Any, result: Json) -> str | None:
     if "structuredContent" not in result:
         return "the tool has an output schema, the result no structuredContent"
     try:
-        validator(schema).check(result["structuredContent"])
+        validator(schema).check(result["structuredContent"])  # spec: server/tools/ref-requirements
     except (Mismatch, BadSchema) as problem:
         return f"structuredContent: {problem}"
     return None
