@@ -301,6 +301,7 @@ class Toolbox:
         """One page of the list, as this revision has it; the same object until something changes.
 
         # spec: server/tools/list-deterministic-order, server/tools/list-not-per-connection
+        # spec: server/tools/list-paginated, server/tools/list-may-change, server/tools/list-empty-or-changing
         """
         pages = self._pages
         if cursor is None and (at.date, 0) in pages:
