@@ -103,7 +103,8 @@ def on_set_level(server: Any, params: Json, context: Context) -> Json:
 
 
 METHODS = (
-    # An unknown level breaks the shape: -32602.  # spec: server/utilities/logging/invalid-level-32602
+    # An unknown level breaks the shape: -32602.
+    # spec: server/utilities/logging/invalid-level-32602, server/utilities/logging/errors
     Method(
         "logging/setLevel",
         on_set_level,
@@ -120,6 +121,7 @@ def log(context: Context, level: LoggingLevel, data: Any, logger: str | None = N
         raise ValueError(f"{level!r} is no log level; there are {', '.join(LEVELS)}")
     wanted = _wanted(context)
     # spec: server/utilities/logging/opt-in-per-request, server/utilities/logging/at-or-above-level
+    # spec: server/utilities/logging/set-level-honoured
     if wanted is None or LEVELS[level] < LEVELS[wanted] or context.is_over:
         return
     params: Json = {"level": level, "data": dump_any(data)}
