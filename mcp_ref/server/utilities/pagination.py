@@ -86,7 +86,11 @@ def _write(kind: str, last: int) -> str:
 
 
 def _read(kind: str, cursor: str) -> int:
-    """The number of the last item sent.  # spec: server/utilities/pagination/invalid-cursor-32602"""
+    """The number of the last item sent.
+
+    # spec: server/utilities/pagination/invalid-cursor-32602
+    # spec: server/utilities/pagination/handle-invalid-cursors
+    """
     try:
         raw = base64.b64decode(cursor.encode("ascii"), b"-_", validate=True)
         if zlib.crc32(raw[4:]).to_bytes(4, "big") == raw[:4]:
@@ -108,6 +112,7 @@ def pages(
     """Each page of a list, fetched when it is asked for.
 
     # spec: server/utilities/pagination/opaque-cursors, server/utilities/pagination/both-flows
+    # spec: server/utilities/pagination/page-size-by-server
     """
     params = dict(params or {})
     seen = {params.get("cursor")}
@@ -124,5 +129,5 @@ def pages(
         if cursor in seen:  # then the list goes round in a circle
             raise InvalidResponse(f"{method}: the server sent the same cursor twice")
         seen.add(cursor)
-        params["cursor"] = cursor
+        params["cursor"] = cursor  # spec: server/utilities/pagination/cursor-not-persisted
     raise InvalidResponse(f"{method}: no end after {MAX_PAGES} pages")
