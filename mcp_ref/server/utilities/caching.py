@@ -8,7 +8,8 @@ Revisions   2026-07-28.  On complete results of server/discover, tools/list, pro
 
 Here        the hints on the wire. What we send is what the server was given: `Server(ttl_ms=...,
             cache_scope=...)`; by default a result is stale at once and private, which is always true.
-            All pages of a list carry the same scope.
+            All pages of a list carry the same scope. What we read is for how long the definitions of
+            tools are good (server/tools); results are not kept.
 """
 
 from __future__ import annotations
