@@ -7,6 +7,7 @@ names. A field (or a member of a union) that not every revision has carries a ma
     execution: Annotated[ToolExecution, until("2025-11-25")]    up to and with this one
     data: Annotated[Any, was(JsonObject, until="2025-11-25")]   another type in older ones
     requestId: Annotated[RequestId, required(since="2026-07-28")]    a must only there
+    inputSchema: Annotated[InputSchema, opaque()]    an author's own: nothing inside it is left out
 
 From that one listing come
     definitions   the JSON Schema of all shapes at a revision, by the official definition's name
@@ -235,7 +236,8 @@ Checker = Callable[[Any], Any]
 def checker(shape: Any, revision: str, without: tuple[str, ...] = ()) -> Checker:
     """A function that raises Mismatch unless its argument is such a shape at this revision.
 
-    Unknown members pass: later revisions and extensions add some.  # spec: schema/unknown-fields-tolerated
+    Unknown members pass: later revisions and extensions add some.
+    # spec: schema/unknown-fields-tolerated, schema/capabilities-open-set
     """
     compiler = ShapeCompiler(revision, refer=False)
     fields = [f for f in compiler.fields(shape) if f.name not in without]
