@@ -62,6 +62,7 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
         rest = compiler.codec(others) if others is not None else None
     except (TypeError, NameError) as problem:
         raise TypeError(f"{_name(function)}: {problem}") from None
+    # spec: server/tools/input-schema-no-parameters
     schema = {**codec.schema, "additionalProperties": (rest.schema or True) if rest else False}
     if compiler.defs:
         schema["$defs"] = compiler.defs
