@@ -6,6 +6,7 @@ validation itself. What a stranger's schema may do is bounded:
     dialect      2020-12 unless `$schema` says otherwise; also 2019-09, draft-07, -06, -04, -03;
                  any other is refused by name
     references   only within the schema itself; nothing is ever fetched
+    patterns     searched with an end (runtime/patterns); for names of members: simple ones only
     size         MAX_DEPTH levels, MAX_NODES nodes
     cost         MAX_REFERENCES followed in one validation, which ends after MAX_SECONDS
 
@@ -84,7 +85,6 @@ class Validator:
         except RecursionError:
             raise Mismatch("validation was given up: schema and value are too deep") from None
         except Exception as problem:  # a reference into nowhere; a pattern that `re` does not know
-            # spec: basic/index/ref-unresolved-rejected
             raise Mismatch(f"the schema cannot be applied: {problem!s:.200}") from None
         if errors:
             raise Mismatch.all(Mismatch(f"{e.message:.200}", tuple(e.absolute_path)) for e in errors)
@@ -107,7 +107,7 @@ def _kept(text: str) -> Validator:
 
 def _dialect(schema: Any) -> str:
     named = schema.get("$schema", DEFAULT_DIALECT) if isinstance(schema, dict) else DEFAULT_DIALECT
-    uri = named.rstrip("#") if isinstance(named, str) else ""
+    uri = named.rstrip("#") if isinstance(named, str) else ""  # spec: basic/index/schema-explicit-dialect
     if uri not in DIALECTS:  # spec: basic/index/schema-unsupported-dialect-error
         raise BadSchema(f"unsupported dialect {named!r:.100}; supported: {', '.join(DIALECTS)}")
     return uri
@@ -155,7 +155,7 @@ def _check_references(schema: Any) -> None:
             elif target.startswith("#/") and not base and not _leads_somewhere(schema, target):
                 raise BadSchema(f"{key} {target[:100]!r} leads nowhere in the schema")
     for key, target, base in targets:
-        if _resolved(base, target) not in own:
+        if _resolved(base, target) not in own:  # spec: basic/index/ref-unresolved-rejected
             raise BadSchema(f"{key} {target[:100]!r} leads out of the schema; it is never fetched")
 
 
