@@ -5,7 +5,8 @@ others add meanwhile, in order, and then leaves. The others only add and go on, 
 waits for a pipe that another one is already filling, and small messages share one system call.
 
 Bounded: when `limit` bytes are waiting, `send` blocks until some of them are gone. A peer that
-takes nothing for `stall` seconds is given up: that is the end of every wait in here.
+takes nothing for `stall` seconds is given up: that is the end of every wait in here. Ctrl-C on the
+main thread waits until its message is out (runtime/signals).
 
 Threads     any. `_lock` guards the list and is never held during the write itself.
 """
