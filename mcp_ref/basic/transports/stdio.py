@@ -283,7 +283,7 @@ class Child:
         self._listener.start()
 
     def write(self, data: bytes) -> None:
-        """Send messages to the child: nothing else goes there.  # spec: basic/transports/stdio/stdin-only-mcp"""
+        """Send messages to the child, and nothing else.  # spec: basic/transports/stdio/stdin-only-mcp"""
         try:
             self._write(data)
         except BrokenPipeError:
