@@ -4,9 +4,9 @@ Python's `re` may take exponential time for one short string, and lets no other 
 a time limit inside this process is none. So a search that could take long is done in a process of its
 own, which is ended after MAX_SECONDS; all others, which is nearly all, are done right here.
 
-Could take long: a choice within a repetition, such as `(a+)+` or `(a|aa)*`, and a repetition of
-nothing but choices, whatever the string; anything else by a rough count of the steps, from the length of
-the string and from how often repetitions and choices may go one way or another.
+Could take long: a choice within a repetition, such as `(a+)+` or `(a|aa)*`, whatever the string; and
+what would take more than MAX_WORK steps by a rough count, from the length of the string and from the ways
+that choices and repetitions may go.
 
 Threads     any; a search in another process blocks the calling thread only.
 """
