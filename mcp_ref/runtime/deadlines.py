@@ -1,8 +1,9 @@
 """One time limit, handed down through all the steps of an operation.
 
 A deadline is set once, where the operation begins; each step asks what is `left`. Two things move
-it: progress from the peer restarts its clock, up to a cap that nothing moves, and time during
-which the peer waits for *us* (a person is asked something) does not count at all.
+it: progress from the peer restarts its clock, up to a cap, and time during which the peer waits for
+*us* (a person is asked something) does not count. FOR_PEOPLE seconds after the cap, by any clock, it is
+over.
 
 Threads     made by the caller of a request; `restart` and `hold` are called by the reader and by
             workers. Whoever looks at the time needs no lock: what it reads is replaced in one piece.
