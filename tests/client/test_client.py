@@ -1,6 +1,7 @@
 """Client: many threads on one connection, callbacks, checks before sending, and the end."""
 
 import concurrent.futures
+import contextlib
 import logging
 import threading
 import time
@@ -101,6 +102,68 @@ def test_ping_tells_when_nobody_answers():
         pytest.raises(RequestTimeout),
     ):
         client.ping(timeout=0.05)
+
+
+# -- one server, and no other -----------------------------------------------------------------------
+
+
+@pytest.mark.spec("architecture/index/one-server-per-client")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_each_client_has_one_server_and_a_program_as_many_clients_as_it_likes(date):
+    with contextlib.ExitStack() as stack:
+        clients = {}
+        for name in ("first", "second", "third"):
+            server = Server(name)
+            server.add_tool(lambda name=name: name, name="who")
+            clients[name] = stack.enter_context(connect(server, revision=date))
+        assert [client.server_info["name"] for client in clients.values()] == list(clients)
+        for _ in range(3):
+            for name, client in clients.items():
+                assert client.call_tool("who").text == name
+
+
+@pytest.mark.spec("architecture/index/client-boundary")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_nothing_of_one_server_gets_to_another(date):
+    """Neither what it is told nor what it tells; neither its tools, which have the same name, nor its end."""
+
+    def script(name, kind):
+        listed = {"name": "get", "inputSchema": {"type": "object"}, "outputSchema": kind}
+        page = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [listed]}
+        return f"""
+            open_any({date!r})
+            answer(receive("tools/list"), {page!r})
+            send(method="vendor/said", params={{"by": {name!r}}})
+            while True:
+                request = receive("tools/call")
+                if "end" in request["params"]["arguments"]:
+                    sys.exit(9)
+                answer(request, text(structuredContent={{"of": {name!r}}}))
+        """
+
+    def opened(name):
+        kind = {"type": "object", "properties": {"of": {"const": name}}}
+        client = connect(
+            raw_server(script(name, kind)),
+            revision=date,
+            on_stderr=heard[name],
+            on_notification=lambda method, params: said[name].append(params["by"]),
+        )
+        return stack.enter_context(client)
+
+    heard, said = {"a": Notes(), "b": Notes()}, {"a": [], "b": []}
+    with contextlib.ExitStack() as stack:
+        clients = {name: opened(name) for name in ("a", "b")}
+        for client in clients.values():
+            client.list_tools()
+        for name, client in clients.items():  # each is checked by the schema of its own server
+            assert client.call_tool("get", {"secret": f"for {name}"}).structured == {"of": name}
+        with pytest.raises(ConnectionClosed):
+            clients["a"].call_tool("get", {"end": True})
+        assert clients["b"].call_tool("get").structured == {"of": "b"}
+    assert said == {"a": ["a"], "b": ["b"]}
+    assert "for a" in str(heard["a"].all) and "for b" in str(heard["b"].all)
+    assert "for a" not in str(heard["b"].all) and "for b" not in str(heard["a"].all)
 
 
 # -- many threads ----------------------------------------------------------------------------------
