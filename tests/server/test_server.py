@@ -96,6 +96,38 @@ def test_capabilities_are_those_that_the_revision_has(date):
         assert client.server_capabilities == {}
 
 
+@pytest.mark.spec("architecture/index/advertise-server-features")
+@pytest.mark.parametrize("date", REVISIONS)
+@pytest.mark.parametrize("features", [(), ("logging",), ("tools",), ("logging", "tools")], ids=str)
+def test_what_a_server_can_do_is_what_it_says_it_can(date, features):
+    """Methods of a capability are answered if it is declared, and only then."""
+    server = Server("some", logging="logging" in features)
+    if "tools" in features:
+        server.add_tool(lambda: "hi", name="hi")
+    with connect(server, revision=date) as client:
+        declared = client.server_capabilities
+    assert declared.keys() == set(features)
+    params = {"tools/call": {"name": "hi"}, "logging/setLevel": {"level": "error"}}
+    rows = [row for row in module.ROWS if row.capability and row.holds(date)]
+    assert {row.name for row in rows} >= {"tools/list", "tools/call"}
+    with RawClient(server, revision=date) as raw:
+        for row in rows:
+            answer = raw.request(row.name, params.get(row.name))
+            if row.capability in features:
+                assert "result" in answer
+            else:
+                assert answer["error"]["code"] == -32601
+
+
+@pytest.mark.spec("architecture/index/advertise-server-features")
+def test_a_feature_that_comes_later_is_told_from_then_on():
+    server = Server("some")
+    with RawClient(server, revision=MODERN) as raw:
+        assert raw.request("server/discover")["result"]["capabilities"] == {"logging": {}}
+        server.add_tool(lambda: "hi", name="hi")
+        assert raw.request("server/discover")["result"]["capabilities"] == {"logging": {}, "tools": {}}
+
+
 @pytest.mark.parametrize(
     "options",
     [
