@@ -41,6 +41,7 @@ LEVELS = ("MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "MAY")
 KINDS = ("library", "application", "process")
 
 PAGES = (
+    "architecture/index",
     "basic/index",
     "basic/versioning",
     "basic/lifecycle",
