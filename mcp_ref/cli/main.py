@@ -4,7 +4,7 @@
 1    the tool says that it failed
 2    the command line makes no sense
 3    the server refused, or its answer makes no sense: a protocol error
-4    no connection: the server cannot be started, or is gone
+4    no connection: the server cannot be started, is gone, or does not have what is needed
 5    no answer in time
 130  interrupted (Ctrl-C); what was running was cancelled on the wire
 141  whoever read our output went away
