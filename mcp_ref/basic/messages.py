@@ -298,7 +298,7 @@ def encode(message: Any) -> bytes:
 
 def encode_result(request_id: RequestId, result: Json | Encoded) -> bytes:
     """The response that carries a result."""
-    # spec: basic/index/response-same-id
+    # spec: basic/index/response-same-id, basic/index/result-any-object
     if type(result) is Encoded:
         name = str(request_id) if type(request_id) is int else to_json(request_id)
         start = f'{{"jsonrpc":"2.0","id":{name},"result":'.encode()
