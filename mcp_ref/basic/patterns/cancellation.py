@@ -43,7 +43,7 @@ _log = logging.getLogger("mcp_ref.cancellation")
 class CancelledNotificationParams(TypedDict, total=False):
     _meta: Annotated[NotificationMeta, since("2025-11-25")]
     requestId: Annotated[RequestId, required(until="2025-06-18"), required(since="2026-07-28")]
-    reason: str
+    reason: str  # spec: basic/patterns/cancellation/reason-optional
 
 
 class CancelledNotification(TypedDict, total=False):
@@ -95,6 +95,7 @@ def on_cancelled(connection: Connection, params: Json) -> None:
     reason = reason if isinstance(reason, str) else None
     if connection.cancel_serving(request_id, reason):
         # spec: basic/patterns/cancellation/log-reason, basic/patterns/cancellation/stop-processing
+        # spec: schema/cancelled-reason-shown
         _log.info("request %r was cancelled: %.200s", request_id, reason or "no reason given")
     else:
         # spec: basic/patterns/cancellation/ignore-invalid, basic/patterns/cancellation/ignore-completed
