@@ -48,7 +48,7 @@ ProgressToken: TypeAlias = RequestId
 class ProgressNotificationParams(TypedDict, total=False):
     _meta: Annotated[NotificationMeta, since("2025-11-25")]
     progressToken: Required[ProgressToken]
-    progress: Required[float]
+    progress: Required[float]  # spec: basic/patterns/progress/value-float
     total: float
     message: Annotated[str, since("2025-03-26")]
 
