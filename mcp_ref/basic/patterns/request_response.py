@@ -241,7 +241,7 @@ class Connection:
         """One line from the peer. Runs on the reader; never raises, whatever the line holds."""
         try:
             message = decode(line)
-            if type(message) is list:
+            if type(message) is list:  # spec: basic/transports/stdio/batch-per-line
                 self._receive_batch(message)
             else:
                 self._route(message, None)
