@@ -144,7 +144,7 @@ def _output(
     function: Callable[..., Any], declared: Json | bool | None
 ) -> tuple[Json | None, Callable[[Any], Made | CallToolResult]]:
     """The output schema, if there is one, and how to make a result of what the function returns."""
-    if isinstance(declared, dict):
+    if isinstance(declared, dict):  # spec: server/tools/output-schema-any-root
         return declared, _checked_by(declared)
     hint = return_hint(function)
     if hint is CallToolResult:
