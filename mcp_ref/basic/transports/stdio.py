@@ -175,7 +175,8 @@ def _own_streams() -> Iterator[tuple[int, int]]:
     """stdin and stdout for the protocol alone, as descriptors that nobody else knows.
 
     Whoever prints meanwhile, a library or a child of a tool, prints to stderr; whoever reads stdin
-    finds it empty.  # spec: basic/transports/stdio/stdout-only-mcp
+    finds it empty.
+    # spec: basic/transports/stdio/stdout-only-mcp, basic/transports/stdio/stderr-logging
     """
     for standard in (0, 1, 2):
         _ensure_open(standard)
