@@ -17,9 +17,8 @@ Threads     reader      one a connection: runs `receive` and nothing slow. It an
             worker      one a request, from start to end; may block as long as it likes
             caller      any thread in `request`: waits for its own answer and runs its `on_progress`
             Writing is no thread but a lock (runtime/outbox). `waiting` and `serving` are plain
-            dicts: whoever takes an entry out owns its end, and that decides every race. For
-            `waiting` that is one atomic `pop`; for `serving`, where an id may come again, a lock
-            makes one step of looking and taking.
+            dicts: whoever takes an entry out owns its end, and that decides every race (`serving`
+            has a lock for it, since an id may come again).
 
 Shutdown    `end`: 1 every waiting call fails with the reason  2 every running request is flagged as
             cancelled  3 no more jobs; workers are joined, for a while  4 the outbox is closed.
@@ -121,8 +120,7 @@ class Connection:
         self.session = Session()
         self.limiter = Limiter(limit or Limit())
         self._notices = Limiter(notices or Limit())
-        # spec: basic/index/request-id-unique-in-session, basic/index/request-id-unique-in-flight
-        self._ids = itertools.count(1)
+        self._ids = itertools.count(1)  # spec: basic/index/request-id-unique-in-session
         self.waiting: dict[RequestId, Call] = {}
         self.serving: dict[RequestId, Context] = {}
         self._ending = threading.Lock()  # makes "is it still this one? then take it out" one step
@@ -158,7 +156,7 @@ class Connection:
         if params is not None:
             message["params"] = params
         line = encode(message)
-        self.waiting[call.id] = call
+        self.waiting[call.id] = call  # spec: basic/index/request-id-unique-in-flight
         if self.failure is not None:
             self._take_out(call, self.failure)
         else:
@@ -193,9 +191,7 @@ class Connection:
         except BaseException:  # Ctrl-C, or a callback that raised: nobody waits any more
             self.cancel(call, "the caller stopped waiting")
             raise
-        # spec: basic/patterns/cancellation/timeout-sends-cancelled
-        # spec: basic/patterns/cancellation/timeout-cancels-by-transport
-        # spec: basic/lifecycle/handle-request-timeout
+        # spec: basic/patterns/cancellation/timeout-sends-cancelled, basic/lifecycle/handle-request-timeout
         if not answered and self.cancel(call, "no answer in time"):
             raise RequestTimeout(f"{method}: no answer within {call.deadline.span:g} s")
         return call.result()
@@ -208,10 +204,7 @@ class Connection:
         return True
 
     def _take_out(self, call: Call, outcome: Json | McpError) -> bool:
-        """End a request of ours; False if its end came first.
-
-        # spec: basic/patterns/cancellation/race-handling
-        """
+        """False if its end came first.  # spec: basic/patterns/cancellation/race-handling"""
         if self.waiting.pop(call.id, None) is None:
             return False
         call.finish(outcome)
@@ -278,10 +271,7 @@ class Connection:
 
     def _start(self, message: Json, batch: Batch | None) -> None:
         """A request: have a worker run it."""
-        if not self.answers:
-            # Without requests there is no progress to report either.
-            # spec: basic/index/requests-client-to-server-only, basic/transports/index/binding-directions
-            # spec: basic/patterns/progress/server-to-client-only
+        if not self.answers:  # spec: basic/transports/index/binding-directions
             _log.warning("ignored %.80s: in this revision a server sends no requests", message["method"])
             return
         request_id, method = message["id"], message["method"]
@@ -329,11 +319,8 @@ class Connection:
             self._send_answer(line, context.batch)
 
     def _take_off(self, context: Context) -> bool:
-        """No longer serve a request; False if its end came before. Its id may be another's by now.
-
-        # spec: basic/patterns/cancellation/race-handling
-        """
-        with self._ending:
+        """No longer serve a request; False if its end came before. Its id may be another's by now."""
+        with self._ending:  # spec: basic/patterns/cancellation/race-handling
             if self.serving.get(context.request_id) is not context:
                 return False
             del self.serving[context.request_id]
