@@ -75,6 +75,7 @@ def send(connection: Connection, call: Call, reason: str) -> None:
         return
     try:
         # spec: basic/patterns/cancellation/stdio-cancelled-notification
+        # spec: basic/patterns/cancellation/timeout-cancels-by-transport
         # spec: basic/patterns/cancellation/request-id-required
         # spec: basic/patterns/cancellation/request-id-for-non-task
         # spec: basic/patterns/cancellation/request-id-required-again
