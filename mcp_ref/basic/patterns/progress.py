@@ -82,6 +82,8 @@ OnProgress: TypeAlias = Callable[[float, float | None, str | None], Any]
 def report(context: Context, progress: float, total: float | None, message: str | None) -> None:
     """Send a report, if the peer asked for any and this one is news.
 
+    A report belongs to a request that came in, and to a modern client none comes.
+    # spec: basic/patterns/progress/server-to-client-only
     # spec: basic/patterns/progress/send-optional, basic/patterns/progress/active-token-only
     # spec: basic/patterns/progress/may-send-none
     """
