@@ -26,6 +26,7 @@ from mcp_ref.basic.versioning import TABLE, Revision, require_capability
 if TYPE_CHECKING:
     from mcp_ref.basic.batch import Batch
     from mcp_ref.basic.lifecycle import Session
+    from mcp_ref.basic.patterns.progress import OnProgress
     from mcp_ref.basic.patterns.request_response import Connection
     from mcp_ref.server.utilities.logging import LoggingLevel
 
@@ -172,7 +173,14 @@ class Context:
         if not self.is_over and self.connection.may_notify():
             self.connection.notify(method, params)
 
-    def request(self, method: str, params: Json | None = None, *, timeout: float | None = None) -> Json:
+    def request(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Json:
         """Ask the client something and wait for its result. There is no such thing in 2026-07-28.
 
         # spec: basic/patterns/index/server-initiates-nothing, basic/index/requests-client-to-server-only
@@ -180,7 +188,9 @@ class Context:
         if self.revision.modern:
             raise LocalError(f"in {self.revision} a server sends no requests, so not {method} either")
         self.check_cancelled()
-        return self.connection.request(method, params, timeout=timeout, on_behalf_of=self)
+        return self.connection.request(
+            method, params, timeout=timeout, on_progress=on_progress, on_behalf_of=self
+        )
 
     def require_capability(self, **required: Json) -> None:
         """Go on only with a client that declared this: `ctx.require_capability(sampling={})`."""

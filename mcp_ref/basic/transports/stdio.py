@@ -149,13 +149,14 @@ def serve(server: Any) -> None:
 
     # spec: basic/transports/stdio/server-exits-on-eof
     """
-    with _own_streams() as (incoming, outgoing), _terminated_cleanly(), server.running():
+    with _own_streams() as (incoming, outgoing), _signals_heard(incoming) as ready, server.running():
         write = Writer(outgoing)
         connection = server.attach(write)
 
         reason = "end of input"
         try:
-            read_lines(incoming, connection.receive, connection.too_long, server.max_message_bytes)
+            limit = server.max_message_bytes
+            read_lines(incoming, connection.receive, connection.too_long, limit, ready)
             connection.drain(GRACE)
         except KeyboardInterrupt:
             reason = "interrupted"
@@ -209,20 +210,41 @@ def _ensure_open(standard: int) -> None:
 
 
 @contextlib.contextmanager
-def _terminated_cleanly() -> Iterator[None]:
-    """SIGTERM ends `serve` like Ctrl-C does, so that lifespans are left properly."""
+def _signals_heard(descriptor: int) -> Iterator[Callable[[], bool] | None]:
+    """SIGTERM ends `serve` like Ctrl-C does, so that lifespans are left properly.
+
+    Yields what waits for input, or for a signal: also for one that comes just before the wait, which
+    a plain `read` would sleep through. Off the main thread there are no signals to hear.
+    """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield None
         return
 
     def stop(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    woken, wake = os.pipe()
+    for end in (woken, wake):
+        os.set_blocking(end, False)
+    poll = _poll(descriptor, select.POLLIN)
+    poll.register(woken, select.POLLIN)
+
+    def ready() -> bool:
+        while True:
+            events = [found for found, _ in poll.poll()]
+            if woken in events:
+                os.read(woken, 512)  # the signal's own function has run, or runs next
+            if descriptor in events:
+                return True
+
+    before, heard = signal.signal(signal.SIGTERM, stop), signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     try:
-        yield
+        yield ready
     finally:
+        signal.set_wakeup_fd(heard)
         signal.signal(signal.SIGTERM, before)
+        os.close(woken)
+        os.close(wake)
 
 
 # ----------------------------------------------------------------------- client half

@@ -450,3 +450,26 @@ def test_the_answer_waits_for_a_report_that_is_on_its_way() -> None:
         assert client.receive()["id"] == asked
         for thread in threads:
             thread.join(PATIENCE)
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_server_hears_how_far_its_client_is(revision: str) -> None:
+    """Either direction, in the legacy era: the client reports on what the server asked it."""
+    server = Server("asks")
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        ctx.request("vendor/work", {}, on_progress=lambda *report: heard.append(report))
+        return "done"
+
+    with connect(server, revision=revision) as client:
+
+        @client.on_request("vendor/work")
+        def work(params: Any, ctx: Context) -> Any:
+            ctx.progress(1, 2)
+            ctx.progress(2, 2)
+            return {}
+
+        assert client.call_tool("ask").text == "done"
+    assert [report[:2] for report in heard] == [(1, 2), (2, 2)]

@@ -209,3 +209,12 @@ def test_large_messages_both_ways_at_once(revision: str) -> None:
             client.submit("tools/call", {"name": "echo", "arguments": {"text": words}}) for _ in range(4)
         ]
         assert all(call.result(PATIENCE).text == words for call in calls)
+
+
+def test_closing_after_the_server_went_is_no_trouble() -> None:
+    """Its half is closed already: there is nothing left to shut down."""
+    link = memory.Link(Server("gone"))
+    link.close()
+    link.close()
+    assert link.obituary() == "the server in this process closed the connection"
+    link.release()

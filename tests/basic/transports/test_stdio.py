@@ -1050,3 +1050,14 @@ def test_a_signal_while_the_reader_answers_is_not_lost(number: int, method: str)
             client.ask("ping")
         assert client.wait() == 0
     assert client.stderr == []
+
+
+def test_a_signal_that_comes_between_two_reads_is_not_slept_through() -> None:
+    """However often, whenever: SIGTERM after each answer, when the reader is about to read again."""
+    script = "from mcp_ref import Server\nServer('s').run()"
+    for _ in range(10):
+        with RawClient(python(script), revision=LEGACY[3]) as client:
+            assert client.child is not None
+            assert client.is_alive()
+            client.child.terminate()
+            assert client.child.wait(PATIENCE) == 0
