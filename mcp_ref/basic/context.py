@@ -187,6 +187,10 @@ class Context:
         """
         if self.revision.modern:
             raise LocalError(f"in {self.revision} a server sends no requests, so not {method} either")
+        needed = method.partition("/")[0]
+        if needed in ("sampling", "elicitation", "roots") and needed not in self.client_capabilities:
+            # spec: basic/lifecycle/negotiated-capabilities-only
+            raise LocalError(f"{method}: the client did not declare the capability {needed!r}")
         self.check_cancelled()
         return self.connection.request(
             method, params, timeout=timeout, on_progress=on_progress, on_behalf_of=self

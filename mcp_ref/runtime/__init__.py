@@ -11,6 +11,7 @@ hooks       handlers of users, and what they put around all of them
 workers     a pool of threads that grows on demand to a limit
 outbox      many threads send, one at a time writes
 signals     Ctrl-C waits until a message is out
+pipes       what the system knows of a pipe
 calls       a request under way
 deadlines   one time limit handed down through the steps of an operation
 timers      something to do later

@@ -467,3 +467,19 @@ def test_a_notification_to_nobody_is_a_lost_connection_and_no_more():
     server.detach(connection, "the client went")
     context.notify("vendor/news")
     assert len(out) == 1
+
+
+@pytest.mark.spec("basic/lifecycle/negotiated-capabilities-only")
+@pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "roots/list"])
+def test_a_client_is_asked_nothing_that_it_did_not_declare(method):
+    server = Server("asks")
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        ctx.request(method)
+        return "asked"
+
+    with connect(server, revision="2025-11-25") as client:
+        said = client.call_tool("ask")
+    assert said.is_error
+    assert said.text == f"{method}: the client did not declare the capability {method.partition('/')[0]!r}"

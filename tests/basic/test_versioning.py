@@ -553,7 +553,7 @@ def test_a_handlers_own_meta_stays():
     assert dressed(identify=False, result={"_meta": own})["_meta"] == own
 
 
-@pytest.mark.spec("basic/index/result-type-input-required", "basic/index/result-type-extension-values")
+@pytest.mark.spec("basic/index/result-type-extension-values")
 @pytest.mark.parametrize("kind", ["input_required", "vendor_partial"])
 def test_a_handlers_own_result_type_stays(kind):
     assert dressed(result={"resultType": kind})["resultType"] == kind

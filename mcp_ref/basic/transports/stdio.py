@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_ref.basic.errors import ConnectionClosed, LocalError
+from mcp_ref.runtime.pipes import unread, widen
 
 __all__ = ["Child", "Writer", "read_lines", "safe_environment", "serve"]
 
@@ -182,7 +183,7 @@ def _own_streams() -> Iterator[tuple[int, int]]:
     for standard in (0, 1, 2):
         _ensure_open(standard)
     incoming, outgoing = os.dup(0), os.dup(1)
-    _widen(incoming, outgoing)
+    widen(incoming, outgoing)
     nothing = os.open(os.devnull, os.O_RDONLY)
     try:
         os.dup2(nothing, 0)
@@ -298,7 +299,7 @@ class Child:
             raise LocalError(f"cannot start {self.command[:1]}: {problem}") from problem
         streams = self.process.stdin, self.process.stdout, self.process.stderr
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream)
-        _widen(self._stdin, self._stdout)
+        widen(self._stdin, self._stdout)
         self._write = Writer(self._stdin)
         self._woken, self._wake = os.pipe()
         self._exit = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else -1
@@ -332,7 +333,7 @@ class Child:
                     return False
 
         read_lines(self._stdout, receive, too_long, limit, ready)
-        self.heard = self.heard and _unread(self._stdin) == 0
+        self.heard = self.heard and unread(self._stdin) == 0
 
     def _listen(self) -> None:
         """Pass on what the child says to people, and make nothing of it.
@@ -435,24 +436,3 @@ class Child:
         for descriptor in (self._woken, self._wake, self._exit):
             if descriptor >= 0:
                 os.close(descriptor)
-
-
-def _unread(descriptor: int) -> int:
-    """How many bytes lie in a pipe."""
-    import fcntl
-    import termios
-
-    try:
-        return int.from_bytes(fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)), sys.byteorder)
-    except OSError:
-        return 0
-
-
-def _widen(*descriptors: int) -> None:
-    """Pipes that take a megabyte at once: large messages cost fewer turns (Linux)."""
-    import fcntl
-
-    if hasattr(fcntl, "F_SETPIPE_SZ"):
-        for descriptor in descriptors:
-            with contextlib.suppress(OSError):
-                fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, 1 << 20)

@@ -817,7 +817,7 @@ def test_close_fails_what_waits_and_what_is_being_written(revision: str) -> None
     for thread in threads:
         thread.start()
     link = client._line.link
-    assert eventually(lambda: stdio._unread(link._stdin) > 60_000)
+    assert eventually(lambda: stdio.unread(link._stdin) > 60_000)
     started = time.monotonic()
     client.close()
     for thread in threads:

@@ -37,7 +37,6 @@ def forged(note: bytes) -> str:
 
 @pytest.mark.spec(
     "server/utilities/pagination/next-cursor-optional",
-    "server/utilities/pagination/operations",
     "server/utilities/pagination/missing-cursor-is-end",
     "server/utilities/pagination/page-size-by-server",
     "server/tools/list-paginated",
