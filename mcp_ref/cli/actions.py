@@ -111,7 +111,7 @@ def _connected(options: Namespace) -> Client:
         name="mcp-ref",
         env=env,
         on_stderr=(lambda line: None) if options.quiet else None,
-        on_log=show.log_message,
+        on_log=show.log_message if getattr(options, "log_level", None) else None,
     )
 
 

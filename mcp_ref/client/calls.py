@@ -65,8 +65,12 @@ class PendingCall(Future[Result]):
         return self._connection.cancel(self.call, "cancelled by its caller") or self.cancelled()
 
     def result(self, timeout: float | None = None) -> Result:
-        """The result, once it is there. Raises what came instead."""
-        raw = super().result(timeout)
+        """The result, once it is there. Raises what came instead. Ctrl-C here gives the request up."""
+        try:
+            raw = super().result(timeout)
+        except KeyboardInterrupt:
+            self.cancel()
+            raise
         if self._checked is None:
             self._checked = self._client.checked(self.call.method, self._params, raw, timeout)
         return self._checked

@@ -105,7 +105,8 @@ class Client:
         self.server_info: Json = {}
         self.server_capabilities: Json | None = None
         self.instructions: str | None = None
-        self.log_level: str | None = None
+        # Whoever listens hears as much in the modern era as it would by default in the legacy one.
+        self.log_level: str | None = log_page.UNSET if on_log is not None else None
         self.known_tools: dict[str, Any] = {}
         self.tools_fresh_until = 0.0
         self._hooks: tuple[Hook, ...] = ()

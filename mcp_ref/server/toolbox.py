@@ -233,7 +233,7 @@ def _is_content(hint: Any) -> bool:
     args = typing.get_args(hint)
     origin = typing.get_origin(hint)
     if origin is typing.Annotated or origin in (list, tuple):
-        return _is_content(args[0])
+        return bool(args) and _is_content(args[0])
     if origin in (typing.Union, types.UnionType):
         return all(map(_is_content, args))
     return any(hint is shape for shape in content.BLOCKS.values())

@@ -400,3 +400,30 @@ def test_a_finished_future_waits_no_longer_than_it_is_asked_to():
         started = time.monotonic()
         assert future.result(0.1).structured == {"a": 1}
         assert time.monotonic() - started < PATIENCE
+
+
+def test_ctrl_c_while_a_result_is_awaited_gives_the_request_up(monkeypatch):
+    """As in a blocking call: nobody waits any more."""
+
+    def interrupted(future, timeout=None):
+        raise KeyboardInterrupt
+
+    server = Server("slow")
+    ended = threading.Event()
+
+    @server.tool
+    def slow(ctx: Context) -> str:
+        try:
+            ctx.sleep(60)
+        finally:
+            ended.set()
+        return "done"
+
+    with connect(server) as client:
+        call = client.submit("tools/call", {"name": "slow", "arguments": {}})
+        with monkeypatch.context() as patched:
+            patched.setattr(concurrent.futures.Future, "result", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                call.result()
+        assert ended.wait(10)
+        assert call.cancelled()

@@ -730,3 +730,11 @@ def test_any_json_comes_back_as_it_was(value):
     made, structured = tool.make({"value": value})
     assert structured == {"value": value}
     assert made[0]["text"] == to_json({"value": value})
+
+
+def test_a_tool_may_return_the_empty_tuple():
+    def nothing() -> tuple[()]:
+        return ()
+
+    tool = tool_from(nothing)
+    assert tool.definition["outputSchema"]["properties"]["result"]["maxItems"] == 0

@@ -483,3 +483,21 @@ def test_nobody_listens():
     client = Listening()
     client.on_log = None
     page.on_message(client, {"level": "info", "data": 1})
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_whoever_gives_on_log_hears_info_and_above_in_either_era(date):
+    """In 2026-07-28 nothing is sent unless a request asks for it: giving a callback is asking."""
+    server = Server("talks")
+
+    @server.tool
+    def talk(ctx: Context) -> str:
+        ctx.log("debug", "quiet")
+        ctx.log("info", "aloud")
+        return "done"
+
+    heard: queue.Queue = queue.Queue()
+    with connect(server, revision=date, on_log=lambda *said: heard.put(said)) as client:
+        client.call_tool("talk")
+        assert heard.get(timeout=10) == ("info", "aloud", None)
+    assert heard.empty()
