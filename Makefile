@@ -39,5 +39,5 @@ clauses: .venv/.test .venv/.peer  ## every clause of the specification: code, te
 	$(BIN)/python tests/clauses.py
 
 clean:
-	rm -rf .venv build docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
+	rm -rf .venv build *.egg-info docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

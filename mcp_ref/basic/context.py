@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_ref.basic.errors import LocalError, RequestCancelled
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.versioning import TABLE, Revision, require_capability
+from mcp_ref.runtime.deadlines import FOR_PEOPLE
 
 if TYPE_CHECKING:
     from mcp_ref.basic.batch import Batch
@@ -191,6 +192,8 @@ class Context:
         if needed in ("sampling", "elicitation", "roots") and needed not in self.client_capabilities:
             # spec: basic/lifecycle/negotiated-capabilities-only
             raise LocalError(f"{method}: the client did not declare the capability {needed!r}")
+        if timeout is None and needed in ("sampling", "elicitation"):
+            timeout = FOR_PEOPLE  # somebody is to read this, and to think
         self.check_cancelled()
         return self.connection.request(
             method, params, timeout=timeout, on_progress=on_progress, on_behalf_of=self

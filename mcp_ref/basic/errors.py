@@ -92,13 +92,17 @@ class ProtocolError(McpError):
         return error
 
 
+STANDARD = frozenset({-32700, -32600, -32601, -32602, -32603})
+"""JSON-RPC's own codes."""
+
+
 def _own_code(code: int) -> int:
     """A code that the author of a handler chose."""
     if isinstance(code, bool) or not isinstance(code, int):
         raise TypeError(f"an error code is an integer, not {code!r}")
     # spec: basic/index/reserved-code-range-only-defined, basic/index/reserved-code-range-meaning
     # spec: basic/index/legacy-code-range-no-new
-    if -32099 <= code <= -32000:
+    if -32768 <= code <= -32000 and code not in STANDARD:
         raise ValueError(f"code {code} is reserved; choose one outside -32768..-32000")
     return code
 

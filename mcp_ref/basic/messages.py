@@ -23,11 +23,12 @@ Not here    errors (basic/errors), `_meta` (basic/meta), who may say what when (
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeGuard
 
-from mcp_ref.basic.errors import InvalidRequest, ParseError
+from mcp_ref.basic.errors import InvalidRequest, ParseError, ProtocolError
 from mcp_ref.schema import required, since, until
 
 if TYPE_CHECKING:
@@ -42,10 +43,13 @@ __all__ = [
     "classify",
     "decode",
     "encode",
+    "encode_error",
     "encode_result",
     "is_id",
     "to_json",
 ]
+
+_log = logging.getLogger("mcp_ref.messages")
 
 MAX_DEPTH = 200
 """How deep a message may nest. Deeper ones would exhaust the stack of whoever walks through them."""
@@ -304,3 +308,15 @@ def encode_result(request_id: RequestId, result: Json | Encoded) -> bytes:
         start = f'{{"jsonrpc":"2.0","id":{name},"result":'.encode()
         return b"".join((start, *result.pieces, b"}\n"))
     return encode({"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
+def encode_error(request_id: RequestId, problem: ProtocolError) -> bytes:
+    """The response that carries an error.  # spec: basic/index/error-response-same-id"""
+    message: Json = {"jsonrpc": "2.0", "id": request_id, "error": problem.to_wire()}
+    try:
+        return encode(message)
+    except (TypeError, ValueError, RecursionError):
+        _log.exception("an error has no JSON form")
+        return encode(
+            {**message, "error": {"code": problem.code, "message": "an error that has no JSON form"}}
+        )

@@ -4,6 +4,9 @@ Whoever calls `send` while nobody writes becomes the writer: it writes its own m
 others add meanwhile, in order, and then leaves. The others only add and go on, so that no thread
 waits for a pipe that another one is already filling, and small messages share one system call.
 
+Nobody is held up for long: when the peer does not read, a thread of its own, `mcp_ref writer`, waits
+for it, and whoever had the message goes on.
+
 Bounded: when `limit` bytes are waiting, `send` blocks until some of them are gone. A peer that
 takes nothing for `stall` seconds is given up: that is the end of every wait in here. Ctrl-C on the
 main thread waits until its message is out (runtime/signals).
@@ -19,7 +22,11 @@ from collections.abc import Callable
 from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.runtime.signals import Uninterrupted
 
-__all__ = ["Outbox"]
+__all__ = ["Full", "Outbox"]
+
+
+class Full(ConnectionClosed):
+    """There is no room for one more message, and there was none for as long as one could wait."""
 
 
 class Outbox:
@@ -27,6 +34,8 @@ class Outbox:
 
     def __init__(self, write: Callable[[bytes], None], *, limit: int = 4 << 20, stall: float = 60.0) -> None:
         self._write = write
+        # Begins to write, for a short while, and says how many bytes it got rid of.
+        self._begin: Callable[[bytes], int] | None = getattr(write, "begin", None)
         self.limit = limit
         self.stall = stall
         self._lock = threading.Lock()
@@ -37,42 +46,71 @@ class Outbox:
         self._writing = False
         self._error: BaseException | None = None
 
-    def send(self, line: bytes) -> None:
-        """Have one message written. Raises ConnectionClosed when nothing can be any more."""
-        with Uninterrupted():
-            self._send(line)
+    def send(self, line: bytes, wait: float | None = None) -> None:
+        """Have one message written, or at least taken on.
 
-    def _send(self, line: bytes) -> None:
+        Raises ConnectionClosed when nothing can be written any more, Full when there was no room for
+        the message within `wait` seconds.
+        """
+        with Uninterrupted():
+            self._send(line, self.stall if wait is None else min(wait, self.stall))
+
+    def _send(self, line: bytes, wait: float) -> None:
         with self._lock:
             while self._writing and self._error is None:
                 if not self._size or self._size + len(line) <= self.limit:
                     self._waiting.append(line)  # the thread that writes will take it along
                     self._size += len(line)
                     return
-                if not self._room.wait(self.stall):
-                    raise ConnectionClosed(f"the peer has read nothing for {self.stall:g} s")
+                if not self._room.wait(max(0.0, wait)):
+                    raise Full(f"the peer has read nothing for {wait:g} s")
             if self._error is not None:
                 raise ConnectionClosed(str(self._error)) from self._error
             self._writing = True
         self._write_all(line)
 
     def _write_all(self, line: bytes) -> None:
-        """This thread is the writer: until nobody has anything more to say."""
+        """This thread is the writer: until nobody has anything more to say, or the peer is slow."""
         try:
             while line:
-                self._write(line)
-                with self._lock:
-                    line = b"".join(self._waiting)
-                    self._taken()
-                    if not line:
-                        self._writing = False
-                        self._room.notify_all()
+                if self._begin is None:
+                    self._write(line)
+                elif (written := self._begin(line)) < len(line):
+                    self._hand_over(line[written:])
+                    return
+                line = self._more()
         except Exception as problem:
             self.fail(problem)
             raise ConnectionClosed(str(problem)) from problem
         except BaseException:  # Ctrl-C: half a line may have been written, so no other may follow
             self.fail(ConnectionClosed("interrupted in the middle of a message"))
             raise
+
+    def _more(self) -> bytes:
+        """What was added meanwhile; nothing, and then this thread is the writer no longer."""
+        with self._lock:
+            line = b"".join(self._waiting)
+            self._taken()
+            if not line:
+                self._writing = False
+                self._room.notify_all()
+            return line
+
+    def _hand_over(self, rest: bytes) -> None:
+        """Leave the waiting to a thread that has nothing else to do."""
+        thread = threading.Thread(target=self._finish, args=(rest,), name="mcp_ref writer", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more threads to give
+            self._finish(rest)
+
+    def _finish(self, rest: bytes) -> None:
+        try:
+            while rest:
+                self._write(rest)
+                rest = self._more()
+        except Exception as problem:
+            self.fail(problem)
 
     def _taken(self) -> None:
         """The list is in the writer's hands. Holds _lock."""

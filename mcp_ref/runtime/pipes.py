@@ -6,9 +6,10 @@ Threads     plain functions.
 from __future__ import annotations
 
 import contextlib
+import select
 import sys
 
-__all__ = ["unread", "widen"]
+__all__ = ["poll_for", "unread", "widen"]
 
 
 def unread(descriptor: int) -> int:
@@ -30,3 +31,10 @@ def widen(*descriptors: int) -> None:
         for descriptor in descriptors:
             with contextlib.suppress(OSError):
                 fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, 1 << 20)
+
+
+def poll_for(descriptor: int, event: int) -> select.poll:
+    """A poll object that watches one descriptor for one kind of event."""
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return poll

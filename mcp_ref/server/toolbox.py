@@ -229,13 +229,17 @@ def _by_looks(value: Any) -> Made | CallToolResult:
 
 
 def _is_content(hint: Any) -> bool:
-    """Whether a return type is made of content blocks only."""
+    """Whether a return type is made of content blocks, or says nothing about what it is made of."""
     args = typing.get_args(hint)
     origin = typing.get_origin(hint)
-    if origin is typing.Annotated or origin in (list, tuple):
-        return bool(args) and _is_content(args[0])
+    if hint in (Any, object, list):
+        return True
+    if origin in (typing.Annotated, list) or (origin is tuple and args[1:] == (...,)):
+        return _is_content(args[0])
     if origin in (typing.Union, types.UnionType):
-        return all(map(_is_content, args))
+        return any(map(_is_content, args)) and all(
+            arg in (str, type(None)) or _is_content(arg) for arg in args
+        )
     return any(hint is shape for shape in content.BLOCKS.values())
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Iterator
 
 import pytest
 
-from mcp_ref.runtime.pipes import unread, widen
+from mcp_ref.runtime.pipes import poll_for, unread, widen
 
 
 @pytest.fixture
@@ -41,3 +42,11 @@ def test_a_widened_pipe_takes_a_megabyte_at_once(pipe: tuple[int, int]) -> None:
     widen(reading, writing)
     os.set_blocking(writing, False)
     assert os.write(writing, bytes(1 << 20)) >= 65536
+
+
+def test_a_poll_says_when_there_is_something_to_read(pipe: tuple[int, int]) -> None:
+    reading, writing = pipe
+    poll = poll_for(reading, select.POLLIN)
+    assert poll.poll(0) == []
+    os.write(writing, b"x")
+    assert poll.poll(0) == [(reading, select.POLLIN)]

@@ -59,6 +59,7 @@ from mcp_ref.basic.messages import (
     classify,
     decode,
     encode,
+    encode_error,
     encode_result,
     is_id,
 )
@@ -67,7 +68,7 @@ from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.limits import Limit, Limiter
-from mcp_ref.runtime.outbox import Outbox
+from mcp_ref.runtime.outbox import Full, Outbox
 from mcp_ref.runtime.workers import QueueFull, Workers
 
 __all__ = ["Connection", "Endpoint"]
@@ -161,7 +162,9 @@ class Connection:
             self._take_out(call, self.failure)
         else:
             try:
-                self.outbox.send(line)
+                self.outbox.send(line, call.deadline.left())
+            except Full as problem:
+                self._take_out(call, RequestTimeout(f"{method}: {problem}"))
             except ConnectionClosed as problem:
                 self._over.wait(1.0)  # the reader is about to find out why, and says it better
                 self._take_out(call, self.failure or problem)
@@ -258,7 +261,7 @@ class Connection:
             kind = classify(message)
         except InvalidRequest as problem:
             if type(message) is dict and "method" not in message and "id" in message:
-                _log.warning("ignored a response that is none: %s", problem)
+                self._deliver_none(message["id"], problem)
             else:
                 self.refuse(_readable_id(message), problem, batch)
             return
@@ -302,15 +305,15 @@ class Connection:
             result = self.endpoint.answer(context)
             line = encode_result(context.request_id, result)
         except ProtocolError as problem:
-            line = _error_line(context.request_id, problem)
+            line = encode_error(context.request_id, problem)
         except RequestCancelled as problem:
             _log.debug("%s: %s", context.method, problem)
-            line = _error_line(context.request_id, InternalError(f"{context.method} was given up"))
+            line = encode_error(context.request_id, InternalError(f"{context.method} was given up"))
         except BaseException as problem:
             if isinstance(problem, KeyboardInterrupt) and context.method in IMMEDIATE:
                 raise  # not the request's: a signal for the thread that reads
             _log.exception("%s failed", context.method)
-            line = _error_line(context.request_id, InternalError(f"{context.method} failed"))
+            line = encode_error(context.request_id, InternalError(f"{context.method} failed"))
         # A request that was cancelled is no longer in the table: its answer is dropped.
         # spec: basic/patterns/cancellation/no-response-after-cancel
         with context.speaking:  # what another thread of the tool is saying gets out before
@@ -344,7 +347,7 @@ class Connection:
             _log.warning("ignored what the server sent: %s", problem)
             return
         if request_id is not None:
-            line = _error_line(request_id, problem)
+            line = encode_error(request_id, problem)
         else:
             # spec: basic/index/error-response-id-unless-unreadable
             message: Json = {"jsonrpc": "2.0", "error": problem.to_wire()}
@@ -377,6 +380,14 @@ class Connection:
             call.finish(message["result"])
         else:
             call.finish(InvalidResponse(f"{call.method}: the result is not an object"))
+
+    def _deliver_none(self, call_id: Any, problem: InvalidRequest) -> None:
+        """What should be a response, and is none: whoever waits for it waits in vain."""
+        call = self.waiting.pop(call_id, None) if is_id(call_id) else None
+        if call is None:
+            _log.warning("ignored a response that is none: %s", problem)
+        else:
+            call.finish(InvalidResponse(f"{call.method}: {problem}"))
 
     def _notice(self, message: Json) -> None:
         """A notification. It is never answered, not even a wrong one."""
@@ -430,18 +441,6 @@ class Connection:
         if not self.workers.close(wait):
             _log.info("a request still runs after the connection ended")
         self.outbox.fail(self.failure)
-
-
-def _error_line(request_id: RequestId, problem: ProtocolError) -> bytes:
-    """The response that carries an error.  # spec: basic/index/error-response-same-id"""
-    message = {"jsonrpc": "2.0", "id": request_id, "error": problem.to_wire()}
-    try:
-        return encode(message)
-    except (TypeError, ValueError, RecursionError):
-        _log.exception("the data of an error has no JSON form")
-        return encode(
-            {**message, "error": {"code": problem.code, "message": "an error that has no JSON form"}}
-        )
 
 
 def _readable_id(message: Any) -> RequestId | None:

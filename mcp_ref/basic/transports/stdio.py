@@ -37,7 +37,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_ref.basic.errors import ConnectionClosed, LocalError
-from mcp_ref.runtime.pipes import unread, widen
+from mcp_ref.runtime.pipes import poll_for, unread, widen
 
 __all__ = ["Child", "Writer", "read_lines", "safe_environment", "serve"]
 
@@ -48,6 +48,9 @@ MAX_MESSAGE = 64 << 20
 
 BEGINNING = 256
 """Bytes that are kept of a longer one: enough to say what it was an answer to."""
+
+SHORT = 0.1
+"""Seconds for which whoever has something to say waits itself for a peer that does not read."""
 
 STALL = 60.0
 """Seconds that a peer may leave our bytes unread before it is given up."""
@@ -75,7 +78,7 @@ def read_lines(
         try:
             data = os.read(descriptor, chunk)
         except BlockingIOError:  # a socket that is also the way out, and so does not block
-            _poll(descriptor, select.POLLIN).poll()
+            poll_for(descriptor, select.POLLIN).poll()
             continue
         if not data:
             break
@@ -111,11 +114,20 @@ class Writer:
             os.set_blocking(descriptor, False)
         self._descriptor = descriptor
         self._stall = stall
-        self._poll = _poll(descriptor, select.POLLOUT)
+        self._poll = poll_for(descriptor, select.POLLOUT)
         self._writing = threading.Lock()  # held during a write, so that nobody closes under it
         self._retired = False
 
     def __call__(self, data: bytes) -> None:
+        """All of it."""
+        if self._some(data, self._stall) < len(data):
+            raise ConnectionClosed(f"the peer has read nothing for {self._stall:g} s")
+
+    def begin(self, data: bytes) -> int:
+        """As much as the peer takes without long waits; how many bytes that were."""
+        return self._some(data, min(SHORT, self._stall))
+
+    def _some(self, data: bytes, wait: float) -> int:
         with self._writing:
             rest = memoryview(data)
             while rest:
@@ -124,8 +136,9 @@ class Writer:
                 try:
                     rest = rest[os.write(self._descriptor, rest) :]
                 except BlockingIOError:
-                    if not self._poll.poll(self._stall * 1000):
-                        raise ConnectionClosed(f"the peer has read nothing for {self._stall:g} s") from None
+                    if not self._poll.poll(wait * 1000):
+                        break
+            return len(data) - len(rest)
 
     def retire(self, wait: float) -> bool:
         """No more writes. True when none is under way, so that the descriptor may be closed."""
@@ -134,12 +147,6 @@ class Writer:
             return False
         self._writing.release()
         return True
-
-
-def _poll(descriptor: int, event: int) -> select.poll:
-    poll = select.poll()
-    poll.register(descriptor, event)
-    return poll
 
 
 # ----------------------------------------------------------------------- server half
@@ -227,7 +234,7 @@ def _signals_heard(descriptor: int) -> Iterator[Callable[[], bool] | None]:
     woken, wake = os.pipe()
     for end in (woken, wake):
         os.set_blocking(end, False)
-    poll = _poll(descriptor, select.POLLIN)
+    poll = poll_for(descriptor, select.POLLIN)
     poll.register(woken, select.POLLIN)
 
     def ready() -> bool:
@@ -318,7 +325,7 @@ class Child:
         self, receive: Callable[[bytes], None], too_long: Callable[[int, bytes], None], limit: int
     ) -> None:
         """Read until the child's output ends, the child is dead or `close` was called."""
-        poll = _poll(self._stdout, select.POLLIN)
+        poll = poll_for(self._stdout, select.POLLIN)
         for descriptor in (self._woken, self._exit):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
@@ -341,7 +348,7 @@ class Child:
         # spec: basic/transports/stdio/stderr-handling, basic/transports/stdio/stderr-not-error
         Until the end of its stderr, or `close`: a grandchild may hold the pipe for much longer.
         """
-        poll = _poll(self._stderr, select.POLLIN)
+        poll = poll_for(self._stderr, select.POLLIN)
         poll.register(self._woken, select.POLLIN)
         held, rest = b"", 16  # how much may still be read when all is over
         while rest:

@@ -801,6 +801,7 @@ def test_ctrl_c_in_the_middle_of_a_message_cancels_the_call_and_harms_no_other(
     with connect(make_server(gate), revision=revision) as client:
         client.list_tools()
         outbox = client.connection.outbox
+        outbox._begin = None  # so that all goes through the function below
         write, written = outbox._write, []
 
         def interrupted(data: bytes) -> None:
