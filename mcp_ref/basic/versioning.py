@@ -107,9 +107,9 @@ class Era(enum.Enum):
     MODERN = "modern"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Revision:
-    """One published revision, as the questions that other pages ask about it."""
+    """One published revision, as the questions that other pages ask about it. Equal to its date."""
 
     date: str
     era: Era = Era.LEGACY
@@ -129,6 +129,12 @@ class Revision:
 
     def __str__(self) -> str:
         return self.date
+
+    def __eq__(self, other: object) -> bool:
+        return self.date == (other.date if isinstance(other, Revision) else other)
+
+    def __hash__(self) -> int:
+        return hash(self.date)
 
     def reaches(self, date: str) -> bool:
         """Whether this revision is that one or a later one."""

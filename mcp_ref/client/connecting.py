@@ -31,7 +31,7 @@ __all__ = ["connect"]
 def connect(
     target: Any,
     *,
-    revision: str | None = None,
+    revision: str | versioning.Revision | None = None,
     timeout: float = 30.0,
     max_timeout: float | None = None,
     name: str = "mcp_ref",
@@ -58,15 +58,25 @@ def connect(
     to exit, twice, before it is killed.
     """
     _check_target(target)
-    check_text(name=name, version=version)
-    check_text_if_any(revision=revision, title=title)
-    check_object(experimental=experimental, extensions=extensions, env=env)
-    check_text(**{f"env[{key}]": value for key, value in (env or {}).items()})
-    check_callable(on_log=on_log, on_notification=on_notification, confirm=confirm, on_stderr=on_stderr)
-    check_count(1, max_message_bytes=max_message_bytes)
-    for limit, seconds in (("timeout", timeout), ("grace", grace), ("max_timeout", max_timeout)):
-        if seconds is not None:
-            check_seconds(limit, seconds)
+    if isinstance(revision, versioning.Revision):  # `client.revision` of another client
+        revision = revision.date
+    _check_options(
+        name=name,
+        version=version,
+        title=title,
+        experimental=experimental,
+        extensions=extensions,
+        env=env,
+        callbacks={
+            "on_log": on_log,
+            "on_notification": on_notification,
+            "confirm": confirm,
+            "on_stderr": on_stderr,
+        },
+        max_message_bytes=max_message_bytes,
+        seconds={"timeout": timeout, "grace": grace, "max_timeout": max_timeout},
+    )
+    check_text_if_any(revision=revision)
     if not revisions:
         raise ValueError("revisions names at least one revision")
     if revision is not None:
@@ -130,3 +140,27 @@ def _check_target(target: Any) -> None:
                 raise TypeError(f"the command is made of strings, not of {part!r:.60}")
     elif isinstance(target, type) or not hasattr(target, "attach"):
         raise TypeError(f"connect takes a command as a list or a Server, not {target!r:.80}")
+
+
+def _check_options(
+    *,
+    name: Any,
+    version: Any,
+    title: Any,
+    experimental: Any,
+    extensions: Any,
+    env: Any,
+    callbacks: dict[str, Any],
+    max_message_bytes: Any,
+    seconds: dict[str, Any],
+) -> None:
+    """Raises TypeError, ValueError for an option that makes no sense."""
+    check_text(name=name, version=version)
+    check_text_if_any(title=title)
+    check_object(experimental=experimental, extensions=extensions, env=env)
+    check_text(**{f"env[{key}]": value for key, value in (env or {}).items()})
+    check_callable(**callbacks)
+    check_count(1, max_message_bytes=max_message_bytes)
+    for limit, value in seconds.items():
+        if value is not None:
+            check_seconds(limit, value)

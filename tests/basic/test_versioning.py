@@ -717,3 +717,12 @@ def test_a_handler_may_refuse_a_version_of_its_own_accord():
     for date in REVISIONS:
         with RawClient(server, revision=date) as raw:
             assert ("error" in raw.request("vendor/x")) == (date < "2025-06-18")
+
+
+def test_a_revision_is_its_date_to_whoever_compares():
+    with connect(Server("s"), revision="2025-06-18") as client:
+        assert client.revision == "2025-06-18"
+        assert client.revision != "2025-11-25"
+        assert {client.revision: 1} == {"2025-06-18": 1}
+        with connect(Server("t"), revision=client.revision) as other:
+            assert other.revision == client.revision

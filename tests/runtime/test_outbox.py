@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from peers import PATIENCE, eventually, nothing_left
 
 from mcp_ref.basic.errors import ConnectionClosed, LocalError
-from mcp_ref.runtime.outbox import Outbox
+from mcp_ref.runtime.outbox import Full, Outbox
 
 
 @pytest.fixture(autouse=True)
@@ -289,3 +289,74 @@ def test_a_write_that_is_interrupted_leaves_no_outbox_that_swallows():
         outbox.send(b"one\n")
     with pytest.raises(ConnectionClosed):
         outbox.send(b"two\n")
+
+
+class Slow:
+    """A way out that begins well, and then takes no more until `gate` is open."""
+
+    def __init__(self) -> None:
+        self.gate = threading.Event()
+        self.out: list[bytes] = []
+        self.problem: Exception | None = None
+
+    def begin(self, data: bytes) -> int:
+        if self.gate.is_set():
+            self(data)
+            return len(data)
+        self.out.append(bytes(data[:3]))
+        return 3
+
+    def __call__(self, data: bytes) -> None:
+        assert self.gate.wait(10)
+        if self.problem is not None:
+            raise self.problem
+        self.out.append(bytes(data))
+
+
+def test_whoever_has_something_to_say_to_a_slow_peer_goes_on_at_once():
+    slow = Slow()
+    outbox = Outbox(slow)
+    outbox.send(b"first\n")
+    outbox.send(b"second\n")
+    assert outbox.is_busy
+    assert [t.name for t in threading.enumerate()].count("mcp_ref writer") == 1
+    assert not outbox.settle(0.01)
+    slow.gate.set()
+    assert outbox.settle(10)
+    assert b"".join(slow.out) == b"first\nsecond\n"
+    outbox.send(b"third\n")
+    assert b"".join(slow.out).endswith(b"third\n")
+
+
+def test_there_is_no_room_for_ever_and_whoever_waits_says_for_how_long():
+    slow = Slow()
+    outbox = Outbox(slow, limit=10)
+    outbox.send(b"first\n")
+    outbox.send(b"second\n")
+    with pytest.raises(Full, match=r"has read nothing for 0\.01 s"):
+        outbox.send(b"third\n", 0.01)
+    slow.gate.set()
+    assert outbox.settle(10)
+
+
+def test_a_slow_peer_that_goes_away_fails_whoever_comes_next():
+    slow = Slow()
+    slow.problem = BrokenPipeError("gone")
+    outbox = Outbox(slow)
+    outbox.send(b"first\n")
+    slow.gate.set()
+    assert outbox.settle(10)
+    with pytest.raises(ConnectionClosed, match="gone"):
+        outbox.send(b"second\n")
+
+
+def test_without_a_thread_to_spare_the_caller_waits_itself(monkeypatch):
+    def none_left(thread):
+        raise RuntimeError("can't start new thread")
+
+    slow = Slow()
+    slow.begin = lambda data: 0
+    slow.gate.set()
+    monkeypatch.setattr(threading.Thread, "start", none_left)
+    Outbox(slow).send(b"first\n")
+    assert slow.out == [b"first\n"]

@@ -738,3 +738,16 @@ def test_a_tool_may_return_the_empty_tuple():
 
     tool = tool_from(nothing)
     assert tool.definition["outputSchema"]["properties"]["result"]["maxItems"] == 0
+
+
+@pytest.mark.parametrize(
+    "hint", [list, list[typing.Any], object, list[ContentBlock | str], TextContent | None]
+)
+def test_blocks_are_content_also_where_the_hint_says_little(hint):
+    def tool():
+        return [content.text("a"), "b"]
+
+    tool.__annotations__["return"] = hint
+    made = tool_from(tool)
+    assert "outputSchema" not in made.definition
+    assert made.make(tool())[0] == [content.text("a"), content.text("b")]

@@ -79,9 +79,9 @@ def send(connection: Connection, call: Call, reason: str) -> None:
         # spec: basic/patterns/cancellation/request-id-required
         # spec: basic/patterns/cancellation/request-id-for-non-task
         # spec: basic/patterns/cancellation/request-id-required-again
-        connection.notify("notifications/cancelled", {"requestId": call.id, "reason": reason})
+        connection.notify("notifications/cancelled", {"requestId": call.id, "reason": reason}, wait=0.2)
     except ConnectionClosed:
-        pass  # then the peer knows
+        pass  # then the peer knows, or reads nothing anyway
 
 
 # --------------------------------------------------------------------------- receiver

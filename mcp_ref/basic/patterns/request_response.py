@@ -217,12 +217,12 @@ class Connection:
         """Wait no longer for an answer that may still come; say nothing to the peer."""
         self.waiting.pop(call.id, None)
 
-    def notify(self, method: str, params: Json | None = None) -> None:
+    def notify(self, method: str, params: Json | None = None, *, wait: float | None = None) -> None:
         """Send a notification.  # spec: basic/index/notification-no-id"""
         message: Json = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
-        self.outbox.send(encode(message))
+        self.outbox.send(encode(message), wait)
 
     def may_notify(self) -> bool:
         """Whether one more notification stays within what a peer can be expected to take."""

@@ -117,6 +117,8 @@ class Writer:
         self._poll = poll_for(descriptor, select.POLLOUT)
         self._writing = threading.Lock()  # held during a write, so that nobody closes under it
         self._retired = False
+        self.broken = False
+        """Whether the peer is known to read no more."""
 
     def __call__(self, data: bytes) -> None:
         """All of it."""
@@ -138,6 +140,9 @@ class Writer:
                 except BlockingIOError:
                     if not self._poll.poll(wait * 1000):
                         break
+                except BrokenPipeError:
+                    self.broken = True
+                    raise
             return len(data) - len(rest)
 
     def retire(self, wait: float) -> bool:
@@ -288,8 +293,7 @@ class Child:
         self._on_stderr = on_stderr
         self._last_words: deque[str] = deque(maxlen=20)
         self._closing = threading.Lock()
-        self.heard = True
-        """Whether it had read all that we wrote, when its output ended."""
+        self._had_read = True
         try:
             # A session of its own: Ctrl-C in a terminal is ours to handle, not the child's.
             self.process = subprocess.Popen(
@@ -307,19 +311,16 @@ class Child:
         streams = self.process.stdin, self.process.stdout, self.process.stderr
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream)
         widen(self._stdin, self._stdout)
-        self._write = Writer(self._stdin)
+        self.write = Writer(self._stdin)
         self._woken, self._wake = os.pipe()
         self._exit = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else -1
         self._listener = threading.Thread(target=self._listen, name="mcp_ref stderr", daemon=True)
         self._listener.start()
 
-    def write(self, data: bytes) -> None:
-        """Send messages to the child, and nothing else.  # spec: basic/transports/stdio/stdin-only-mcp"""
-        try:
-            self._write(data)
-        except BrokenPipeError:
-            self.heard = False
-            raise
+    @property
+    def heard(self) -> bool:
+        """Whether it had read all that we wrote, when its output ended."""
+        return self._had_read and not self.write.broken
 
     def read(
         self, receive: Callable[[bytes], None], too_long: Callable[[int, bytes], None], limit: int
@@ -340,7 +341,7 @@ class Child:
                     return False
 
         read_lines(self._stdout, receive, too_long, limit, ready)
-        self.heard = self.heard and unread(self._stdin) == 0
+        self._had_read = unread(self._stdin) == 0
 
     def _listen(self) -> None:
         """Pass on what the child says to people, and make nothing of it.
@@ -409,9 +410,9 @@ class Child:
         with self._closing:
             if self.process.stdin is None or self.process.stdin.closed:
                 return
-            if not self._write.retire(0.2):
+            if not self.write.retire(0.2):
                 self._signal(signal.SIGTERM)  # it does not read: only its end ends the write
-                self._write.retire(self.grace)
+                self.write.retire(self.grace)
             self.process.stdin.close()
             if not self._gone():
                 self._signal(signal.SIGTERM)

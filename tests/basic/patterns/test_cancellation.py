@@ -484,7 +484,7 @@ def test_ctrl_c_while_connecting_leaves_no_child() -> None:
     assert child.returncode == -signal.SIGINT
 
 
-def test_ctrl_c_in_the_middle_of_a_message_ends_the_connection() -> None:
+def test_ctrl_c_in_the_middle_of_a_message_gives_the_call_up_and_keeps_the_connection() -> None:
     """The first one waits until the message is out; here it never is, and another one does not wait.
 
     Half a message is on the wire then: nothing sensible can follow it, and nothing hangs.
@@ -507,9 +507,9 @@ with connect({raw_server(script)!r}, timeout=60, grace=0.05) as client:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         print("interrupted", flush=True)
     try:
-        client.request("vendor/after", timeout=5)
-    except ConnectionClosed:
-        print("closed", flush=True)
+        client.request("vendor/after", timeout=0.5)
+    except TimeoutError:
+        print("waited", flush=True)
 """
     child = subprocess.Popen(
         [sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**ENV}, cwd=ROOT
@@ -525,7 +525,8 @@ with connect({raw_server(script)!r}, timeout=60, grace=0.05) as client:
             child.send_signal(signal.SIGINT)
             if select.select([child.stdout], [], [], 0.2)[0]:
                 said = child.stdout.read()
-        assert said.split() == [b"interrupted", b"closed"]
+        # The message goes on its way all the same: it was begun, and the connection is whole.
+        assert said.split() == [b"interrupted", b"waited"]
 
 
 def test_a_cancellation_that_nobody_takes_is_no_error() -> None:

@@ -893,7 +893,7 @@ def test_what_close_cuts_off_lands_in_no_other_file(tmp_path: Path) -> None:
     caller = threading.Thread(target=say_much)
     caller.start()
     link = client._line.link
-    assert eventually(lambda: link._write._writing.locked())
+    assert eventually(lambda: link.write._writing.locked())
     closer = threading.Thread(target=client.close)
     closer.start()
     files = []
@@ -1061,3 +1061,21 @@ def test_a_signal_that_comes_between_two_reads_is_not_slept_through() -> None:
             assert client.is_alive()
             client.child.terminate()
             assert client.child.wait(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("revision", [LEGACY[3], MODERN])
+def test_a_time_out_holds_also_when_the_server_reads_nothing(revision: str) -> None:
+    """A large message that nobody takes: the caller is told in time, and `close` is quick."""
+    script = f"""
+    open_any({revision!r})
+    time.sleep(60)
+    """
+    with connect(raw_server(script), revision=revision, on_stderr=Notes(), grace=0.2) as client:
+        start = time.monotonic()
+        with pytest.raises(TimeoutError):
+            client.request("vendor/big", {"a": "x" * (3 << 20)}, timeout=0.5)
+        future = client.submit("vendor/big", {"a": "x" * (3 << 20)}, timeout=0.5)
+        with pytest.raises(TimeoutError):
+            client.request("vendor/more", {"a": "x" * (3 << 20)}, timeout=0.5)
+        assert isinstance(future.exception(10), TimeoutError)
+        assert time.monotonic() - start < 10
