@@ -485,10 +485,7 @@ def test_ctrl_c_while_connecting_leaves_no_child() -> None:
 
 
 def test_ctrl_c_in_the_middle_of_a_message_gives_the_call_up_and_keeps_the_connection() -> None:
-    """The first one waits until the message is out; here it never is, and another one does not wait.
-
-    Half a message is on the wire then: nothing sensible can follow it, and nothing hangs.
-    """
+    """The server never reads on: a thread of its own waits for it, and nobody else does."""
     script = """
     import fcntl, struct, termios
     open_modern()
