@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from peers import LEGACY, REVISIONS, RawClient
 
 from mcp_ref import Server
+from mcp_ref.basic import messages
 from mcp_ref.basic.errors import InvalidRequest, ParseError
 from mcp_ref.basic.messages import (
     MAX_DEPTH,
@@ -485,3 +486,37 @@ def test_every_message_has_its_shape_in_every_revision(revision):
     assert shapes["JSONRPCNotification"]["required"] == ["jsonrpc", "method"]
     assert ("JSONRPCBatchRequest" in shapes) == (revision == "2025-03-26")
     assert set(shapes["RequestId"]["type"]) == {"string", "integer"}
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (b'{"jsonrpc":"2.0","id":7,"method":"x","params":{', ("request", 7)),
+        (b' { "jsonrpc" : "2.0" , "id" : "a-1" , "method" :', ("request", "a-1")),
+        (b'{"jsonrpc":"2.0","id":-3,"result":{"content":[', ("response", -3)),
+        (b'{"jsonrpc":"2.0","id":"b","error":{', ("response", "b")),
+        (b'{"jsonrpc":"2.0","method":"notifications/x","params":{', ("request", None)),
+        (b'{"id":7,"jsonrpc":"2.0","method":"x"', ("request", None)),
+        (b"[[[[", ("request", None)),
+        (b"", ("request", None)),
+    ],
+)
+def test_a_message_that_is_not_read_is_known_by_its_beginning(line, found):
+    assert messages.begins(line) == found
+
+
+def test_an_error_is_a_response_with_the_id_of_its_request():
+    line = messages.encode_error("a", InvalidRequest("no", data={"more": [1]}))
+    assert json.loads(line) == {
+        "jsonrpc": "2.0",
+        "id": "a",
+        "error": {"code": -32600, "message": "no", "data": {"more": [1]}},
+    }
+    assert line.endswith(b"\n")
+
+
+@pytest.mark.parametrize("data", [{1, 2}, float("nan"), "\ud800"])
+def test_an_error_whose_data_is_no_json_is_an_error_all_the_same(data):
+    answered = json.loads(messages.encode_error(5, InvalidRequest("no", data=data)))
+    assert answered["id"] == 5
+    assert answered["error"] == {"code": -32600, "message": "an error that has no JSON form"}

@@ -409,10 +409,11 @@ def test_ctrl_c_while_a_result_is_awaited_gives_the_request_up(monkeypatch):
         raise KeyboardInterrupt
 
     server = Server("slow")
-    ended = threading.Event()
+    began, ended = threading.Event(), threading.Event()
 
     @server.tool
     def slow(ctx: Context) -> str:
+        began.set()
         try:
             ctx.sleep(60)
         finally:
@@ -421,6 +422,7 @@ def test_ctrl_c_while_a_result_is_awaited_gives_the_request_up(monkeypatch):
 
     with connect(server) as client:
         call = client.submit("tools/call", {"name": "slow", "arguments": {}})
+        assert began.wait(10)
         with monkeypatch.context() as patched:
             patched.setattr(concurrent.futures.Future, "result", interrupted)
             with pytest.raises(KeyboardInterrupt):
