@@ -429,3 +429,26 @@ def test_ctrl_c_while_a_result_is_awaited_gives_the_request_up(monkeypatch):
                 call.result()
         assert ended.wait(10)
         assert call.cancelled()
+
+
+def test_a_time_out_while_the_way_out_is_busy_is_told_to_the_caller_first(monkeypatch):
+    """Nobody's time-out waits for a peer that does not read."""
+    gate = threading.Event()
+    server = Server("slow")
+    server.add_tool(lambda: gate.wait(10) and "done", name="slow", output_schema=False)
+    with connect(server) as client:
+        monkeypatch.setattr(type(client.connection.outbox), "is_busy", property(lambda outbox: True))
+        call = client.submit("tools/call", {"name": "slow", "arguments": {}}, timeout=0.05)
+        assert isinstance(call.exception(10), TimeoutError)
+        gate.set()
+
+
+def test_a_time_out_on_a_connection_that_is_closed_is_told_all_the_same(monkeypatch):
+    gate = threading.Event()
+    server = Server("slow")
+    server.add_tool(lambda: gate.wait(10) and "done", name="slow", output_schema=False)
+    with connect(server) as client:
+        monkeypatch.setattr(client.connection.workers, "submit", lambda *job, always=False: False)
+        call = client.submit("tools/call", {"name": "slow", "arguments": {}}, timeout=0.05)
+        assert isinstance(call.exception(10), TimeoutError)
+        gate.set()
