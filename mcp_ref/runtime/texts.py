@@ -1,0 +1,107 @@
+"""A user's function whose arguments arrive as text: those of a prompt, the variables of a template.
+
+A string that the parameter's type takes is taken as it is; any other type is read from the text's JSON.
+
+    def review(code: str, style: Literal["short", "long"] = "short", line: int = 0, tags: list[str] = []): ...
+
+    {"code": "12", "style": "long", "line": "7", "tags": "[\\"a\\"]"}   ->  "12", "long", 7, ["a"]
+
+What a template matched may be a list or an object already: then it is what the type must fit.
+
+Threads     `TextParameters` has no state after it was made; any number of threads may call.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from mcp_ref.basic.errors import ParseError
+from mcp_ref.basic.messages import decode
+from mcp_ref.runtime import functions
+from mcp_ref.runtime.codec import Convert, Field, Schema
+from mcp_ref.runtime.mismatch import Mismatch
+from mcp_ref.runtime.values import Compiler
+
+__all__ = ["TextParameters", "text_parameters_of"]
+
+
+class TextParameters(typing.NamedTuple):
+    """How to call one function with arguments that are text."""
+
+    fields: list[Field]
+    """The parameters that have a name, without the one for the Context."""
+    descriptions: dict[str, str]
+    load: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """Texts by name -> keyword arguments. Raises Mismatch for what is missing, unknown or wrong."""
+    context: str | None
+    """The parameter that wants the Context, if one does."""
+    others: bool = False
+    """Whether it takes any further name, as `**kwargs`."""
+
+
+def text_parameters_of(function: Callable[..., Any], context_type: type) -> TextParameters:
+    """Read the signature. Raises TypeError where neither text nor JSON can fill a parameter."""
+    parameters = functions.parameters_of(function, context_type)
+    hints = functions._hints(function)
+    fields, others = [], None
+    for name, parameter in inspect.signature(function).parameters.items():
+        hint = hints.get(name, Any)
+        if parameter.kind is parameter.VAR_KEYWORD:
+            others = _reader(hint)
+        elif name != parameters.context:
+            required = parameter.default is parameter.empty
+            fields.append(Field(name, hint, required, None if required else parameter.default))
+    readers = {field.name: _reader(field.hint) for field in fields}
+    rest = others or _as_it_is  # what nobody takes is refused by `parameters.load`
+
+    def load(texts: Mapping[str, Any]) -> dict[str, Any]:
+        return parameters.load({name: readers.get(name, rest)(text) for name, text in texts.items()})
+
+    properties: dict[str, Schema] = parameters.schema["properties"]
+    described = {n: schema["description"] for n, schema in properties.items() if "description" in schema}
+    return TextParameters(fields, described, load, parameters.context, others is not None)
+
+
+def _reader(hint: Any) -> Convert:
+    """A text -> the JSON that a parameter of this type gets; what is no text stays what it is."""
+    compiler = Compiler()
+    codec = compiler.codec(hint)
+    named = compiler.defs.get(codec.schema.get("$ref", "").removeprefix("#/$defs/"), codec.schema)
+    takes_text = _takes_text(named)
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, str) or (takes_text and _fits(codec.load, value)):
+            return value
+        try:
+            data = decode(value.encode("utf-8"))
+        except (ParseError, UnicodeEncodeError):
+            return value
+        # Of two readings that are both wrong, the complaint is to be about the one that was meant.
+        return value if takes_text and not _fits(codec.load, data) else data
+
+    return read
+
+
+def _takes_text(schema: Schema) -> bool:
+    """Whether some string is a value of this schema."""
+    if "anyOf" in schema:
+        return any(map(_takes_text, schema["anyOf"]))
+    if "enum" in schema or "const" in schema:
+        return any(isinstance(value, str) for value in schema.get("enum", [schema.get("const")]))
+    kinds = schema.get("type", "string" if "$ref" not in schema else "object")
+    return "string" in ([kinds] if isinstance(kinds, str) else kinds)
+
+
+def _fits(load: Convert, value: Any) -> bool:
+    try:
+        load(value)
+    except Mismatch:
+        return False
+    return True
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
