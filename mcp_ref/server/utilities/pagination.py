@@ -10,7 +10,7 @@ checksum, so that anything else is refused.
 Revisions   2024-11-05  cursors on tools/list, prompts/list, resources/list, resources/templates/list
             2026-07-28  an empty string is a cursor like any other
 
-Errors      a cursor that is not ours: -32602.
+Errors      a cursor that is not ours: -32602. A client that meets it within a list begins anew, once.
 Threads     plain functions; the client half sends a request a page from the caller's thread.
 """
 
@@ -24,12 +24,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.errors import InvalidParams, InvalidResponse
+from mcp_ref.basic.errors import ErrorResponse, InvalidParams, InvalidResponse
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import RequestMeta, ResultMeta
 from mcp_ref.schema import required, since
 
-__all__ = ["page", "pages"]
+__all__ = ["all_pages", "everything", "page", "pages"]
 
 MAX_PAGES = 10_000
 """A list with more pages than this does not end."""
@@ -131,3 +131,33 @@ def pages(
         seen.add(cursor)
         params["cursor"] = cursor  # spec: server/utilities/pagination/cursor-not-persisted
     raise InvalidResponse(f"{method}: no end after {MAX_PAGES} pages")
+
+
+def all_pages(client: Any, method: str, *, timeout: float | None = None) -> list[Any]:
+    """All pages of a list.
+
+    A cursor may have become void: its page was kept for a while, or the list is another one by now. Then
+    what was kept of the list is forgotten, and it is fetched from its start, once more and no more.
+    # spec: server/utilities/caching/invalid-cursor-discards, server/utilities/caching/snapshot-refetch
+    """
+    fetched: list[Any] = []
+    try:
+        for result in pages(client, method, timeout=timeout):
+            fetched.append(result)
+        return fetched
+    except ErrorResponse as problem:
+        if not fetched or problem.code != InvalidParams.code:  # it was not about a cursor
+            raise
+    client.forget_cached(method)
+    return list(pages(client, method, timeout=timeout))
+
+
+def everything(client: Any, method: str, member: str, *, timeout: float | None = None) -> list[Any]:
+    """All items of a list, from all its pages: `everything(client, "prompts/list", "prompts")`."""
+    items: list[Any] = []
+    for result in all_pages(client, method, timeout=timeout):
+        found = result.get(member)
+        if not isinstance(found, list):
+            raise InvalidResponse(f"{method}: the result has no list of {member}")
+        items += found
+    return items
