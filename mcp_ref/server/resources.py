@@ -1,0 +1,456 @@
+"""Resources (page: server/resources).
+
+A server has things to read, each with a URI; a client lists them and reads what it wants. Templates
+stand for more than a list could hold.
+
+    client -> server   resources/list {cursor?}             -> {resources: [Resource], nextCursor?}
+    client -> server   resources/templates/list {cursor?}   -> {resourceTemplates: [...], nextCursor?}
+    client -> server   resources/read {uri}                 -> {contents: [{uri, mimeType?, text | blob}]}
+    client -> server   resources/subscribe {uri}            -> {}      and resources/unsubscribe
+    server -> client   notifications/resources/updated {uri}
+    server -> client   notifications/resources/list_changed
+
+Server half   `on_list_resources`, `on_list_templates`, `on_read_resource`, `on_subscribe`,
+              `on_unsubscribe` (and server/library: how a function becomes a resource)
+Client half   `list_resources`, `list_templates`, `read_resource`, `is_not_found`
+
+Revisions   2024-11-05  all of it
+            2025-06-18  + title, `_meta`; + annotations.lastModified
+            2025-11-25  + icons
+            2026-07-28  reading may ask for input first; subscriptions are basic/patterns/subscriptions
+
+Errors      no such resource: -32002 until 2025-11-25, then -32602, with data.uri; a URI that is none:
+            -32602; a resource that cannot be read: -32603 with its message, never a traceback.
+Threads     `on_read_resource` runs the resource's function on the request's own worker, where it may
+            block; the client half runs on the caller's.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+
+from mcp_ref.basic.errors import (
+    ErrorResponse,
+    InternalError,
+    InvalidParams,
+    InvalidResponse,
+    ProtocolError,
+    RequestCancelled,
+)
+from mcp_ref.basic.messages import AnyNotificationParams, Json, RequestId
+from mcp_ref.basic.meta import Icon, NotificationMeta, NotificationParams, RequestMeta, ResultMeta
+from mcp_ref.basic.versioning import LATEST, Method, Revision
+from mcp_ref.runtime.checks import check_text
+from mcp_ref.runtime.mismatch import told
+from mcp_ref.schema import Bounds, Mismatch, checker, pruner, required, since, until, was
+from mcp_ref.server.content import Annotations, BlobResourceContents, Meta, TextResourceContents, Uri
+from mcp_ref.server.utilities import pagination
+from mcp_ref.server.utilities.caching import CacheScope, TtlMs
+from mcp_ref.server.utilities.pagination import PaginatedRequestParams
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
+    from mcp_ref.basic.patterns.mrtr import InputRequiredResult, InputResponses
+    from mcp_ref.server.library import RegisteredResource
+
+__all__ = [
+    "Resource",
+    "ResourceNotFound",
+    "ResourceTemplate",
+    "is_not_found",
+    "list_resources",
+    "list_templates",
+    "read_resource",
+]
+
+_log = logging.getLogger("mcp_ref.resources")
+
+# ---------------------------------------------------------------------------- shapes
+
+
+class Resource(TypedDict, total=False):
+    uri: Required[Uri]
+    name: Required[str]
+    title: Annotated[str, since("2025-06-18")]
+    description: str
+    icons: Annotated[list[Icon], since("2025-11-25")]
+    mimeType: str
+    size: int
+    annotations: Annotations
+    _meta: Meta
+
+
+class ResourceTemplate(TypedDict, total=False):
+    uriTemplate: Required[Annotated[str, Bounds(format="uri-template")]]
+    name: Required[str]
+    title: Annotated[str, since("2025-06-18")]
+    description: str
+    icons: Annotated[list[Icon], since("2025-11-25")]
+    mimeType: str
+    annotations: Annotations
+    _meta: Meta
+
+
+class ListResourcesRequest(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    id: Required[Annotated[RequestId, since("2025-11-25")]]
+    method: Required[Literal["resources/list"]]
+    params: Annotated[PaginatedRequestParams, required(since="2026-07-28")]
+
+
+class ListResourcesResult(TypedDict, total=False):
+    _meta: ResultMeta
+    resultType: Required[Annotated[str, since("2026-07-28")]]
+    resources: Required[list[Resource]]
+    nextCursor: str
+    ttlMs: Required[Annotated[TtlMs, since("2026-07-28")]]
+    cacheScope: Required[Annotated[CacheScope, since("2026-07-28")]]
+
+
+class ListResourceTemplatesRequest(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    id: Required[Annotated[RequestId, since("2025-11-25")]]
+    method: Required[Literal["resources/templates/list"]]
+    params: Annotated[PaginatedRequestParams, required(since="2026-07-28")]
+
+
+class ListResourceTemplatesResult(TypedDict, total=False):
+    _meta: ResultMeta
+    resultType: Required[Annotated[str, since("2026-07-28")]]
+    resourceTemplates: Required[list[ResourceTemplate]]
+    nextCursor: str
+    ttlMs: Required[Annotated[TtlMs, since("2026-07-28")]]
+    cacheScope: Required[Annotated[CacheScope, since("2026-07-28")]]
+
+
+class ResourceRequestParams(TypedDict, total=False):
+    _meta: Annotated[RequestMeta, since("2025-11-25"), required(since="2026-07-28")]
+    uri: Required[Uri]
+
+
+class ReadResourceRequestParams(ResourceRequestParams, total=False):
+    inputResponses: Annotated[InputResponses, since("2026-07-28")]
+    requestState: Annotated[str, since("2026-07-28")]
+
+
+class ReadResourceRequest(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    id: Required[Annotated[RequestId, since("2025-11-25")]]
+    method: Required[Literal["resources/read"]]
+    params: Required[ReadResourceRequestParams]
+
+
+class ReadResourceResult(TypedDict, total=False):
+    _meta: ResultMeta
+    resultType: Required[Annotated[str, since("2026-07-28")]]
+    contents: Required[list[TextResourceContents | BlobResourceContents]]
+    ttlMs: Required[Annotated[TtlMs, since("2026-07-28")]]
+    cacheScope: Required[Annotated[CacheScope, since("2026-07-28")]]
+
+
+class ListResourcesResultResponse(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: Required[RequestId]
+    result: Required[ListResourcesResult]
+
+
+class ListResourceTemplatesResultResponse(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: Required[RequestId]
+    result: Required[ListResourceTemplatesResult]
+
+
+class ReadResourceResultResponse(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: Required[RequestId]
+    result: Required[InputRequiredResult | ReadResourceResult]
+
+
+class SubscribeRequestParams(ResourceRequestParams):
+    pass
+
+
+class UnsubscribeRequestParams(ResourceRequestParams):
+    pass
+
+
+class SubscribeRequest(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    id: Required[Annotated[RequestId, since("2025-11-25")]]
+    method: Required[Literal["resources/subscribe"]]
+    params: Required[SubscribeRequestParams]
+
+
+class UnsubscribeRequest(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    id: Required[Annotated[RequestId, since("2025-11-25")]]
+    method: Required[Literal["resources/unsubscribe"]]
+    params: Required[UnsubscribeRequestParams]
+
+
+class ResourceListChangedNotification(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    method: Required[Literal["notifications/resources/list_changed"]]
+    params: Annotated[NotificationParams, was(AnyNotificationParams, until="2025-06-18")]
+
+
+class ResourceUpdatedNotificationParams(TypedDict, total=False):
+    _meta: Annotated[NotificationMeta, since("2025-11-25")]
+    uri: Required[Uri]
+
+
+class ResourceUpdatedNotification(TypedDict, total=False):
+    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
+    method: Required[Literal["notifications/resources/updated"]]
+    params: Required[ResourceUpdatedNotificationParams]
+
+
+_OLD = until("2025-11-25")
+_LAST = since("2026-07-28")
+DEFINITIONS: dict[str, Any] = {
+    "ListResourceTemplatesRequest": ListResourceTemplatesRequest,
+    "ListResourceTemplatesResult": ListResourceTemplatesResult,
+    "ListResourceTemplatesResultResponse": Annotated[ListResourceTemplatesResultResponse, _LAST],
+    "ListResourcesRequest": ListResourcesRequest,
+    "ListResourcesResult": ListResourcesResult,
+    "ListResourcesResultResponse": Annotated[ListResourcesResultResponse, _LAST],
+    "ReadResourceRequest": ReadResourceRequest,
+    "ReadResourceRequestParams": Annotated[ReadResourceRequestParams, since("2025-11-25")],
+    "ReadResourceResult": ReadResourceResult,
+    "ReadResourceResultResponse": Annotated[ReadResourceResultResponse, _LAST],
+    "Resource": Resource,
+    "ResourceListChangedNotification": ResourceListChangedNotification,
+    "ResourceRequestParams": Annotated[ResourceRequestParams, since("2025-11-25")],
+    "ResourceTemplate": ResourceTemplate,
+    "ResourceUpdatedNotification": ResourceUpdatedNotification,
+    "ResourceUpdatedNotificationParams": Annotated[ResourceUpdatedNotificationParams, since("2025-11-25")],
+    "SubscribeRequest": Annotated[SubscribeRequest, _OLD],
+    "SubscribeRequestParams": Annotated[SubscribeRequestParams, since("2025-11-25"), _OLD],
+    "UnsubscribeRequest": Annotated[UnsubscribeRequest, _OLD],
+    "UnsubscribeRequestParams": Annotated[UnsubscribeRequestParams, since("2025-11-25"), _OLD],
+}
+
+# ----------------------------------------------------------------------- server half
+
+
+class ResourceNotFound(ProtocolError):
+    """There is no such resource. The function of a template raises it where nothing is.
+
+    # spec: server/resources/not-found-32602
+    """
+
+    code = -32602
+
+    def __init__(self, uri: str) -> None:
+        check_text(uri=uri)
+        uri = uri.encode("utf-8", "backslashreplace").decode("utf-8")  # so that it can be sent
+        super().__init__(f"Resource not found: {short(uri)}", data={"uri": uri})
+        self.uri = uri
+
+    def to(self, revision: Revision) -> ResourceNotFound:
+        """The same, with the code of a revision.  # spec: server/resources/not-found-32002"""
+        self.code = revision.resource_not_found
+        return self
+
+
+def short(uri: str) -> str:
+    """A URI as a message may show it."""
+    return uri if len(uri) <= 100 else f"{uri[:70]}...{uri[-20:]}"
+
+
+def on_list_resources(server: Any, params: Json, context: Context) -> Json:
+    """One page of the resources, those of directories as they are now; templates are listed apart.
+
+    # spec: server/resources/list-answered, server/resources/list-paginated
+    # spec: server/resources/list-may-change, server/resources/list-empty-or-changing
+    # spec: server/resources/list-not-per-connection
+    """
+    for directory in server.directories:
+        directory.refresh(server)
+    page: Json = server.resources.page(context.revision, params.get("cursor"))
+    return page
+
+
+def on_list_templates(server: Any, params: Json, context: Context) -> Json:
+    """# spec: server/resources/templates-paginated"""
+    page: Json = server.templates.page(context.revision, params.get("cursor"))
+    return page
+
+
+def on_read_resource(server: Any, params: Json, context: Context) -> Json:
+    """Find the resource, read it, and say so where one of the two fails."""
+    uri = _checked(params["uri"])
+    try:
+        resource = find(server, uri)
+        contents = resource.read(context)
+    except ResourceNotFound as problem:
+        raise problem.to(context.revision) from None
+    except (ProtocolError, RequestCancelled):
+        raise
+    except Exception as problem:  # spec: server/resources/errors
+        _log.warning("%s could not be read", short(uri), exc_info=problem)
+        raise InternalError(f"{short(uri)} could not be read: {told(problem)}") from None
+    if resource.hints is not None:
+        context.hints = resource.hints
+    # spec: server/resources/multiple-contents
+    return {"contents": [_pruned(item, context.revision.date) for item in contents]}
+
+
+def on_subscribe(server: Any, params: Json, context: Context) -> Json:
+    """From now on, this client is told of changes of one resource.
+
+    # spec: server/resources/subscribe-method, server/resources/subscribe-empty-result
+    """
+    uri = _checked(params["uri"])
+    try:
+        find(server, uri)
+    except ResourceNotFound as problem:
+        raise problem.to(context.revision) from None
+    server.listeners.subscribe(context.connection, uri)
+    return {}
+
+
+def on_unsubscribe(server: Any, params: Json, context: Context) -> Json:
+    """No longer. The resource may be gone by now, and no subscription is no error."""
+    server.listeners.unsubscribe(context.connection, _checked(params["uri"]))
+    return {}
+
+
+def find(server: Any, uri: str) -> RegisteredResource:
+    """Whatever has this URI: a resource, else what a template makes of it, else a file of a directory.
+
+    Raises ResourceNotFound.
+    """
+    found: RegisteredResource | None = server.resources.get(uri)
+    if found is not None:
+        return found
+    for source in (*server.templates.values(), *server.directories):
+        found = source.find(uri)
+        if found is not None:
+            return found
+    raise ResourceNotFound(uri)  # spec: server/resources/no-empty-contents
+
+
+def _checked(uri: str) -> str:
+    """# spec: server/resources/validate-uris"""
+    from mcp_ref.runtime.templates import BadUri, check_uri
+
+    try:
+        return check_uri(uri)
+    except BadUri as problem:
+        raise InvalidParams(f"uri: {problem}") from None
+
+
+def _pruned(item: Json, date: str) -> Json:
+    """Contents without what this revision does not have."""
+    return pruner(BlobResourceContents if "blob" in item else TextResourceContents, date)(item)
+
+
+_LIST: Json = {"params": PaginatedRequestParams, "capability": "resources", "cacheable": True}
+METHODS = (
+    Method("resources/list", on_list_resources, **_LIST),
+    Method("resources/templates/list", on_list_templates, **_LIST),
+    Method(
+        "resources/read",
+        on_read_resource,
+        params=ReadResourceRequestParams,
+        capability="resources",
+        cacheable=True,
+        asks=True,
+    ),
+    Method(
+        "resources/subscribe",
+        on_subscribe,
+        until="2025-11-25",
+        params=SubscribeRequestParams,
+        capability="resources",
+    ),
+    Method(
+        "resources/unsubscribe",
+        on_unsubscribe,
+        until="2025-11-25",
+        params=UnsubscribeRequestParams,
+        capability="resources",
+    ),
+)
+
+# ----------------------------------------------------------------------- client half
+
+
+def list_resources(client: Any, timeout: float | None = None) -> list[Any]:
+    """All resources, from all pages."""
+    pages = pagination.pages(client, "resources/list", timeout=timeout)
+    return [resource for page in pages for resource in page["resources"]]
+
+
+def list_templates(client: Any, timeout: float | None = None) -> list[Any]:
+    """All resource templates, from all pages."""
+    pages = pagination.pages(client, "resources/templates/list", timeout=timeout)
+    return [template for page in pages for template in page["resourceTemplates"]]
+
+
+def read_resource(client: Any, uri: str, **options: Any) -> Any:
+    """Read a resource: see Client.request for the options."""
+    return client.request("resources/read", {"uri": uri}, **options)
+
+
+def is_not_found(problem: BaseException) -> bool:
+    """Whether this is a server's answer that there is no such resource, in any revision.
+
+    # spec: server/resources/not-found-32002-accepted
+    """
+    if not isinstance(problem, ErrorResponse):
+        return False
+    # -32602 has many reasons; the URI tells this one.
+    return problem.code == -32002 or (
+        problem.code == -32602 and isinstance(problem.data, dict) and "uri" in problem.data
+    )
+
+
+def check_resources(client: Any, params: Json, result: Json, timeout: float | None) -> None:
+    """Leave out definitions that are none; the others are still good."""
+    result["resources"] = _good(result, "resources", "uri", Resource)
+
+
+def check_templates(client: Any, params: Json, result: Json, timeout: float | None) -> None:
+    """The same for templates."""
+    result["resourceTemplates"] = _good(result, "resourceTemplates", "uriTemplate", ResourceTemplate)
+
+
+def _good(result: Json, member: str, key: str, shape: Any) -> list[Any]:
+    found = result.get(member)
+    if not isinstance(found, list):
+        raise InvalidResponse(f"the result has no list of {member}")
+    good, check = [], checker(shape, LATEST.date)
+    for item in found:
+        try:
+            check(item)
+            good.append(item)
+        except Mismatch as problem:
+            name = item.get(key) if isinstance(item, dict) else item
+            _log.warning("left out %.100r of the %s, whose definition is wrong: %s", name, member, problem)
+    return good
+
+
+def check_read(client: Any, params: Json, result: Json, timeout: float | None) -> None:
+    """What was read: each content with its URI, and text or real base64."""
+    if result.get("resultType", "complete") != "complete":
+        return
+    try:
+        checker(ReadResourceResult, LATEST.date, ("_meta", "resultType", "ttlMs", "cacheScope"))(result)
+        for index, item in enumerate(result["contents"]):
+            if "blob" in item:
+                check_base64(item["blob"], ("contents", index, "blob"))
+    except Mismatch as problem:
+        raise InvalidResponse(f"resources/read {params.get('uri'):.100}: {problem}") from None
+
+
+def check_base64(blob: str, path: tuple[str | int, ...] = ("blob",)) -> None:
+    """Raises Mismatch unless it is base64.  # spec: server/resources/binary-encoded"""
+    try:
+        base64.b64decode(blob.encode("ascii"), validate=True)
+    except (ValueError, binascii.Error):
+        raise Mismatch("must be base64", path) from None
