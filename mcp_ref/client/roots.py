@@ -1,21 +1,54 @@
-"""Roots (page: client/roots): the shapes.
+"""Roots (page: client/roots).
 
-A client tells a server which directories it may work in.
+A client tells a server which directories the work is about:
+
+    server -> client   roots/list                             -> {roots: [{uri, name?}]}
+    client -> server   notifications/roots/list_changed       then ask again
+
+Each is a file:// URI. They say where to look, and no more: a server that is to keep to them has to see to
+it itself, with `within`.
+
+Server half   `ListRoots` is the question, `listed` asks it if the answer is not known yet; `within`
+Client half   `as_roots`: what an application may give; `answer`, `changed`
 
 Revisions   2024-11-05  roots/list, asked by the server; notifications/roots/list_changed
             2025-06-18  + `_meta` on a root
-            2026-07-28  asked by way of basic/patterns/mrtr; deprecated
+            2026-07-28  asked by way of basic/patterns/mrtr, and no notification; deprecated
+Errors      -32601  this client has no roots;   -32603  they cannot be told
+Threads     `listed` runs on the request's worker; `on_list_changed` on the reader, and is quick. `answer`
+            runs where client/callbacks has it run.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Required, TypedDict
+import functools
+import logging
+import os
+import re
+import typing
+import urllib.parse
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
+from mcp_ref.basic.errors import InternalError, InvalidParams, InvalidResponse, MethodNotFound
 from mcp_ref.basic.messages import AnyNotificationParams, AnyParams, Json, RequestId
 from mcp_ref.basic.meta import NotificationParams, RequestParams
-from mcp_ref.schema import Bounds, since, until, was
+from mcp_ref.basic.patterns.mrtr import Question
+from mcp_ref.basic.versioning import LATEST
+from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
-__all__ = ["Root"]
+if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
+
+__all__ = ["ListRoots", "Root", "as_roots", "path_of", "within"]
+
+_log = logging.getLogger("mcp_ref.roots")
+
+MAX_ROOTS = 1000
+
+# ---------------------------------------------------------------------------- shapes
 
 
 class BareParams(TypedDict, total=False):
@@ -54,3 +87,182 @@ DEFINITIONS: dict[str, Any] = {
     "Root": Root,
     "RootsListChangedNotification": Annotated[RootsListChangedNotification, until("2025-11-25")],
 }
+
+# ------------------------------------------------------------------------- file:// URIs
+
+# RFC 3986, "pchar" and "/". What stands for a slash or for NUL is no part of any name.
+_PATH = re.compile(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%(?!00|2[Ff])[0-9A-Fa-f]{2})*")
+_FILE = "file://"
+
+
+def path_of(uri: str) -> Path:
+    """The path that a file:// URI names, on this machine. Raises ValueError.
+
+    # spec: client/roots/uri-file-scheme
+    """
+    if not isinstance(uri, str) or not uri.startswith(_FILE):
+        raise ValueError(f"{uri!r:.200} is no file:// URI")
+    host, slash, rest = uri.removeprefix(_FILE).partition("/")
+    if host not in ("", "localhost"):
+        raise ValueError(f"{uri!r:.200} names a file of another machine, {host!r:.80}")
+    if not _PATH.fullmatch(slash + rest):
+        raise ValueError(f"{uri!r:.200} is no file:// URI: its path is absolute, without query or fragment")
+    return Path(os.fsdecode(urllib.parse.unquote_to_bytes(slash + rest)))
+
+
+# ----------------------------------------------------------------------- server half
+
+
+@dataclass(frozen=True)
+class ListRoots:
+    """Which directories is the work about?"""
+
+    def question(self, context: Context) -> Question:
+        """# spec: client/roots/list-input-request, client/roots/check-capability"""
+        return Question("roots/list", {}, {"roots": {}}, functools.partial(_read, context.revision.date))
+
+
+def _read(date: str, result: Json) -> list[Root]:
+    """The client's roots, checked."""
+    try:
+        checker(ListRootsResult, date)(result)
+        return _checked(result["roots"])
+    except Mismatch as problem:
+        raise InvalidResponse(f"roots/list: {problem}") from None
+
+
+def _checked(roots: list[Any]) -> list[Root]:
+    """Raises Mismatch unless each has a URI that can be a root."""
+    if len(roots) > MAX_ROOTS:
+        raise Mismatch(f"there are {len(roots)}, more than {MAX_ROOTS}", ("roots",))
+    for index, root in enumerate(roots):
+        try:
+            path_of(root["uri"])
+        except ValueError as problem:
+            raise Mismatch(str(problem), ("roots", index, "uri")) from None
+    return roots
+
+
+def listed(context: Context) -> list[Root]:
+    """The roots of the client that made this request.
+
+    In the legacy era they are asked for once, if the client declared that it tells of changes.
+    # spec: client/roots/cache-roots, client/roots/informational
+    """
+    session: Any = context.session
+    if session is None or not context.client_capabilities.get("roots", {}).get("listChanged"):
+        asked: list[Root] = context.ask(ListRoots())
+        return asked
+    if isinstance(session.roots, list):
+        return list(session.roots)
+    mark = session.roots = _Asked()
+    roots: list[Root] = context.ask(ListRoots())
+    if session.roots is mark:  # else they changed meanwhile
+        session.roots = roots
+    return list(roots)
+
+
+class _Asked:
+    """Stands in a session for the roots that were asked for."""
+
+
+def on_list_changed(connection: Any) -> None:
+    """What was known is void.
+
+    # spec: client/roots/handle-list-changes, schema/roots-relist
+    """
+    connection.session.roots = None
+
+
+def within(path: str | os.PathLike[str], roots: Iterable[Root]) -> bool:
+    """Whether a path (or a file:// URI) is one of the roots or in one; a relative one begins where we are.
+
+    Links and `..` are resolved, in the roots too. What does not exist is where it would be. It is of now:
+    whoever may write there can put a link in its place before it is opened.
+    # spec: client/roots/validate-paths
+    """
+    directories = [Path(os.path.realpath(path_of(root["uri"]))) for root in roots]
+    try:
+        is_uri = isinstance(path, str) and path.startswith(_FILE)
+        resolved = Path(os.path.realpath(path_of(str(path)) if is_uri else path))
+    except ValueError:  # no path at all: a NUL in it, a URI of another machine
+        return False
+    return any(resolved.is_relative_to(directory) for directory in directories)
+
+
+# ----------------------------------------------------------------------- client half
+
+
+def as_roots(given: Iterable[Any]) -> list[Root]:
+    """Roots, from paths, file:// URIs and dicts with a `uri`. Raises ValueError, TypeError.
+
+    # spec: client/roots/validate-uris, client/roots/validate-accessibility, client/roots/result-shape
+    """
+    if isinstance(given, str | bytes | os.PathLike | dict):
+        raise TypeError(f"roots is a list, not {given!r:.100}")
+    roots: list[Root] = []
+    for index, item in enumerate(given):
+        if index >= MAX_ROOTS:
+            raise ValueError(f"roots are {MAX_ROOTS} at most")
+        try:
+            root = _root(item)
+        except ValueError as problem:
+            raise ValueError(f"roots[{index}]: {problem}") from None
+        if root["uri"] in (known["uri"] for known in roots):
+            raise ValueError(f"roots[{index}]: {root['uri']} is there twice")
+        roots.append(root)
+    return roots
+
+
+def _root(item: Any) -> Root:
+    if isinstance(item, dict):
+        checker(Root, LATEST.date)(item)
+        return typing.cast(Root, {**item, "uri": _safe(item["uri"])})
+    if isinstance(item, str) and re.match("[A-Za-z][A-Za-z0-9+.-]*://", item):
+        return {"uri": _safe(item)}
+    path = Path(item).absolute()  # links keep the names they have
+    path = path.resolve() if ".." in path.parts else path
+    if not path.exists():
+        raise ValueError(f"{path} does not exist")
+    return {"uri": path.as_uri()}
+
+
+def _safe(uri: str) -> str:
+    """A URI that does not lead out of what it seems to name."""
+    if ".." in path_of(uri).parts:
+        raise ValueError(f"{uri!r:.200} has `..` in it")
+    return uri
+
+
+def answer(client: Any, params: Json, context: Context | None) -> Json:
+    """The roots as they are now.
+
+    # spec: client/roots/list-request, client/roots/errors, client/roots/failure-needs-no-replay
+    """
+    callbacks = client.callbacks
+    if callbacks.roots is None:  # spec: client/roots/unsupported-32601
+        reason = {"reason": "the client does not have the roots capability"}
+        raise MethodNotFound("roots/list: this client has no roots", data=reason)
+    date = client.revision.date
+    try:
+        checker(BareParams, date)(params)
+    except Mismatch as problem:
+        raise InvalidParams(f"roots/list: {problem}") from None
+    given = callbacks.roots
+    if callable(given):
+        given = callbacks.run(given, context=context)
+    try:
+        roots = as_roots(given)
+    except (ValueError, TypeError) as problem:
+        _log.error("the roots of this client cannot be told: %s", problem)
+        raise InternalError(f"roots/list: {problem}") from None
+    return pruner(ListRootsResult, date)({"roots": roots})
+
+
+def changed(client: Any) -> None:
+    """Tell the server that there are other roots now. In 2026-07-28, where it asks each time, do nothing.
+
+    # spec: client/roots/list-changed, schema/roots-notify-any-change
+    """
+    if not client.revision.modern and client.capabilities.get("roots", {}).get("listChanged"):
+        client.notify("notifications/roots/list_changed")

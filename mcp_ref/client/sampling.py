@@ -1,29 +1,83 @@
-"""Sampling (page: client/sampling): the shapes.
+"""Sampling (page: client/sampling).
 
-A server asks the client's model for a message.
+A server asks the model of its client for a message:
+
+    server -> client   sampling/createMessage {messages, maxTokens, ...}
+    client -> server   {role, content, model, stopReason?}
+
+The client decides which model that is, and whether it is asked at all: a person may look at the request
+and at the answer, change both, or refuse. The messages themselves are in client/messages, what the
+two sides handle in client/replies.
+
+Server half   `Sample` is the question, a `Reply` what an author gets for it
+Client half   `answer`: the application's callback gets a `SamplingRequest`
 
 Revisions   2024-11-05  sampling/createMessage, asked by the server; text and images
             2025-03-26  + audio
-            2025-11-25  + tools; content may be several blocks
+            2025-11-25  + tools; content may be several blocks; includeContext needs a capability
             2026-07-28  asked by way of basic/patterns/mrtr; deprecated
+Errors      -1      the user refused (SamplingRefused)
+            -32602  tools for a client that declared none; tool uses and results that do not fit
+            -32601  there is no callback. In 2026-07-28 nothing is sent: they are raised to the caller
+Threads     `Sample` and `Reply` are plain values. `answer` runs on a worker in the legacy era, on the
+            caller's thread in the modern; the callback and the review on a thread of client/callbacks.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
+import functools
+import logging
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
+from mcp_ref.basic.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidResponse,
+    LocalError,
+    MethodNotFound,
+    ProtocolError,
+)
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import JSONObject, RequestMeta
-from mcp_ref.schema import Bounds, since, until, was
-from mcp_ref.server.content import AudioContent, ContentBlock, ImageContent, Role, TextContent
+from mcp_ref.basic.patterns.mrtr import Question
+from mcp_ref.basic.versioning import LATEST, Revision
+from mcp_ref.client.messages import (
+    SamplingContent,
+    SamplingMessage,
+    SamplingMessageContentBlock,
+    ToolResultContent,
+    ToolUseContent,
+    as_messages,
+    blocks_of,
+    check_data,
+    check_messages,
+    check_unique,
+    pruned,
+    results_of,
+    under,
+    uses_of,
+)
+from mcp_ref.client.replies import Reply, SamplingRequest, as_reply
+from mcp_ref.runtime.mismatch import must
+from mcp_ref.runtime.validators import validator
+from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
+from mcp_ref.server.content import Role
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.server.tools import Tool
 
-__all__ = ["SamplingMessage"]
+__all__ = ["Sample", "SamplingRefused", "answer"]
 
-Weight = Annotated[float, Bounds(ge=0, le=1)]
+_log = logging.getLogger("mcp_ref.sampling")
+
+# ---------------------------------------------------------------------------- shapes
+
+Weight = Annotated[float, Bounds(ge=0, le=1)]  # spec: client/sampling/priorities-normalised
 
 
 class ModelHint(TypedDict, total=False):
@@ -39,42 +93,6 @@ class ModelPreferences(TypedDict, total=False):
 
 class ToolChoice(TypedDict, total=False):
     mode: Literal["auto", "required", "none"]
-
-
-class ToolUseContent(TypedDict, total=False):
-    type: Required[Literal["tool_use"]]
-    id: Required[str]
-    name: Required[str]
-    input: Required[Json]
-    _meta: Json
-
-
-class ToolResultContent(TypedDict, total=False):
-    type: Required[Literal["tool_result"]]
-    toolUseId: Required[str]
-    content: Required[list[ContentBlock]]
-    structuredContent: Annotated[Any, was(Json, until="2025-11-25")]
-    isError: bool
-    _meta: Json
-
-
-SamplingMessageContentBlock: TypeAlias = (
-    TextContent | ImageContent | AudioContent | ToolUseContent | ToolResultContent
-)
-SamplingContent: TypeAlias = (
-    TextContent
-    | ImageContent
-    | Annotated[AudioContent, since("2025-03-26")]
-    | Annotated[ToolUseContent, since("2025-11-25")]
-    | Annotated[ToolResultContent, since("2025-11-25")]
-    | Annotated[list[SamplingMessageContentBlock], since("2025-11-25")]
-)
-
-
-class SamplingMessage(TypedDict, total=False):
-    role: Required[Role]
-    content: Required[SamplingContent]
-    _meta: Annotated[Json, since("2025-11-25")]
 
 
 class CreateMessageRequestParams(TypedDict, total=False):
@@ -100,6 +118,8 @@ class CreateMessageRequest(TypedDict, total=False):
 
 
 class CreateMessageResult(TypedDict, total=False):
+    """# spec: client/sampling/result-fields, client/sampling/stop-reason-open"""
+
     _meta: Json
     role: Required[Role]
     content: Required[SamplingContent]
@@ -119,3 +139,216 @@ DEFINITIONS: dict[str, Any] = {
     "ToolResultContent": Annotated[ToolResultContent, since("2025-11-25")],
     "ToolUseContent": Annotated[ToolUseContent, since("2025-11-25")],
 }
+
+# ----------------------------------------------------------------------- server half
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A question for the model of the client: `ctx.sample("Write a greeting", max_tokens=50)`.
+
+    `messages` is one or a list of: a string or a content block, which the user says, or a message. Everything
+    is checked before it goes: ValueError for what is wrong, LocalError for what this client's revision
+    does not have. Nothing is turned into something else to make it fit.
+    """
+
+    messages: Any
+    max_tokens: int
+    system_prompt: str | None = None
+    temperature: float | None = None
+    stop_sequences: Sequence[str] | None = None
+    model_preferences: Json | None = None
+    include_context: str | None = None
+    metadata: Json | None = None
+    tools: Sequence[Any] | None = None
+    """Definitions of tools, which need not be tools of the server.
+
+    # spec: client/sampling/tools-scoped-to-request
+    """
+    tool_choice: str | Json | None = None
+    """"auto", "required" or "none"."""
+
+    def question(self, context: Context) -> Question:
+        """As the client of this request is to be asked.
+
+        # spec: client/sampling/create-message-request, client/sampling/create-message-input-request
+        """
+        try:
+            params = self._params()
+            check_request(params)
+            _check_own(params)
+        except Mismatch as problem:
+            raise ValueError(f"sample: {problem}") from None
+        params = _without_undeclared_context(params, context)
+        params = _for_revision(params, context.revision)
+        with_tools = any(name in params for name in ("tools", "toolChoice"))
+        # spec: client/sampling/no-tools-without-capability
+        needs: Json = {"sampling": {"tools": {}} if with_tools else {}}
+        read = functools.partial(_read, may_use_tools(params), context.revision)
+        return Question("sampling/createMessage", params, needs, read)
+
+    def _params(self) -> Json:
+        """As the newest revision has them."""
+        choice, stops, tools = self.tool_choice, self.stop_sequences, self.tools
+        more: Json = {
+            "modelPreferences": self.model_preferences,
+            "systemPrompt": self.system_prompt,
+            "includeContext": self.include_context,
+            "temperature": self.temperature,
+            "stopSequences": list(stops) if isinstance(stops, tuple) else stops,
+            "metadata": self.metadata,
+            "tools": list(tools) if isinstance(tools, tuple) else tools,
+            "toolChoice": {"mode": choice} if isinstance(choice, str) else choice,
+        }
+        given = {name: value for name, value in more.items() if value is not None}
+        return {"messages": as_messages(self.messages), "maxTokens": self.max_tokens, **given}
+
+
+def check_request(params: Json, date: str = LATEST.date) -> None:
+    """A request as the page wants it. Raises Mismatch."""
+    checker(CreateMessageRequestParams, date, ("_meta",))(params)
+    if params["maxTokens"] < 1:
+        raise must("be at least 1", params["maxTokens"]).under("maxTokens")
+    if not math.isfinite(params.get("temperature", 0)):
+        raise must("be a finite number", params["temperature"]).under("temperature")
+    check_messages(params["messages"])
+
+
+def may_use_tools(params: Json) -> bool:
+    """Whether the model may want tools called.  # spec: client/sampling/tool-choice-none"""
+    return bool(params.get("tools")) and params.get("toolChoice", {}).get("mode", "auto") != "none"
+
+
+def _check_own(params: Json) -> None:
+    """What an author may get wrong besides. Raises Mismatch."""
+    if not params["messages"]:
+        raise must("hold a message", []).under("messages")
+    tools = params.get("tools", [])
+    if params.get("toolChoice", {}).get("mode") == "required" and not tools:
+        raise Mismatch("there are no tools to be required", ("toolChoice",))
+    if len({tool["name"] for tool in tools}) < len(tools):
+        raise Mismatch("two have the same name", ("tools",))
+    schemas = {tool["name"]: tool["outputSchema"] for tool in tools if "outputSchema" in tool}
+    for place, name, result in results_of(params["messages"]):  # spec: schema/tool-result-structured
+        if name in schemas and "structuredContent" in result and not result.get("isError"):
+            with under(*place, "structuredContent"):
+                validator(schemas[name]).check(result["structuredContent"])
+
+
+def _without_undeclared_context(params: Json, context: Context) -> Json:
+    """# spec: client/sampling/include-context-needs-capability, schema/sampling-context-none"""
+    wanted = params.get("includeContext", "none")
+    if wanted == "none" or not context.revision.reaches("2025-11-25"):
+        return params
+    if "context" in context.client_capabilities.get("sampling", {}):
+        return params
+    _log.info("includeContext %s is left out: the client did not declare sampling.context", wanted)
+    return {name: value for name, value in params.items() if name != "includeContext"}
+
+
+def _for_revision(params: Json, at: Revision) -> Json:
+    """The same, in an older revision. Raises LocalError for what that does not have."""
+    known = pruner(CreateMessageRequestParams, at.date)(params)
+    try:
+        lost = params.keys() - known.keys()
+        if lost:
+            raise Mismatch(f"there is no {' and no '.join(sorted(lost))}")
+        checker(CreateMessageRequestParams, at.date)(known)
+    except Mismatch as problem:
+        raise LocalError(f"sampling/createMessage: the client speaks {at}: {problem}") from None
+    return {**known, "messages": [pruned(message, at.date) for message in known["messages"]]}
+
+
+def _read(tools: bool, at: Revision, result: Json) -> Reply:
+    """The client's answer, checked."""
+    try:
+        check_result(result, tools, at)
+    except Mismatch as problem:
+        raise InvalidResponse(f"sampling/createMessage: the client's answer: {problem}") from None
+    return Reply(result)
+
+
+def check_result(result: Any, tools: bool, at: Revision) -> None:
+    """An answer as the page wants it. Raises Mismatch."""
+    checker(CreateMessageResult, at.date)(result)
+    kinds = {block["type"] for block in blocks_of(result)}
+    if "tool_result" in kinds:
+        raise Mismatch("a model gives no tool results", ("content",))
+    if "tool_use" in kinds and not tools:
+        raise Mismatch("a tool use, though no tools may be used", ("content",))
+    with under("content"):
+        check_data(result["content"])
+        check_unique(uses_of(result))
+
+
+# ----------------------------------------------------------------------- client half
+
+
+class SamplingRefused(ProtocolError):
+    """The user does not want it: raise it in the callback or in the review.
+
+    # spec: client/sampling/user-rejected-code, client/sampling/errors
+    # spec: client/sampling/declined-needs-no-replay
+    """
+
+    code = -1
+
+    def __init__(self, message: str = "User rejected sampling request") -> None:
+        super().__init__(message)
+
+
+def answer(client: Any, params: Json, context: Context | None) -> Json:
+    """Have the application's model answer, and its user agree.
+
+    # spec: client/sampling/messages-not-retained
+    """
+    callbacks = client.callbacks
+    if callbacks.sampling is None:
+        raise MethodNotFound("sampling/createMessage: this client has no model to ask")
+    request = _received(client, params)
+    tools = may_use_tools(request)
+    given = callbacks.run(*_steps(callbacks, request), context=context)
+    try:
+        return _result(as_reply(given), tools, client.revision)
+    except Mismatch as problem:
+        _log.error("the callback for sampling gave no answer that can be sent: %s", problem)
+        raise InternalError(f"sampling/createMessage: the answer of this client's model: {problem}") from None
+
+
+def _steps(callbacks: Any, request: SamplingRequest) -> tuple[Any, ...]:
+    """What is to be run, and with what: the callback, with the review around it if there is one."""
+
+    def proceed(seen: Json) -> Reply:
+        whole = seen if isinstance(seen, SamplingRequest) else SamplingRequest(seen, request.server)
+        return as_reply(callbacks.sampling(whole))
+
+    # spec: client/sampling/view-edit-prompts, client/sampling/review-responses
+    if callbacks.sampling_review is None:
+        return callbacks.sampling, request
+    return callbacks.sampling_review, request, proceed
+
+
+def _received(client: Any, params: Json) -> SamplingRequest:
+    """A request of the server's, checked.
+
+    # spec: client/sampling/tool-result-missing-32602, client/sampling/tool-result-mixed-32602
+    """
+    date = client.revision.date
+    try:
+        check_request(params, date)
+        known = pruner(CreateMessageRequestParams, date)(params)
+        if "tools" not in client.capabilities.get("sampling", {}):
+            # spec: schema/sampling-tools-error, schema/sampling-tool-choice-error
+            for name in ("tools", "toolChoice"):
+                if name in known:
+                    raise Mismatch("this client did not declare sampling.tools", (name,))
+    except Mismatch as problem:
+        raise InvalidParams(f"sampling/createMessage: {problem}") from None
+    return SamplingRequest(known, str(client.server_info.get("name", "")))
+
+
+def _result(reply: Reply, tools: bool, at: Revision) -> Json:
+    """The answer as the server's revision has it. Raises Mismatch for one that it has not."""
+    check_result(reply, tools, at)
+    result: Json = pruned(dict(reply), at.date)
+    return result
