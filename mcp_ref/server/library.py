@@ -12,6 +12,7 @@ that their hints say. What the function returns is what is read:
     a dataclass, a dict, a list ...     its JSON as text, application/json
     {"uri"?, "mimeType"?, "text"}       as they are; several in a list
     {"uri"?, "mimeType"?, "blob"}
+    an input_required result            itself: see basic/patterns/mrtr
 
 `mime_type=...` says it better than the default. An empty list is data too, unless the function says that
 it returns contents (`-> list[TextResourceContents]`); from a template it then means: not found.
@@ -36,12 +37,14 @@ from mcp_ref.basic.context import Context
 from mcp_ref.basic.errors import InvalidParams
 from mcp_ref.basic.messages import Json, encode, to_json
 from mcp_ref.basic.meta import Icon, check_meta
+from mcp_ref.basic.patterns.mrtr import is_question
 from mcp_ref.runtime.checks import check_callable, check_count, check_text
 from mcp_ref.runtime.functions import description_of, return_hint
 from mcp_ref.runtime.mismatch import Mismatch
 from mcp_ref.runtime.parts import each
-from mcp_ref.runtime.templates import BadUri, Template, check_uri, leads_out
+from mcp_ref.runtime.templates import Template
 from mcp_ref.runtime.texts import TextParameters, text_parameters_of
+from mcp_ref.runtime.uris import BadUri, check_uri, leads_out
 from mcp_ref.runtime.values import dump_any
 from mcp_ref.schema import REVISIONS, checker
 from mcp_ref.server.content import (
@@ -69,8 +72,8 @@ class RegisteredResource:
 
     definition: Resource
     """As the newest revision has it."""
-    read: Callable[[Context], list[Json]]
-    """Its contents, as the newest revision has them."""
+    read: Callable[[Context], list[Json] | Json]
+    """Its contents, as the newest revision has them; or a question that has to be answered before."""
     hints: Json | None = None
     """Its own ttlMs and cacheScope, if it has any."""
 
@@ -81,7 +84,7 @@ class RegisteredTemplate:
 
     definition: ResourceTemplate
     template: Template
-    read: Callable[[str, Variables, Context], list[Json]]
+    read: Callable[[str, Variables, Context], list[Json] | Json]
     hints: Json | None
     complete: Mapping[str, Completer]
     """What completes which variable."""
@@ -225,18 +228,21 @@ def check_annotations(annotations: Annotations) -> Annotations:
 
 def _reader(
     function: Callable[..., Any], parameters: TextParameters, mime_type: str | None, *, is_template: bool
-) -> Callable[[str, Variables, Context], list[Json]]:
+) -> Callable[[str, Variables, Context], list[Json] | Json]:
     """What runs the function, and makes contents of what it returns."""
     may_be_empty = _is_contents(return_hint(function))
 
-    def read(uri: str, variables: Variables, context: Context) -> list[Json]:
+    def read(uri: str, variables: Variables, context: Context) -> list[Json] | Json:
         try:
             arguments = parameters.load(variables)
         except Mismatch as problem:
             raise InvalidParams(f"{short(uri)}: {problem}") from None
         if parameters.context is not None:
             arguments[parameters.context] = context
-        found = _contents(function(**arguments), uri, mime_type, may_be_empty)
+        value = function(**arguments)
+        if is_question(value):
+            return typing.cast(Json, value)
+        found = _contents(value, uri, mime_type, may_be_empty)
         if not found and is_template:  # spec: server/resources/no-empty-contents
             raise ResourceNotFound(uri)
         return found

@@ -40,11 +40,12 @@ from mcp_ref.basic.errors import (
     ProtocolError,
     RequestCancelled,
 )
-from mcp_ref.basic.messages import AnyNotificationParams, Json, RequestId
+from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, RequestId, to_json
 from mcp_ref.basic.meta import Icon, NotificationMeta, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.versioning import LATEST, Method, Revision
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.mismatch import told
+from mcp_ref.runtime.uris import BadUri, check_uri
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, required, since, until, was
 from mcp_ref.server.content import Annotations, BlobResourceContents, Meta, TextResourceContents, Uri
 from mcp_ref.server.utilities import pagination
@@ -285,7 +286,7 @@ def on_read_resource(server: Any, params: Json, context: Context) -> Json:
     uri = _checked(params["uri"])
     try:
         resource = find(server, uri)
-        contents = resource.read(context)
+        found = resource.read(context)
     except ResourceNotFound as problem:
         raise problem.to(context.revision) from None
     except (ProtocolError, RequestCancelled):
@@ -293,10 +294,20 @@ def on_read_resource(server: Any, params: Json, context: Context) -> Json:
     except Exception as problem:  # spec: server/resources/errors
         _log.warning("%s could not be read", short(uri), exc_info=problem)
         raise InternalError(f"{short(uri)} could not be read: {told(problem)}") from None
+    if isinstance(found, dict):  # spec: server/resources/input-required
+        return found
     if resource.hints is not None:
         context.hints = resource.hints
     # spec: server/resources/multiple-contents
-    return {"contents": [_pruned(item, context.revision.date) for item in contents]}
+    return {"contents": [_pruned(item, context.revision.date) for item in found]}
+
+
+def write(result: Json) -> Encoded:
+    """A result as it goes on the wire."""
+    try:
+        return Encoded(to_json(result).encode("utf-8"))
+    except (ValueError, TypeError, RecursionError) as problem:
+        raise InternalError(f"what was read is no JSON: {problem}") from None
 
 
 def on_subscribe(server: Any, params: Json, context: Context) -> Json:
@@ -336,8 +347,6 @@ def find(server: Any, uri: str) -> RegisteredResource:
 
 def _checked(uri: str) -> str:
     """# spec: server/resources/validate-uris"""
-    from mcp_ref.runtime.templates import BadUri, check_uri
-
     try:
         return check_uri(uri)
     except BadUri as problem:
@@ -360,6 +369,7 @@ METHODS = (
         capability="resources",
         cacheable=True,
         asks=True,
+        encode=write,
     ),
     Method(
         "resources/subscribe",
