@@ -292,3 +292,80 @@ def test_a_list_without_end_is_given_up():
 def test_a_cursor_that_is_no_text_is_refused(cursor):
     with pytest.raises(InvalidResponse, match="nextCursor"):
         list(pagination.pages(Pages({"nextCursor": cursor}), KIND))
+
+
+# -- a whole list ---------------------------------------------------------------------------
+
+
+class Script(Pages):
+    """Answers in a row, errors among them; what was forgotten is noted."""
+
+    def __init__(self, *answers):
+        super().__init__(*answers)
+        self.forgotten = []
+
+    def request(self, method, params, timeout=None):
+        self.timeout = timeout
+        answer = super().request(method, params)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def forget_cached(self, method):
+        self.forgotten.append((len(self.asked), method))
+
+
+VOID = ErrorResponse(-32602, "no such cursor")
+
+
+def test_everything_is_the_items_of_all_pages():
+    client = Script({"tools": [1, 2], "nextCursor": "b"}, {"tools": [], "nextCursor": "c"}, {"tools": [3]})
+    assert pagination.everything(client, KIND, "tools", timeout=5) == [1, 2, 3]
+    assert client.asked == [{}, {"cursor": "b"}, {"cursor": "c"}]
+    assert client.timeout == 5
+    assert client.forgotten == []
+
+
+@pytest.mark.spec(
+    "server/utilities/caching/invalid-cursor-discards", "server/utilities/caching/snapshot-refetch"
+)
+def test_when_a_cursor_has_become_void_what_is_kept_is_forgotten_and_the_list_begins_anew():
+    client = Script(
+        {"tools": ["old"], "nextCursor": "b"}, VOID, {"tools": [1], "nextCursor": "z"}, {"tools": [2]}
+    )
+    assert pagination.everything(client, KIND, "tools") == [1, 2]
+    assert client.asked == [{}, {"cursor": "b"}, {}, {"cursor": "z"}]
+    assert client.forgotten == [(2, KIND)]
+
+
+def test_a_cursor_that_is_void_again_is_an_error():
+    client = Script({"nextCursor": "b"}, VOID, {"nextCursor": "c"}, VOID)
+    with pytest.raises(ErrorResponse, match="no such cursor"):
+        pagination.all_pages(client, KIND)
+    assert len(client.asked) == 4
+    assert len(client.forgotten) == 1
+
+
+def test_an_error_on_the_first_page_is_not_about_a_cursor():
+    client = Script(VOID)
+    with pytest.raises(ErrorResponse, match="no such cursor"):
+        pagination.everything(client, KIND, "tools")
+    assert client.asked == [{}]
+    assert client.forgotten == []
+
+
+@pytest.mark.parametrize(
+    "problem", [ErrorResponse(-32603, "broken"), ErrorResponse(-32002, "gone"), InvalidResponse("odd")]
+)
+def test_another_error_within_a_list_is_the_callers(problem):
+    client = Script({"nextCursor": "b"}, problem)
+    with pytest.raises(type(problem), match=str(problem.args[0])[:4]):
+        pagination.everything(client, KIND, "tools")
+    assert client.forgotten == []
+
+
+@pytest.mark.parametrize("page", [{}, {"tools": None}, {"tools": {}}, {"tools": "abc"}])
+def test_a_page_without_a_list_of_items_is_refused(page):
+    client = Script({"tools": [], "nextCursor": "b"}, page)
+    with pytest.raises(InvalidResponse, match="tools/list: the result has no list of tools"):
+        pagination.everything(client, KIND, "tools")
