@@ -13,19 +13,20 @@ Threads     `TextParameters` has no state after it was made; any number of threa
 
 from __future__ import annotations
 
+import enum
 import inspect
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp_ref.basic.errors import ParseError
-from mcp_ref.basic.messages import decode
+from mcp_ref.basic.messages import decode, to_json
 from mcp_ref.runtime import functions
 from mcp_ref.runtime.codec import Convert, Field, Schema
-from mcp_ref.runtime.mismatch import Mismatch
+from mcp_ref.runtime.mismatch import Mismatch, shown
 from mcp_ref.runtime.values import Compiler
 
-__all__ = ["TextParameters", "text_parameters_of"]
+__all__ = ["TextParameters", "choices_of", "text_of", "text_parameters_of"]
 
 
 class TextParameters(typing.NamedTuple):
@@ -105,3 +106,31 @@ def _fits(load: Convert, value: Any) -> bool:
 
 def _as_it_is(value: Any) -> Any:
     return value
+
+
+# -- the other way: what could be written for a value ---------------------------------------------
+
+
+def choices_of(hint: Any) -> list[str]:
+    """What could be written for a type that has a few values: an Enum, a Literal, a bool; else nothing."""
+    return _choices(Compiler().codec(hint).schema)
+
+
+def _choices(schema: Schema) -> list[str]:
+    if "anyOf" in schema:
+        return [choice for part in schema["anyOf"] for choice in _choices(part)]
+    if "enum" in schema or "const" in schema:
+        constants = schema.get("enum", [schema.get("const")])
+        return [text_of(constant) for constant in constants if constant is not None]
+    return ["true", "false"] if "boolean" in schema.get("type", ()) else []
+
+
+def text_of(value: Any) -> str:
+    """What a person would write for a value. Raises TypeError for one that is no text, number or constant."""
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bool | int | float):
+        return to_json(value)
+    raise TypeError(f"a suggestion is a string, not {shown(value)}")

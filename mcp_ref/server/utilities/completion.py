@@ -39,7 +39,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
+from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.context import Context
 from mcp_ref.basic.errors import (
@@ -50,17 +50,13 @@ from mcp_ref.basic.errors import (
     RequestCancelled,
     TooManyRequests,
 )
-from mcp_ref.basic.messages import Json, RequestId, to_json
+from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import RequestMeta, ResultMeta
 from mcp_ref.basic.versioning import Method
 from mcp_ref.runtime import functions
-from mcp_ref.runtime.codec import Schema
 from mcp_ref.runtime.mismatch import shown, told
-from mcp_ref.runtime.values import Compiler
+from mcp_ref.runtime.texts import TextParameters, choices_of, text_of
 from mcp_ref.schema import Bounds, required, since, until, was
-
-if TYPE_CHECKING:
-    from mcp_ref.runtime.texts import TextParameters
 
 __all__ = ["Completer", "Suggestions", "complete", "completers"]
 
@@ -171,7 +167,7 @@ def completers(parameters: TextParameters, given: Mapping[str, Any] | None) -> d
             raise ValueError(f"complete: there is no parameter {name!r}, but {', '.join(names) or 'none'}")
     found = {name: _completer(name, source) for name, source in given.items()}
     for field in parameters.fields:
-        choices = _choices(Compiler().codec(field.hint).schema)
+        choices = choices_of(field.hint)
         if choices and field.name not in found:
             found[field.name] = _among(choices)
     return found
@@ -180,7 +176,7 @@ def completers(parameters: TextParameters, given: Mapping[str, Any] | None) -> d
 def _completer(name: str, source: Any) -> Completer:
     """What an author wrote for one argument: values, an Enum or a Literal, or a function."""
     if typing.get_origin(source) is Literal or (isinstance(source, type) and issubclass(source, enum.Enum)):
-        return _among(_choices(Compiler().codec(source).schema))
+        return _among(choices_of(source))
     if callable(source):
         return _asked(name, source)
     if isinstance(source, str | Mapping) or not isinstance(source, Iterable):
@@ -188,28 +184,7 @@ def _completer(name: str, source: Any) -> Completer:
     values = list(islice(source, MAX_FOUND + 1))
     if len(values) > MAX_FOUND:
         raise ValueError(f"complete: {name} has more than {MAX_FOUND} values; pass a function that chooses")
-    return _among([_text(value) for value in values])
-
-
-def _choices(schema: Schema) -> list[str]:
-    """The texts of all values that a type can have, if they are few enough to be told."""
-    if "anyOf" in schema:
-        return [choice for part in schema["anyOf"] for choice in _choices(part)]
-    if "boolean" in schema.get("type", ()) and "const" not in schema and "enum" not in schema:
-        return ["true", "false"]
-    constants = schema.get("enum", [schema.get("const")])
-    return [_text(constant) for constant in constants if constant is not None]
-
-
-def _text(value: Any) -> str:
-    """A suggestion as it is sent: what a user would type. Raises TypeError."""
-    if isinstance(value, enum.Enum):
-        value = value.value
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, bool | int | float):
-        return to_json(value)
-    raise TypeError(f"a suggestion is a string, not {shown(value)}")
+    return _among([text_of(value) for value in values])
 
 
 def _among(values: list[str]) -> Completer:
@@ -387,7 +362,7 @@ def _result(found: Sequence[Any] | Suggestions) -> Json:
     # spec: server/utilities/completion/max-100-values, server/utilities/completion/total-and-has-more
     """
     given = found if isinstance(found, Suggestions) else Suggestions(found, total=len(found))
-    values = [_text(value) for value in given.values[:MAX_SENT]]
+    values = [text_of(value) for value in given.values[:MAX_SENT]]
     count = max(given.total or 0, len(given.values))
     more = count > len(values) if given.has_more is None else given.has_more
     completion: Json = {"values": values, "hasMore": more or len(given.values) > len(values)}
@@ -397,12 +372,7 @@ def _result(found: Sequence[Any] | Suggestions) -> Json:
 
 
 METHODS = (
-    Method(
-        "completion/complete",
-        on_complete,
-        params=CompleteRequestParams,
-        capability="completions",
-    ),
+    Method("completion/complete", on_complete, params=CompleteRequestParams, capability="completions"),
 )
 
 # ----------------------------------------------------------------------- client half
@@ -425,16 +395,13 @@ def complete(
     """
     if (prompt is None) == (resource is None):
         raise TypeError("completion is for a prompt's name or for a resource template: one of them")
-    ref: Json = {"type": "ref/prompt", "name": prompt} if resource is None else _ref_to(resource)
+    by_name, by_uri = {"type": "ref/prompt", "name": prompt}, {"type": "ref/resource", "uri": resource}
+    ref: Json = by_uri if prompt is None else by_name
     params: Json = {"ref": ref, "argument": {"name": argument, "value": value}}
     if arguments and client.revision.reaches("2025-06-18"):
         # spec: server/utilities/completion/context-arguments
         params["context"] = {"arguments": dict(arguments)}
     return client.request("completion/complete", params, **options)
-
-
-def _ref_to(template: str) -> Json:
-    return {"type": "ref/resource", "uri": template}
 
 
 def check_result(client: Any, params: Json, result: Json, timeout: float | None) -> None:
