@@ -241,14 +241,16 @@ def _uses(message: Any) -> list[str]:
 
 def check_unique(uses: list[Any]) -> None:
     """No two tool uses of a message have the same id."""
-    ids = [use["id"] for use in uses]
-    twice = next((i for i in ids if ids.count(i) > 1), None) if len(set(ids)) < len(ids) else None
-    if twice is not None:
-        raise Mismatch(f"two tool uses have the id {twice[:100]!r}")
+    seen: set[str] = set()
+    for use in uses:
+        if use["id"] in seen:
+            raise Mismatch(f"two tool uses have the id {use['id'][:100]!r}")
+        seen.add(use["id"])
 
 
 def _check_answered(owed: list[str], answered: list[str]) -> None:
-    missing = next((i for i in owed if i not in answered), None)
+    given = set(answered)
+    missing = next((use_id for use_id in owed if use_id not in given), None)
     if missing is not None:
         raise Mismatch(f"Tool result missing in request: none for the tool use {missing[:100]!r}")
     left = set(owed)

@@ -200,7 +200,7 @@ def as_roots(given: Iterable[Any]) -> list[Root]:
     """
     if isinstance(given, str | bytes | os.PathLike | dict):
         raise TypeError(f"roots is a list, not {given!r:.100}")
-    roots: list[Root] = []
+    roots: dict[str, Root] = {}
     for index, item in enumerate(given):
         if index >= MAX_ROOTS:
             raise ValueError(f"roots are {MAX_ROOTS} at most")
@@ -208,10 +208,10 @@ def as_roots(given: Iterable[Any]) -> list[Root]:
             root = _root(item)
         except ValueError as problem:
             raise ValueError(f"roots[{index}]: {problem}") from None
-        if root["uri"] in (known["uri"] for known in roots):
+        if root["uri"] in roots:
             raise ValueError(f"roots[{index}]: {root['uri']} is there twice")
-        roots.append(root)
-    return roots
+        roots[root["uri"]] = root
+    return list(roots.values())
 
 
 def _root(item: Any) -> Root:

@@ -192,3 +192,10 @@ def test_what_passes_is_balanced(conversation):
         assert sorted(results) == sorted(owed)
         assert not results or len(results) == len(message["content"])
         owed = [b["id"] for b in message["content"] if b["type"] == "tool_use"]
+
+
+def test_many_tool_uses_are_checked_in_no_time():
+    uses = [tool_use(str(i), "t", {}) for i in range(20_000)]
+    results = [tool_result(use, "r") for use in uses]
+    check_messages([assistant(*uses), user(*reversed(results))])
+    assert "two tool uses have the id '19999'" in refused(assistant(*uses, uses[-1]))
