@@ -54,6 +54,7 @@ from mcp_ref.basic.patterns.mrtr import is_question
 from mcp_ref.basic.versioning import LATEST, Method, Revision
 from mcp_ref.runtime.functions import description_of
 from mcp_ref.runtime.mismatch import must, shown, told
+from mcp_ref.runtime.parts import each
 from mcp_ref.runtime.templates import BadUri, check_uri
 from mcp_ref.runtime.texts import TextParameters, text_parameters_of
 from mcp_ref.schema import Mismatch, checker, required, since, was
@@ -269,13 +270,12 @@ def _block(said: Any) -> ContentBlock:
 
 def _messages(value: Any) -> list[PromptMessage]:
     """# spec: server/prompts/validate-input-output"""
-    found = []
-    for index, item in enumerate(value if isinstance(value, list | tuple) else [value]):
-        try:
-            found.append(_message(item))
-        except Mismatch as problem:
-            raise problem.under(index).under("messages") from None
-    return found
+    if not isinstance(value, list | tuple):
+        return [_message(value)]
+    try:
+        return each(_message, list(value))
+    except Mismatch as problem:
+        raise problem.under("messages") from None
 
 
 def _message(value: Any) -> PromptMessage:
@@ -334,7 +334,11 @@ def _check_mime(kind: str, path: tuple[str, ...]) -> None:
 
 
 def on_list_prompts(server: Any, params: Json, context: Context) -> Json:
-    """# spec: server/prompts/list-answered, server/prompts/list-paginated"""
+    """One page of the prompts, the same for everybody.
+
+    # spec: server/prompts/list-answered, server/prompts/list-paginated, server/prompts/list-may-change
+    # spec: server/prompts/list-empty-or-changing, server/prompts/list-not-per-connection
+    """
     page: Json = server.prompts.page(context.revision, params.get("cursor"))
     return page
 
@@ -378,22 +382,12 @@ def write(result: Json) -> Encoded:
         raise InternalError(f"what the prompt returned is no JSON: {told(problem)}") from None
 
 
+# spec: server/prompts/capability-at-initialize, server/prompts/capability-in-discover
+_LIST: Json = {"params": PaginatedRequestParams, "capability": "prompts", "cacheable": True}
+_GET: Json = {"params": GetPromptRequestParams, "capability": "prompts", "encode": write}
 METHODS = (
-    Method(
-        "prompts/list",
-        on_list_prompts,
-        params=PaginatedRequestParams,
-        capability="prompts",
-        cacheable=True,
-    ),
-    Method(
-        "prompts/get",
-        on_get_prompt,
-        params=GetPromptRequestParams,
-        capability="prompts",
-        asks=True,
-        encode=write,
-    ),
+    Method("prompts/list", on_list_prompts, **_LIST),
+    Method("prompts/get", on_get_prompt, **_GET, asks=True),  # spec: server/prompts/input-required
 )
 
 # ----------------------------------------------------------------------- client half
