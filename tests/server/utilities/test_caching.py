@@ -52,15 +52,16 @@ def test_a_result_that_is_not_cacheable_has_no_hints():
 @pytest.mark.spec("server/utilities/caching/interim-without-hints")
 def test_a_result_that_is_not_complete_has_no_hints():
     server = cached(ttl_ms=5000)
+    server.add_resource(lambda: "", "a://b")
 
     @server.around
     def asks_first(ctx, params, proceed):
-        if ctx.method == "tools/list":
+        if ctx.method == "resources/read":
             return {"resultType": "input_required", "requestState": "x"}
         return proceed(params)
 
     with connect(server, revision=MODERN) as client:
-        result = client.connection.request("tools/list", client.probe())
+        result = client.connection.request("resources/read", {"uri": "a://b", **client.probe()})
         assert result["resultType"] == "input_required"
         assert not HINTS & result.keys()
 

@@ -369,3 +369,32 @@ def test_a_page_without_a_list_of_items_is_refused(page):
     client = Script({"tools": [], "nextCursor": "b"}, page)
     with pytest.raises(InvalidResponse, match="tools/list: the result has no list of tools"):
         pagination.everything(client, KIND, "tools")
+
+
+# -- the four lists -------------------------------------------------------------------------
+
+MEMBERS = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+
+
+@pytest.mark.spec("server/utilities/pagination/operations")
+@pytest.mark.parametrize("method", MEMBERS)
+@pytest.mark.parametrize("date", REVISIONS)
+def test_all_four_lists_come_in_pages(date, method):
+    server = numbered(5, 2)
+    for number in range(5):
+        server.add_prompt(lambda: "", name=f"p{number}")
+        server.add_resource(lambda: "", f"a://{number}", name=f"r{number}")
+        server.add_resource(lambda x: "", f"b://{number}/{{x}}", name=f"u{number}")
+    with connect(server, revision=date) as client:
+        pages = list(client.pages(method))
+        assert [len(page[MEMBERS[method]]) for page in pages] == [2, 2, 1]
+        names = [item["name"] for item in pagination.everything(client, method, MEMBERS[method])]
+        assert [name[1:] for name in names] == list("01234")
+        with pytest.raises(ErrorResponse) as refused:
+            client.request(method, {"cursor": "nonsense"})
+        assert refused.value.code == -32602
