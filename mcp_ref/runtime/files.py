@@ -49,6 +49,7 @@ GONE = frozenset({
     errno.ENOTDIR,
     errno.ELOOP,
     errno.ENAMETOOLONG,
+    errno.EINVAL,  # of a link that is none any more
     errno.ENXIO,
     errno.EILSEQ,
     errno.ESTALE,

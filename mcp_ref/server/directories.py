@@ -45,7 +45,7 @@ from mcp_ref.basic.errors import InternalError
 from mcp_ref.basic.messages import Json
 from mcp_ref.runtime.checks import check_count, check_seconds, check_text, check_text_if_any
 from mcp_ref.runtime.files import DEPTH, GONE, Found, Globs, Parts, Tree, is_missing
-from mcp_ref.runtime.templates import check_uri
+from mcp_ref.runtime.uris import check_uri
 from mcp_ref.server.content import Annotations, embedded
 from mcp_ref.server.library import RegisteredResource, check_annotations
 from mcp_ref.server.resources import Resource, ResourceNotFound, short
