@@ -20,27 +20,45 @@ from mcp_ref.basic.errors import (
     RequestCancelled,
     RequestTimeout,
 )
+from mcp_ref.basic.patterns.subscriptions import Change
 from mcp_ref.client.calls import Result
 from mcp_ref.client.client import Client
 from mcp_ref.client.connecting import connect
+from mcp_ref.client.elicitation import Answer, Elicit
+from mcp_ref.client.roots import ListRoots
+from mcp_ref.client.sampling import Sample, SamplingRefused
+from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationRequired
 from mcp_ref.runtime.bounds import Bounds
 from mcp_ref.runtime.limits import Limit
+from mcp_ref.server.resources import ResourceNotFound
 from mcp_ref.server.server import Server
+from mcp_ref.server.utilities.caching import Cache, Caching
 
 __all__ = [
+    "Answer",
     "Bounds",
+    "Cache",
+    "Caching",
+    "Change",
     "Client",
     "ConnectionClosed",
     "Context",
+    "Elicit",
+    "ElicitUrl",
     "ErrorResponse",
     "InvalidResponse",
     "Limit",
+    "ListRoots",
     "McpError",
     "ProtocolError",
     "RequestCancelled",
     "RequestTimeout",
+    "ResourceNotFound",
     "Result",
+    "Sample",
+    "SamplingRefused",
     "Server",
+    "UrlElicitationRequired",
     "connect",
 ]
 __version__ = "0.1.0"

@@ -59,6 +59,7 @@ REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28
 """Oldest first. Revisions are compared by their place in this list, never as strings."""
 
 PAGES = (
+    "basic.directions",
     "basic.messages",
     "basic.errors",
     "basic.meta",
@@ -67,15 +68,21 @@ PAGES = (
     "basic.patterns.cancellation",
     "basic.patterns.mrtr",
     "basic.patterns.progress",
+    "basic.patterns.subscriptions",
     "basic.utilities.ping",
     "basic.utilities.tasks",
     "client.elicitation",
+    "client.fields",
     "client.roots",
     "client.sampling",
+    "client.url_elicitation",
     "server.content",
     "server.discover",
+    "server.prompts",
+    "server.resources",
     "server.tools",
     "server.utilities.caching",
+    "server.utilities.completion",
     "server.utilities.logging",
     "server.utilities.pagination",
 )

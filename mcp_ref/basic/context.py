@@ -14,9 +14,10 @@ Threads     made by the reader, then owned by the one worker that runs the reque
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.errors import LocalError, RequestCancelled
@@ -28,7 +29,11 @@ if TYPE_CHECKING:
     from mcp_ref.basic.batch import Batch
     from mcp_ref.basic.lifecycle import Session
     from mcp_ref.basic.patterns.progress import OnProgress
+    from mcp_ref.basic.patterns.replay import Exchange
     from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.client.elicitation import Answer
+    from mcp_ref.client.replies import Reply
+    from mcp_ref.client.roots import Root
     from mcp_ref.server.utilities.logging import LoggingLevel
 
 __all__ = ["Context"]
@@ -43,10 +48,13 @@ class Context:
         "_cancelled",
         "_enders",
         "_wakes",
+        "asks",
         "batch",
         "client_capabilities",
         "client_info",
         "connection",
+        "exchange",
+        "hints",
         "identity",
         "lifespan",
         "log_level",
@@ -84,6 +92,9 @@ class Context:
         self.lifespan: Any = None
         self.principal: str | None = None
         self.identity: Any = None
+        self.asks = False  # whether the answer may be a question (basic/patterns/mrtr)
+        self.hints: Json | None = None  # a resource's own, see server/utilities/caching
+        self.exchange: Exchange | None = None  # what was asked, and answered, in this request
         self.progress_sent: float | None = None  # guarded by speaking
         # Held while something is said of this request, by whichever thread: so reports keep their
         # order, and none comes after the answer.
@@ -182,22 +193,101 @@ class Context:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> Json:
-        """Ask the client something and wait for its result. There is no such thing in 2026-07-28.
+        """Send the client a request and wait for its result. There is no such thing in 2026-07-28.
 
         # spec: basic/patterns/index/server-initiates-nothing, basic/index/requests-client-to-server-only
         """
+        timeout = self._may_request(method, timeout)
+        return self.connection.request(
+            method, params, timeout=timeout, on_progress=on_progress, on_behalf_of=self
+        )
+
+    def requests(self, several: Sequence[tuple[str, Json]], *, timeout: float | None = None) -> list[Json]:
+        """Like `request`, for several that are sent at once."""
+        for method, _ in several:
+            longest = self._may_request(method, timeout)
+        return self.connection.request_all(several, timeout=longest, on_behalf_of=self) if several else []
+
+    def _may_request(self, method: str, timeout: float | None) -> float | None:
+        """Raises LocalError if this may not be asked; else how long to wait for it."""
         if self.revision.modern:
             raise LocalError(f"in {self.revision} a server sends no requests, so not {method} either")
         needed = method.partition("/")[0]
         if needed in ("sampling", "elicitation", "roots") and needed not in self.client_capabilities:
             # spec: basic/lifecycle/negotiated-capabilities-only
             raise LocalError(f"{method}: the client did not declare the capability {needed!r}")
-        if timeout is None and needed in ("sampling", "elicitation"):
-            timeout = FOR_PEOPLE  # somebody is to read this, and to think
         self.check_cancelled()
-        return self.connection.request(
-            method, params, timeout=timeout, on_progress=on_progress, on_behalf_of=self
-        )
+        if timeout is None and needed in ("sampling", "elicitation"):
+            return FOR_PEOPLE  # somebody is to read this, and to think
+        return timeout
+
+    # -- asking the client, in either era (basic/patterns/mrtr) -----------------------------
+
+    def elicit(self, message: str, schema: Any = None, *, timeout: float | None = None) -> Answer:
+        """Ask the person behind the client to fill in a form (client/elicitation).
+
+        `schema` is a dataclass or a TypedDict with simple fields, or a schema by hand; without one the
+        question is whether or not. See `answer.action`, and `answer.data` for what was filled in.
+        """
+        from mcp_ref.client.elicitation import Elicit
+
+        answer: Answer = self.ask_all(Elicit(message, schema), timeout=timeout)[0]
+        return answer
+
+    def elicit_url(self, message: str, url: str, *, timeout: float | None = None) -> Answer:
+        """Ask the person behind the client to open a URL: "accept" means that they will."""
+        from mcp_ref.client.url_elicitation import ElicitUrl
+
+        answer: Answer = self.ask_all(ElicitUrl(message, url), timeout=timeout)[0]
+        return answer
+
+    def sample(
+        self, messages: Any, *, max_tokens: int, timeout: float | None = None, **options: Any
+    ) -> Reply:
+        """Ask the client's model for a message (client/sampling: `Sample` has the options)."""
+        from mcp_ref.client.sampling import Sample
+
+        reply: Reply = self.ask_all(Sample(messages, max_tokens=max_tokens, **options), timeout=timeout)[0]
+        return reply
+
+    def list_roots(self) -> list[Root]:
+        """The directories that the client lets the server work in (client/roots)."""
+        from mcp_ref.client import roots
+
+        return roots.listed(self)
+
+    def is_within_roots(self, path: str | os.PathLike[str]) -> bool:
+        """Whether a path is in one of these directories, links and `..` resolved."""
+        from mcp_ref.client import roots
+
+        return roots.within(path, self.list_roots())
+
+    def ask_all(self, *asked: Any, timeout: float | None = None) -> list[Any]:
+        """Several questions in one round: `ctx.ask_all(Elicit("Sure?"), Sample("A name", max_tokens=9))`."""
+        from mcp_ref.basic.patterns import mrtr
+
+        return mrtr.ask(self, [each.question(self) for each in asked], timeout)
+
+    def ask(self, asked: Any) -> Any:
+        """One question: an `Elicit`, an `ElicitUrl`, a `Sample` or a `ListRoots`."""
+        return self.ask_all(asked)[0]
+
+    def once(self, name: str, run: Callable[[], Any]) -> Any:
+        """What `run` returns, as JSON. It runs once, though the handler runs again with each answer."""
+        from mcp_ref.basic.patterns import mrtr
+
+        return mrtr.once(self, name, run)
+
+    @property
+    def input_responses(self) -> Json:
+        """What a retry brought for an input_required result of the handler's own making."""
+        found: Json = self.params.get("inputResponses", {})
+        return found
+
+    @property
+    def request_state(self) -> str | None:
+        """The requestState of that result, as the handler made it."""
+        return None if self.exchange is None else self.exchange.own
 
     def require_capability(self, **required: Json) -> None:
         """Go on only with a client that declared this: `ctx.require_capability(sampling={})`."""

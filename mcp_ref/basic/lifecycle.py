@@ -209,6 +209,8 @@ class Session:
         self.client_capabilities: Any = {}
         self.server_capabilities: Json = {}
         self.log_level: LoggingLevel | None = None
+        self.roots: Any = None
+        """Of the client, while they are known (client/roots)."""
 
     def declares_changes(self, kind: str) -> bool:
         """Whether the client is to be told of changes to this list, and is ready for it."""

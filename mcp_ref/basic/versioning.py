@@ -121,6 +121,8 @@ class Revision:
     """server/tools: arguments that break the schema are a protocol error, or a result with isError."""
     structured: Literal["none", "object", "any"] = "none"
     """server/tools: what structuredContent may be."""
+    resource_not_found: int = -32002
+    """server/resources: the code for a resource that there is not."""
 
     @property
     def modern(self) -> bool:
@@ -152,6 +154,7 @@ TABLE = (
         unreadable_id="omitted",
         bad_arguments="result",
         structured="any",
+        resource_not_found=-32602,
     ),
 )
 LATEST = TABLE[-1]
@@ -187,6 +190,8 @@ class Method:
     """The server capability without which there is no such method."""
     cacheable: bool = False
     """server/utilities/caching: the result carries ttlMs and cacheScope."""
+    asks: bool = False
+    """basic/patterns/mrtr: the result may be a question."""
     encode: Callable[[Json], Encoded] | None = None
     """How to write the result, where the ordinary way would be wasteful."""
 
@@ -199,7 +204,7 @@ class Method:
         if self.params is None:
             return
         try:
-            checker(self.params, date, ("_meta",))(params)
+            checker(self.params, date, ("_meta", "inputResponses"))(params)
         except Mismatch as problem:
             raise InvalidParams(f"{self.name}: {problem}") from None
 
@@ -284,18 +289,28 @@ def require_capability(context: Context, required: Json) -> None:
     # spec: basic/index/no-undeclared-capability, architecture/index/respect-declared-capabilities
     # spec: basic/versioning/extension-fallback-or-reject
     """
-    missing = _missing(required, context.client_capabilities)
+    missing = missing_capabilities(required, context.client_capabilities)
     if missing:
         raise MissingRequiredClientCapability(missing)
 
 
-def _missing(required: Json, declared: Any) -> Json:
+IMPLIED: dict[str, Json] = {"elicitation": {"form": {}}}
+"""What a capability stands for that was declared empty.
+
+# spec: client/elicitation/empty-capability-means-form
+"""
+
+
+def missing_capabilities(required: Json, declared: Any) -> Json:
+    """What is required and was not declared, in the form in which it would be."""
     lacking = {}
     for name, parts in required.items():
         if not isinstance(declared, dict) or name not in declared:
             lacking[name] = parts
-        elif isinstance(parts, dict) and (inner := _missing(parts, declared[name])):
-            lacking[name] = inner
+        elif isinstance(parts, dict):
+            inner = missing_capabilities(parts, declared[name] or IMPLIED.get(name, {}))
+            if inner:
+                lacking[name] = inner
     return lacking
 
 

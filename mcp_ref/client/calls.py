@@ -11,20 +11,21 @@ Threads     a PendingCall is settled by the reader, when its time is up by a wor
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.errors import McpError, RequestCancelled, RequestTimeout
 from mcp_ref.basic.messages import Json
-from mcp_ref.basic.patterns import cancellation
+from mcp_ref.basic.patterns import cancellation, mrtr
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.timers import Timer, later
 from mcp_ref.server.content import texts
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.request_response import Connection
-    from mcp_ref.client.client import Client
+    from mcp_ref.client.asking import Asking
 
 __all__ = ["PendingCall", "Result"]
 
@@ -32,10 +33,34 @@ __all__ = ["PendingCall", "Result"]
 class Result(dict[str, Any]):
     """A result as it came over the wire, with a few short-cuts."""
 
+    request: tuple[str, Json] | None = None
+    """Of an input_required result: what was asked, for `Client.resume`."""
+
     @property
     def text(self) -> str:
-        """All text in `content`, one block after another."""
+        """All text: of a tool's `content`, a resource's `contents` or a prompt's `messages`."""
+        if "messages" in self:
+            return texts([m.get("content") for m in self["messages"] if isinstance(m, dict)])
+        if "contents" in self:
+            return texts([{"type": "text", **c} for c in self["contents"] if isinstance(c, dict)])
         return texts(self.get("content"))
+
+    @property
+    def blobs(self) -> list[bytes]:
+        """What of a resource's `contents` is no text, as bytes."""
+        found = self.get("contents", ())
+        return [base64.b64decode(c["blob"]) for c in found if isinstance(c, dict) and "blob" in c]
+
+    @property
+    def is_input_required(self) -> bool:
+        """Whether this is a question instead of a result (basic/patterns/mrtr)."""
+        return self.get("resultType") == "input_required"
+
+    @property
+    def input_requests(self) -> Json:
+        """What is asked: key -> request."""
+        found = self.get("inputRequests", {})
+        return found if isinstance(found, dict) else {}
 
     @property
     def structured(self) -> Any:
@@ -51,17 +76,26 @@ class Result(dict[str, Any]):
 class PendingCall(Future[Result]):
     """A request under way. `cancel()` cancels it on the wire as well."""
 
-    def __init__(self, client: Client, connection: Connection, params: Json) -> None:
+    def __init__(self, client: Asking, connection: Connection, params: Json) -> None:
         super().__init__()
         self._client = client
         self._connection = connection
         self._params = params
         self._timer: Timer | None = None
         self._checked: Result | None = None
+        self._rounds = client.max_rounds
+        self._given_up = False
         self.call: Call  # set before anything can end it
 
+    def begin(self, send: Callable[[Json], Call]) -> None:
+        """Send the request; later rounds are sent in the same way."""
+        self._send = send
+        self.call = send(self._params)
+        self.watch()
+
     def cancel(self) -> bool:
-        """Give it up; False if it is over already."""
+        """Give it up; False if it is over already, or a person is being asked something for it."""
+        self._given_up = True
         return self._connection.cancel(self.call, "cancelled by its caller") or self.cancelled()
 
     def result(self, timeout: float | None = None) -> Result:
@@ -119,14 +153,39 @@ class PendingCall(Future[Result]):
         self.call = call  # it may be here before `call` has returned to whoever sent it
         if self._timer is not None:
             self._timer.cancel()
+        if self._goes_on(call.outcome):
+            return
+        self._end(call.outcome)
+
+    def _goes_on(self, outcome: Json | McpError) -> bool:
+        """Whether the server asks something first, and a worker sees to that (basic/patterns/mrtr)."""
+        if not mrtr.is_question(outcome) or not self._client.revision.modern or self._rounds <= 0:
+            return False
+        self._rounds -= 1
+        return self._connection.workers.submit(self._next_round, outcome, always=True)
+
+    def _next_round(self, outcome: Json) -> None:
+        """Answer what is asked, and send the request again. Runs on a worker."""
+        try:
+            responses = mrtr.gather(self._client, self.call.method, outcome)
+            if self._given_up:
+                raise RequestCancelled(f"{self.call.method}: cancelled by its caller")
+            self._params = mrtr.retry(self._params, outcome, responses)
+            self.call = self._send(self._params)
+            self.watch()
+        except McpError as problem:
+            self._end(problem)
+
+    def _end(self, outcome: Json | McpError) -> None:
+        call = self.call
         ended, params = self._client.ended, self._params
-        self._client.event(lambda outcome: ended(call.method, params, outcome), call.outcome, always=True)
-        if isinstance(call.outcome, RequestCancelled):
+        self._client.event(lambda outcome: ended(call.method, params, outcome), outcome, always=True)
+        if isinstance(outcome, RequestCancelled):
             super().cancel()
             self.set_running_or_notify_cancel()  # whoever is in `concurrent.futures.wait` is told
         elif not self.set_running_or_notify_cancel():
             pass
-        elif isinstance(call.outcome, McpError):
-            self.set_exception(call.outcome)
+        elif isinstance(outcome, McpError):
+            self.set_exception(outcome)
         else:
-            self.set_result(call.outcome)  # type: ignore[arg-type]
+            self.set_result(outcome)  # type: ignore[arg-type]

@@ -6,15 +6,18 @@ Threads     runs on the caller's thread; the client's own threads run when it re
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from mcp_ref.basic import versioning
 from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import check_extensions
+from mcp_ref.basic.patterns.mrtr import MAX_ROUNDS
 from mcp_ref.basic.transports import memory, stdio
+from mcp_ref.client.callbacks import MODES, Callbacks
 from mcp_ref.client.client import Client
+from mcp_ref.client.roots import as_roots
 from mcp_ref.runtime.checks import (
     check_callable,
     check_count,
@@ -23,7 +26,10 @@ from mcp_ref.runtime.checks import (
     check_text,
     check_text_if_any,
 )
+from mcp_ref.runtime.deadlines import FOR_PEOPLE
+from mcp_ref.runtime.limits import Limit
 from mcp_ref.schema import REVISIONS
+from mcp_ref.server.utilities.caching import Cache
 
 __all__ = ["connect"]
 
@@ -43,6 +49,18 @@ def connect(
     on_log: Callable[[str, Any, str | None], object] | None = None,
     on_notification: Callable[[str, Json], object] | None = None,
     confirm: Callable[[Any, Any, Json], object] | None = None,
+    elicitation: Callable[[Any], Any] | None = None,
+    elicitation_modes: Sequence[str] = MODES,
+    sampling: Callable[[Any], Any] | None = None,
+    sampling_tools: bool = False,
+    sampling_context: bool = False,
+    sampling_review: Callable[[Any, Any], Any] | None = None,
+    roots: Any = None,
+    ask_limit: Limit | None = None,
+    ask_timeout: float = FOR_PEOPLE,
+    max_rounds: int = MAX_ROUNDS,
+    cache: bool | Cache = False,
+    principal: Hashable = None,
     audit_arguments: bool = False,
     max_message_bytes: int = 64 << 20,
     env: Mapping[str, str] | None = None,
@@ -54,7 +72,11 @@ def connect(
 
     `target` is a command as a list, which is started without a shell, or a Server of this process.
     `env` adds to the few variables that a child sees by default. `confirm(tool, hints, arguments)` sees
-    every tool call before it goes and says whether it may. `grace` is how long a closed server may take
+    every tool call before it goes and says whether it may. `elicitation`, `sampling` and `roots` are what
+    the application does for servers (client/callbacks), within `ask_timeout` seconds and as often as
+    `ask_limit` allows; `max_rounds` bounds how often one request is sent again for it. `cache=True` keeps
+    results while they are fresh (server/utilities/caching); a Cache may be shared, and then `principal`
+    says whose the private results are. `grace` is how long a closed server may take
     to exit, twice, before it is killed.
     """
     _check_target(target)
@@ -74,6 +96,7 @@ def connect(
             "on_stderr": on_stderr,
         },
         max_message_bytes=max_message_bytes,
+        max_rounds=max_rounds,
         seconds={"timeout": timeout, "grace": grace, "max_timeout": max_timeout},
     )
     check_text_if_any(revision=revision)
@@ -85,7 +108,20 @@ def connect(
     legacy = [date for date in revisions if not versioning.revision(date).modern]
     check_extensions(extensions or {})
     more: Json = {"title": title} if title is not None else {}
-    capabilities: Json = {}
+    callbacks = Callbacks(
+        elicitation=elicitation,
+        elicitation_modes=elicitation_modes,
+        sampling=sampling,
+        sampling_tools=sampling_tools,
+        sampling_context=sampling_context,
+        sampling_review=sampling_review,
+        roots=roots,
+        limit=ask_limit,
+        seconds=ask_timeout,
+    )
+    if roots is not None and not callable(roots):
+        as_roots(roots)  # a wrong one is an error before anything is started
+    capabilities = callbacks.capabilities()
     if experimental:
         capabilities["experimental"] = dict(experimental)
     if extensions:
@@ -102,9 +138,14 @@ def connect(
             dial,
             timeout=timeout,
             max_timeout=max_timeout,
-            info={"name": name, "version": version, **more},  # type: ignore[typeddict-item]
+            info={"name": name, "version": version, **more},
             revisions=among,
             capabilities=capabilities,
+            callbacks=callbacks,
+            cache=Cache() if cache is True else cache or None,
+            cache_key=_cache_key(target),
+            principal=object() if principal is None else principal,
+            max_rounds=max_rounds,
             on_log=on_log,
             on_notification=on_notification,
             confirm=confirm,
@@ -124,6 +165,11 @@ def connect(
         return client
 
     return open_client(revisions)
+
+
+def _cache_key(target: Any) -> Hashable:
+    """What tells this server from others in a cache that several clients share."""
+    return tuple(map(str, target)) if isinstance(target, list | tuple) else target
 
 
 def _check_target(target: Any) -> None:
@@ -152,6 +198,7 @@ def _check_options(
     env: Any,
     callbacks: dict[str, Any],
     max_message_bytes: Any,
+    max_rounds: Any,
     seconds: dict[str, Any],
 ) -> None:
     """Raises TypeError, ValueError for an option that makes no sense."""
@@ -160,7 +207,7 @@ def _check_options(
     check_object(experimental=experimental, extensions=extensions, env=env)
     check_text(**{f"env[{key}]": value for key, value in (env or {}).items()})
     check_callable(**callbacks)
-    check_count(1, max_message_bytes=max_message_bytes)
+    check_count(1, max_message_bytes=max_message_bytes, max_rounds=max_rounds)
     for limit, value in seconds.items():
         if value is not None:
             check_seconds(limit, value)

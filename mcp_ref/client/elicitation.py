@@ -1,141 +1,62 @@
-"""Elicitation (page: client/elicitation): the shapes.
+"""Elicitation (page: client/elicitation).
 
-A server asks the person behind the client something: with a form, or by way of a URL.
+A server asks the person behind the client: with a form, or by way of a URL that they open themselves, so
+that what they do there passes neither client nor model.
+
+    server -> client   elicitation/create {message, requestedSchema}          "form"
+    server -> client   elicitation/create {mode: "url", message, url}         "url"
+    client -> server   {action: "accept" | "decline" | "cancel", content?}
+
+Server half   `Elicit`: what `ctx.elicit` asks; `Answer`: what it gets
+Client half   `Asked`: what the application's callback gets; `answer`
 
 Revisions   2025-06-18  elicitation/create, asked by the server; a form of primitive fields
-            2025-11-25  + URL mode; + defaults everywhere; + selections with titles, and of several
-            2026-07-28  asked by way of basic/patterns/mrtr
+            2025-11-25  + URL mode, its completion notification and -32042; + defaults everywhere;
+                        + selections with titles, and of several
+            2026-07-28  asked by way of basic/patterns/mrtr; - completion and -32042
+
+Errors      content that does not fit the form: noticed by the client (-32603) and by the server
+            (InvalidResponse, raised where the question was asked). A mode that was not declared: -32602.
+Threads     questions are made and answers read on the request's worker; the callback runs on a thread
+            of its own (client/callbacks).
+Not here    what a form may hold (client/fields, client/forms), what is done at a URL
+            (client/url_elicitation), a callback for terminals (client/terminal).
 """
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
+from urllib.parse import urlsplit
 
+from mcp_ref.basic.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidResponse,
+    LocalError,
+    MethodNotFound,
+)
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import RequestMeta
-from mcp_ref.schema import Bounds, since, until, was
+from mcp_ref.basic.patterns.mrtr import Question
+from mcp_ref.client import forms
+from mcp_ref.client.fields import RequestedSchema, RequestedSchemaNow
+from mcp_ref.runtime.values import dump_any
+from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
     from mcp_ref.basic.utilities.tasks import TaskMetadata
+    from mcp_ref.basic.versioning import Revision
 
-__all__ = ["ElicitRequest", "ElicitResult"]
+__all__ = ["Answer", "Asked", "Elicit"]
 
+_log = logging.getLogger("mcp_ref.elicitation")
 
-class StringSchema(TypedDict, total=False):
-    type: Required[Literal["string"]]
-    title: str
-    description: str
-    minLength: int
-    maxLength: int
-    format: Literal["email", "uri", "date", "date-time"]
-    default: Annotated[str, since("2025-11-25")]
-
-
-class NumberSchema(TypedDict, total=False):
-    type: Required[Literal["number", "integer"]]
-    title: str
-    description: str
-    minimum: float
-    maximum: float
-    default: Annotated[float, since("2025-11-25")]
-
-
-class BooleanSchema(TypedDict, total=False):
-    type: Required[Literal["boolean"]]
-    title: str
-    description: str
-    default: bool
-
-
-class LegacyTitledEnumSchema(TypedDict, total=False):
-    type: Required[Literal["string"]]
-    title: str
-    description: str
-    enum: Required[list[str]]
-    enumNames: list[str]
-    default: Annotated[str, since("2025-11-25")]
-
-
-class UntitledSingleSelectEnumSchema(TypedDict, total=False):
-    type: Required[Literal["string"]]
-    title: str
-    description: str
-    enum: Required[list[str]]
-    default: str
-
-
-class TitledChoice(TypedDict):
-    const: str
-    title: str
-
-
-class TitledSingleSelectEnumSchema(TypedDict, total=False):
-    type: Required[Literal["string"]]
-    title: str
-    description: str
-    oneOf: Required[list[TitledChoice]]
-    default: str
-
-
-class UntitledItems(TypedDict):
-    type: Literal["string"]
-    enum: list[str]
-
-
-class TitledItems(TypedDict):
-    anyOf: list[TitledChoice]
-
-
-class UntitledMultiSelectEnumSchema(TypedDict, total=False):
-    type: Required[Literal["array"]]
-    title: str
-    description: str
-    minItems: int
-    maxItems: int
-    items: Required[UntitledItems]
-    default: list[str]
-
-
-class TitledMultiSelectEnumSchema(TypedDict, total=False):
-    type: Required[Literal["array"]]
-    title: str
-    description: str
-    minItems: int
-    maxItems: int
-    items: Required[TitledItems]
-    default: list[str]
-
-
-SingleSelectEnumSchema: TypeAlias = UntitledSingleSelectEnumSchema | TitledSingleSelectEnumSchema
-MultiSelectEnumSchema: TypeAlias = UntitledMultiSelectEnumSchema | TitledMultiSelectEnumSchema
-EnumSchema: TypeAlias = (
-    LegacyTitledEnumSchema
-    | Annotated[UntitledSingleSelectEnumSchema, since("2025-11-25")]
-    | Annotated[TitledSingleSelectEnumSchema, since("2025-11-25")]
-    | Annotated[UntitledMultiSelectEnumSchema, since("2025-11-25")]
-    | Annotated[TitledMultiSelectEnumSchema, since("2025-11-25")]
-)
-PrimitiveSchemaDefinition: TypeAlias = StringSchema | NumberSchema | BooleanSchema | EnumSchema
-
-
-class RequestedSchema(TypedDict, total=False):
-    """A flat object: a form has fields, and fields have no parts."""
-
-    type: Required[Literal["object"]]
-    properties: Required[dict[str, PrimitiveSchemaDefinition]]
-    required: list[str]
-
-
-RequestedSchemaNow = TypedDict(
-    "RequestedSchemaNow",
-    {
-        "$schema": str,
-        "type": Required[Literal["object"]],
-        "properties": Required[dict[str, PrimitiveSchemaDefinition]],
-        "required": list[str],
-    },
-    total=False,
-)
+# ---------------------------------------------------------------------------- shapes
 
 
 class ElicitRequestFormParams(TypedDict, total=False):
@@ -174,21 +95,197 @@ class ElicitResult(TypedDict, total=False):
 
 
 DEFINITIONS: dict[str, Any] = {
-    "BooleanSchema": Annotated[BooleanSchema, since("2025-06-18")],
     "ElicitRequest": Annotated[ElicitRequest, since("2025-06-18")],
     "ElicitRequestFormParams": Annotated[ElicitRequestFormParams, since("2025-11-25")],
     "ElicitRequestParams": Annotated[ElicitRequestParams, since("2025-11-25")],
     "ElicitRequestURLParams": Annotated[ElicitRequestURLParams, since("2025-11-25")],
     "ElicitResult": Annotated[ElicitResult, since("2025-06-18")],
-    "EnumSchema": Annotated[EnumSchema, since("2025-06-18")],
-    "LegacyTitledEnumSchema": Annotated[LegacyTitledEnumSchema, since("2025-11-25")],
-    "MultiSelectEnumSchema": Annotated[MultiSelectEnumSchema, since("2025-11-25")],
-    "NumberSchema": Annotated[NumberSchema, since("2025-06-18")],
-    "PrimitiveSchemaDefinition": Annotated[PrimitiveSchemaDefinition, since("2025-06-18")],
-    "SingleSelectEnumSchema": Annotated[SingleSelectEnumSchema, since("2025-11-25")],
-    "StringSchema": Annotated[StringSchema, since("2025-06-18")],
-    "TitledMultiSelectEnumSchema": Annotated[TitledMultiSelectEnumSchema, since("2025-11-25")],
-    "TitledSingleSelectEnumSchema": Annotated[TitledSingleSelectEnumSchema, since("2025-11-25")],
-    "UntitledMultiSelectEnumSchema": Annotated[UntitledMultiSelectEnumSchema, since("2025-11-25")],
-    "UntitledSingleSelectEnumSchema": Annotated[UntitledSingleSelectEnumSchema, since("2025-11-25")],
 }
+
+FORMS_SINCE = "2025-06-18"
+URLS_SINCE = "2025-11-25"
+
+# ----------------------------------------------------------------------- server half
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a question: "accept", "decline" (they said no) or "cancel" (they said nothing).
+
+    # spec: client/elicitation/three-actions, client/elicitation/handle-actions
+    """
+
+    action: str
+    content: Json | None = None
+    """What was filled in, as it came."""
+    data: Any = None
+    """The same as an instance of the form's class, if it has one."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the person said yes."""
+        return self.action == "accept"
+
+
+@dataclass(frozen=True)
+class Elicit:
+    """A form: `Elicit("Which day?", Booking)`, a dataclass, a TypedDict, a schema, or nothing to fill in."""
+
+    message: str
+    schema: Any = None
+
+    def question(self, context: Context) -> Question:
+        """# spec: client/elicitation/create-request, client/elicitation/create-input-request"""
+        check_exists(context, "form")
+        form = forms.form_of(self.schema)
+        # spec: client/elicitation/form-parameters, client/elicitation/common-parameters
+        # spec: client/elicitation/message-and-schema, client/elicitation/mode-omitted
+        # spec: client/elicitation/flat-primitive-schema
+        params = {"mode": "form", "message": self.message, "requestedSchema": form.schema(context.revision)}
+
+        def read(result: Json) -> Answer:
+            action, content = checked(result, context.revision)
+            if action != "accept":
+                return Answer(action)
+            content = {} if content is None else content
+            try:
+                return Answer(action, content, form.load(content))
+            except Mismatch as problem:  # spec: client/elicitation/server-validates-data
+                # spec: client/elicitation/validate-both-sides
+                raise InvalidResponse(f"the client's answer does not fit the form: {problem}") from None
+
+        shaped = pruner(ElicitRequestFormParams, context.revision.date)(params)
+        # spec: client/elicitation/no-unsupported-mode
+        return Question("elicitation/create", shaped, {"elicitation": {"form": {}}}, read)
+
+
+def check_exists(context: Context, mode: str) -> None:
+    first = URLS_SINCE if mode == "url" else FORMS_SINCE
+    if not context.revision.reaches(first):
+        raise LocalError(f"elicitation by {mode} came with {first}; this client speaks {context.revision}")
+
+
+def check_url(url: str) -> None:
+    """A whole web address. Raises ValueError.
+
+    # spec: client/elicitation/url-valid, client/elicitation/url-https
+    """
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname
+    except ValueError as problem:
+        raise ValueError(f"{url!r:.200} is not a URL: {problem}") from None
+    if parts.scheme not in ("https", "http") or not host or not url.isascii() or not url.isprintable():
+        raise ValueError(f"{url!r:.200} is not a whole https URL")
+    if any(character in url for character in ' "<>\\^`{|}'):
+        raise ValueError(f"{url!r:.200} holds a character that a URL cannot")
+    if parts.scheme == "http" and host not in ("localhost", "127.0.0.1", "::1"):
+        _log.warning("a URL for people should be https: %.200s", url)
+
+
+def checked(result: Json, at: Revision) -> tuple[str, Json | None]:
+    """Action and content of an ElicitResult. Raises InvalidResponse."""
+    try:
+        checker(ElicitResult, at.date, ("_meta",))(result)
+    except Mismatch as problem:
+        raise InvalidResponse(f"elicitation/create: {problem}") from None
+    return result["action"], result.get("content")
+
+
+# ----------------------------------------------------------------------- client half
+
+
+class Asked:
+    """What a server asks, as the application's callback gets it.
+
+    It returns `accept(...)`, `decline()` or `cancel()`; or what was filled in, as a dict or an instance;
+    True to accept, False to decline, None to cancel.
+    """
+
+    def __init__(self, server: str, params: Json, over: threading.Event) -> None:
+        self.server = server  # spec: client/elicitation/ui-identifies-server
+        self.message: str = params["message"]
+        # spec: client/elicitation/absent-mode-is-form
+        self.mode: str = params.get("mode", "form")
+        self.schema: Json = params.get("requestedSchema", {})
+        self.url: str | None = params.get("url")
+        self.elicitation_id: str | None = params.get("elicitationId")
+        self._over = over
+
+    @property
+    def fields(self) -> Sequence[forms.FormField]:
+        """What is to be filled in.  # spec: client/elicitation/enum-variants"""
+        return forms.fields_of(self.schema)
+
+    @property
+    def host(self) -> str:
+        """Where the URL leads."""
+        return urlsplit(self.url or "").hostname or ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody wants the answer any more."""
+        return self._over.is_set()
+
+    def accept(self, content: Any = None) -> Answer:
+        """Yes, and what was filled in; what is left out takes its default."""
+        return Answer("accept", content)
+
+    def decline(self) -> Answer:
+        """No."""
+        return Answer("decline")
+
+    def cancel(self) -> Answer:
+        """Neither yes nor no."""
+        return Answer("cancel")
+
+
+def answer(client: Any, params: Json, context: Context | None) -> Json:
+    """Ask the application, and make a result of what it says. Raises ProtocolError."""
+    callbacks = client.callbacks
+    if callbacks.elicitation is None:
+        raise MethodNotFound("this client has no elicitation")
+    mode = params.get("mode", "form")
+    if mode not in callbacks.elicitation_modes:  # spec: client/elicitation/undeclared-mode-32602
+        raise InvalidParams(f"elicitation/create: this client has no mode {mode!r:.40}")
+    shape = ElicitRequestURLParams if mode == "url" else ElicitRequestFormParams
+    try:
+        checker(shape, client.revision.date, ("_meta", "task"))(params)
+        if mode == "url":
+            check_url(params["url"])
+    except ValueError as problem:
+        raise InvalidParams(f"elicitation/create: {problem}") from None
+    over = threading.Event()
+    asked = Asked(client.server_name, params, over)
+    if asked.elicitation_id is not None:
+        client.elicitations.expect(asked.elicitation_id)
+    said = callbacks.run(callbacks.elicitation, asked, context=context, over=over)
+    return _result(asked, _understood(asked, said))
+
+
+def _understood(asked: Asked, said: Any) -> Answer:
+    """What a callback returned, as an Answer."""
+    if isinstance(said, Answer):
+        return said
+    if said is None or isinstance(said, bool):
+        return {True: asked.accept(), False: asked.decline(), None: asked.cancel()}[said]
+    if asked.mode == "url":
+        raise InternalError("the client's callback returned content for a URL: True would accept it")
+    return asked.accept(said)
+
+
+def _result(asked: Asked, said: Answer) -> Json:
+    """# spec: client/elicitation/content-on-accept, client/elicitation/three-actions"""
+    if said.action != "accept" or asked.mode == "url":
+        return {"action": said.action}
+    try:
+        content = dump_any(said.content) if said.content is not None else {}
+        if not isinstance(content, dict):
+            raise Mismatch("must be an object")
+        # spec: client/elicitation/defaults-prefilled, client/elicitation/client-validates-responses
+        content = forms.with_defaults(asked.schema, content)
+        forms.check_content(asked.schema, content)
+    except Mismatch as problem:
+        _log.error("the callback's answer does not fit the form: %s", problem)
+        raise InternalError(f"the client's answer does not fit the form: {problem}") from None
+    return {"action": "accept", "content": content}

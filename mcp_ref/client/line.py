@@ -78,6 +78,7 @@ class Line:
             _log.debug("reading ended: %s", problem)
             reason = str(problem)
         connection.end(reason if self._closed else link.obituary())
+        self._client.lost(connection)
 
     def alive(self) -> Connection:
         """The connection to ask on: a new one, to a new process, where a modern server crashed."""

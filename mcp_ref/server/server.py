@@ -14,27 +14,32 @@ doors, through the hooks, to the handler of its method, and out again, dressed f
 
 Revisions   all; `Server(revisions=...)` restricts them.
 Threads     registering may happen on any thread at any time. `answer` runs on workers, one request each
-            (ping and initialize: on the reader). `notice` runs on the reader and hands on. Clients hear
-            of a changed list from `mcp_ref changes`, which lives as long as that takes.
+            (ping and initialize: on the reader). `notice` runs on the reader and hands on.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
+import typing
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any
 
 from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.context import Context
-from mcp_ref.basic.errors import ConnectionClosed, InternalError, MethodNotFound
+from mcp_ref.basic.errors import InternalError, MethodNotFound
 from mcp_ref.basic.messages import Encoded, Json, to_json
 from mcp_ref.basic.meta import Icon, Implementation, check_extensions
-from mcp_ref.basic.patterns.request_response import IMMEDIATE, Connection
+from mcp_ref.basic.patterns import mrtr, subscriptions
+from mcp_ref.basic.patterns.mrtr import InputRequired
+from mcp_ref.basic.patterns.request_response import IMMEDIATE, LATER, Connection
+from mcp_ref.basic.patterns.subscriptions import Change
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import Method, Revision, dress, is_modern, revision
+from mcp_ref.client import roots, url_elicitation
 from mcp_ref.runtime.checks import (
     check_callable,
     check_count,
@@ -43,35 +48,43 @@ from mcp_ref.runtime.checks import (
     check_text,
     check_text_if_any,
 )
-from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
+from mcp_ref.runtime.hooks import Handler, through
 from mcp_ref.runtime.limits import Limit, Limiter
-from mcp_ref.runtime.timers import later
+from mcp_ref.runtime.seals import Seal, secrets_of
+from mcp_ref.runtime.templates import BadUri, check_uri
 from mcp_ref.runtime.workers import QueueFull, Workers
 from mcp_ref.schema import REVISIONS
-from mcp_ref.server import discover, tools
+from mcp_ref.server import discover, prompts, resources, tools
 from mcp_ref.server.content import check_icons
-from mcp_ref.server.toolbox import Kept, Toolbox, tool_from
-from mcp_ref.server.tools import ToolAnnotations
-from mcp_ref.server.utilities import caching
+from mcp_ref.server.registry import Registry
+from mcp_ref.server.shelf import Kept
+from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
+from mcp_ref.server.utilities.caching import CacheScope, Caching
+from mcp_ref.server.utilities.caching import table as hint_table
 
 __all__ = ["Server"]
 
 _log = logging.getLogger("mcp_ref.server")
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 # spec: basic/index/support-base-and-lifecycle
-ROWS = (*lifecycle.METHODS, *ping.METHODS, *discover.METHODS, *tools.METHODS, *log_page.METHODS)
-
-BURST = 0.02
-"""Seconds in which several changes of a list become one notification."""
+ROWS = (
+    *lifecycle.METHODS,
+    *ping.METHODS,
+    *discover.METHODS,
+    *tools.METHODS,
+    *resources.METHODS,
+    *prompts.METHODS,
+    *completion.METHODS,
+    *subscriptions.METHODS,
+    *log_page.METHODS,
+)
 
 PRINCIPALS = 10_000
 """Callers whose limits are remembered; the least recent is forgotten first."""
 
 
-class Server:
+class Server(Registry):
     """Named functions and how to reach them."""
 
     def __init__(
@@ -91,7 +104,10 @@ class Server:
         logging: bool = True,
         page_size: int = 1000,
         ttl_ms: int = 0,
-        cache_scope: caching.CacheScope = "private",
+        cache_scope: CacheScope = "private",
+        caching: Mapping[str, Caching] | None = None,
+        secret: str | bytes | Sequence[str | bytes] | None = None,
+        state_seconds: float = 900.0,
         limit: Limit | None = None,
         notices: Limit | None = None,
         workers: int = 100,
@@ -101,126 +117,58 @@ class Server:
         identify: bool = True,
         audit_arguments: bool = False,
     ) -> None:
-        """`limit` bounds tool calls, `notices` progress and log messages, both per connection or
-        principal; `workers` requests of one connection run at once and `queue` wait; `timeout` is for
-        requests to the client. `identify=False` leaves serverInfo out of results.
+        """`limit` bounds tool calls and completions, `notices` progress and log messages, both per
+        connection or principal; `workers` requests of one connection run at once and `queue` wait;
+        `timeout` is for requests to the client. `caching` says for a method what `ttl_ms` and
+        `cache_scope` say for all. `secret` signs the state of questions, which is good for
+        `state_seconds`: processes that share a secret go on with each other's questions.
+        `identify=False` leaves serverInfo out of results.
         """
         check_text(name=name, version=version)
-        check_text_if_any(
-            title=title,
-            description=description,
-            website_url=website_url,
-            instructions=instructions,
-        )
-        check_object(experimental=experimental, extensions=extensions)
+        check_text_if_any(instructions=instructions)
+        check_object(experimental=experimental, extensions=extensions, caching=caching)
         check_callable(lifespan=lifespan)
         check_count(1, page_size=page_size, workers=workers, max_message_bytes=max_message_bytes)
         check_count(0, queue=queue)
         check_seconds("timeout", timeout)
         if not all(isinstance(bound, Limit | None) for bound in (limit, notices)):
             raise TypeError("limit and notices are each a Limit")
-        more = {"title": title, "description": description, "websiteUrl": website_url, "icons": icons}
-        check_icons(icons or [])
-        info: Json = {"name": name, "version": version}
-        self.info: Implementation = info | {k: v for k, v in more.items() if v is not None}  # type: ignore[assignment]
+        check_extensions(extensions or {})
+        super().__init__(page_size, lambda kind: self.listeners.tell(Change(kind)), ROWS)
+        more = {"title": title, "description": description, "websiteUrl": website_url}
+        self.info = _info(name, version, more, icons)
         self.instructions = instructions
         self.revisions = [r.date for r in versioning.TABLE if r.date in {revision(d).date for d in revisions}]
-        check_extensions(extensions or {})
         self.experimental, self.extensions, self.logging = experimental, extensions, logging
-        self.toolbox = Toolbox(page_size, lambda: self._changed("tools"))
-        self.hints = caching.hints(ttl_ms, cache_scope)
+        self.hints = hint_table(Caching(ttl_ms, cache_scope), caching)
+        self.seal = Seal(secrets_of(secret), check_seconds("state_seconds", state_seconds))
         self.limit, self._notices = limit or Limit(), notices
         self.workers, self.queue, self.timeout = workers, queue, timeout
         self.max_message_bytes = max_message_bytes
         self.audit_arguments = audit_arguments
+        self.listeners = subscriptions.Listeners()
+        self.elicitations: dict[str, Connection] = {}
+        """Of URL mode, those whose completion may still be told."""
         self._identity = self.info if identify else None
         self._lifespan = lifespan
         self._modern = self.modern_versions()
-        self._hooks: tuple[Hook, ...] = ()
-        self._listeners: dict[str, Callable[..., Any]] = {}
-        self._tables = {date: dict(versioning.methods(ROWS, date)) for date in REVISIONS}
         self._starting = threading.Lock()
         self._running = 0  # guarded by _starting, as the next two
         self._entered: AbstractContextManager[Any] | None = None
         self._lifespan_value: Any = None
         self._lock = threading.Lock()
-        # All below guarded by _lock.
-        self._connections: list[Connection] = []
-        self._pending: set[str] = set()
-        self._principals: OrderedDict[str, Limiter] = OrderedDict()
+        self._principals: OrderedDict[str, Limiter] = OrderedDict()  # guarded by _lock
 
-    # -- what an author says -------------------------------------------------------------
+    # -- changes that only the author knows of -------------------------------------------------
 
-    @overload
-    def tool(self, function: F, /) -> F: ...
-    @overload
-    def tool(
-        self,
-        function: None = None,
-        /,
-        *,
-        name: str | None = None,
-        title: str | None = None,
-        description: str | None = None,
-        icons: list[Icon] | None = None,
-        annotations: ToolAnnotations | None = None,
-        meta: Json | None = None,
-        input_schema: Json | None = None,
-        output_schema: Json | bool | None = None,
-        replace: bool = False,
-    ) -> Callable[[F], F]: ...
-    def tool(self, function: Any = None, /, **options: Any) -> Any:
-        """Decorator: the function becomes a tool (server/toolbox) and stays a function."""
-        if function is not None:
-            self.add_tool(function)
-            return function
+    def resource_updated(self, uri: str) -> None:
+        """The contents of a resource are no longer what they were: tell whoever subscribed to it."""
+        check_text(uri=uri)
+        self.listeners.tell(Change("resource", uri))
 
-        def decorate(function: F) -> F:
-            self.add_tool(function, **options)
-            return function
-
-        return decorate
-
-    def add_tool(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> None:
-        """Add a tool, now or while clients are connected; they are told that the list changed."""
-        self.toolbox.add(tool_from(function, **options), replace=replace)
-
-    def remove_tool(self, name: str) -> None:
-        """Remove a tool. Raises KeyError if there is none of that name."""
-        self.toolbox.remove(name)
-
-    def on_request(
-        self, method: str, *, since: str = REVISIONS[0], until: str = REVISIONS[-1]
-    ) -> Callable[[F], F]:
-        """Decorator: `fn(params)` or `fn(params, ctx)` answers a method of your own, with a dict."""
-
-        def decorate(function: F) -> F:
-            call = handler_of(function)
-            row = Method(method, lambda server, params, context: call(params, context), since, until)
-            for date, table in self._tables.items():
-                if row.holds(date):
-                    table[method] = row
-            return function
-
-        return decorate
-
-    def on_notification(self, method: str) -> Callable[[F], F]:
-        """Decorator: `fn(params)` hears a notification of the client's."""
-
-        def decorate(function: F) -> F:
-            self._listeners[method] = function
-            return function
-
-        return decorate
-
-    def around(self, hook: Hook) -> Hook:
-        """Decorator: `fn(ctx, params, proceed)` wraps every request; the first added is outermost.
-
-        It returns `proceed(params)`, or answers itself, or raises a ProtocolError. `ping` and
-        `initialize` do not pass: they belong to the connection.
-        """
-        self._hooks = (*self._hooks, hook)
-        return hook
+    def elicitation_complete(self, elicitation_id: str) -> bool:
+        """A person is done with what they were asked to do at a URL; False if nobody is to be told."""
+        return url_elicitation.complete(self, elicitation_id)
 
     # -- what transports use -----------------------------------------------------------------
 
@@ -236,10 +184,8 @@ class Server:
     def running(self) -> Iterator[None]:
         """Around the service of a transport: the lifespan is entered by the first, left by the last."""
         with self._starting:  # held while the lifespan is entered: a second transport waits for it
-            if self._running == 0 and self._lifespan is not None:
-                entered = self._lifespan(self)
-                self._lifespan_value = entered.__enter__()
-                self._entered = entered
+            if self._running == 0:
+                self._enter()
             self._running += 1
         try:
             yield
@@ -249,6 +195,15 @@ class Server:
                 if self._running == 0 and self._entered is not None:
                     leaving, self._entered, self._lifespan_value = self._entered, None, None
                     leaving.__exit__(None, None, None)
+
+    def _enter(self) -> None:
+        """Begin what lasts as long as the service: the lifespan, the watching of directories."""
+        with ExitStack() as entered:
+            if self._lifespan is not None:
+                self._lifespan_value = entered.enter_context(self._lifespan(self))
+            for directory in self.directories:
+                entered.enter_context(directory.watch(self))
+            self._entered = entered.pop_all()
 
     def attach(self, write: Callable[[bytes], None]) -> Connection:
         """A new client; `write` takes what it is sent."""
@@ -260,14 +215,17 @@ class Server:
             limit=self.limit,
             notices=self._notices,
         )
-        with self._lock:
-            self._connections.append(connection)
+        self.listeners.attach(connection)
         return connection
+
+    def hang_up(self, connection: Connection, seconds: float) -> None:
+        """No more requests will come: end what is open, and let what runs finish for a while."""
+        self.listeners.close(connection, "the server is going")
+        connection.drain(seconds)
 
     def detach(self, connection: Connection, reason: str) -> None:
         """A client is gone."""
-        with self._lock:
-            self._connections.remove(connection)
+        self.listeners.detach(connection)
         connection.end(reason)
 
     # -- what a connection asks (basic/patterns/request_response.Endpoint) ----------------------
@@ -284,32 +242,59 @@ class Server:
         context.server = self
         context.lifespan = self._lifespan_value
         context.identity = self._identity
-        row = self._tables[context.revision.date].get(context.method)
-        if row is None or (row.capability and not self._offers(row.capability)):
+        row = self.tables[context.revision.date].get(context.method)
+        if row is None or (row.capability and not self.offers(row.capability)):
             # spec: schema/method-not-found-ungated, schema/removed-methods-2026
             raise MethodNotFound(f"there is no method {context.method[:100]!r} here, in {context.revision}")
         row.check(params, context.revision.date)
+        context.asks = row.asks
+        if row.asks and ("requestState" in params or "inputResponses" in params) and context.revision.modern:
+            mrtr.resume(context)
         token = log_page.current.set(context)
         try:
-            if self._hooks and row.name not in IMMEDIATE:
-                result = through(self._hooks, self._handler(row), context, params)
+            if self.hooks and row.name not in IMMEDIATE:
+                result = through(self.hooks, self._handler(row), context, params)
             else:
-                result = row.handler(self, params, context)
+                result = self._handled(row, params, context)
         finally:
             log_page.current.reset(token)
         return self._finished(result, row, context)
 
     def _handler(self, row: Method) -> Handler:
         """The handler of a method, as hooks see it: what it returns is theirs to change."""
-        return lambda params, context: _own(row.handler(self, params, context))
+        return lambda params, context: _own(self._handled(row, params, context))
+
+    def _handled(self, row: Method, params: Json, context: Context) -> Any:
+        """What the handler returns, or what it asks.  # spec: basic/patterns/mrtr/supported-requests"""
+        if not row.asks:
+            return row.handler(self, params, context)
+        result = None
+        try:
+            result = row.handler(self, params, context)
+            if mrtr.is_question(result):
+                return mrtr.own(context, result, lambda again: row.handler(self, again, context))
+        except url_elicitation.UrlElicitationRequired as problem:
+            with contextlib.suppress(InputRequired):
+                url_elicitation.required(context, problem)
+        except InputRequired:
+            pass
+        if context.exchange is not None and context.exchange.pending:
+            return mrtr.question(context)
+        return result
 
     def _finished(self, result: Any, row: Method, context: Context) -> Json | Encoded:
         """The result in the dress of its revision."""
         if not isinstance(result, dict):
+            if result is LATER:
+                return result  # type: ignore[no-any-return]
             if result is not None:
                 raise InternalError(f"{row.name}: the handler returned no object")
             result = {}
-        hints = self.hints if row.cacheable else None  # spec: server/utilities/caching/page-same-scope
+        elif not row.asks and mrtr.is_question(result):  # spec: basic/patterns/mrtr/unsupported-requests
+            raise InternalError(f"{row.name}: only tools/call, prompts/get and resources/read may ask")
+        hints = None
+        if row.cacheable:  # spec: server/utilities/caching/page-same-scope
+            hints = context.hints or self.hints.get(row.name)
         if type(result) is Kept:
             key = context.revision
             if key not in result.encoded:
@@ -324,9 +309,11 @@ class Server:
         """A notification; what is not known is ignored."""
         if method == "notifications/initialized":
             lifecycle.on_initialized(connection)
-        elif method in self._listeners:
+        elif method == "notifications/roots/list_changed":
+            roots.on_list_changed(connection)
+        if method in self.listeners_of:
             try:
-                connection.workers.submit(self._listeners[method], params)
+                connection.workers.submit(self.listeners_of[method], params)
             except QueueFull:
                 _log.warning("dropped %s: too much is waiting", method)
 
@@ -342,20 +329,41 @@ class Server:
         # spec: architecture/index/advertise-server-features
         # spec: server/tools/capability-declared, server/utilities/logging/capability-declared
         """
-        found: Json = {}
-        if self.logging:
-            found["logging"] = {}
-        if self._offers("tools"):
-            # In the modern era, changes flow on subscriptions only.
-            found["tools"] = {} if at.modern else {"listChanged": True}
+        listed = {"listChanged": True}
+        offers: Json = {
+            "logging": {},
+            "tools": listed,
+            "resources": {"subscribe": True, **listed},
+            "prompts": listed,
+            "completions": {},
+        }
+        found: Json = {name: parts for name, parts in offers.items() if self.offers(name)}
         if self.experimental:
             found["experimental"] = self.experimental
         if self.extensions:
             found["extensions"] = self.extensions
         return found
 
-    def _offers(self, capability: str) -> bool:
-        return self.logging if capability == "logging" else self.toolbox.used
+    def offers(self, capability: str) -> bool:
+        """Whether there is anything behind a capability."""
+        if capability == "tools":
+            return self.toolbox.used
+        if capability == "resources":
+            return self.resources.used or self.templates.used
+        if capability == "prompts":
+            return self.prompts.used
+        if capability == "completions":
+            completable: list[Any] = [*self.prompts.values(), *self.templates.values()]
+            return any(item.complete for item in completable)
+        return self.logging
+
+    def has_resource(self, uri: str) -> bool:
+        """Whether something could be read there."""
+        try:
+            resources.find(self, check_uri(uri))
+        except (BadUri, resources.ResourceNotFound):
+            return False
+        return True
 
     def limiter(self, context: Context) -> Limiter:
         """What counts the tool calls of this caller: its principal's, or its connection's."""
@@ -368,35 +376,14 @@ class Server:
                 self._principals.popitem(last=False)
             return found
 
-    # -- changes --------------------------------------------------------------------------------
 
-    def _changed(self, kind: str) -> None:
-        """A list changed: tell everybody soon, and once for many changes."""
-        with self._lock:
-            if kind in self._pending or not self._connections:
-                return
-            self._pending.add(kind)
-        later(BURST, lambda: self._announce_on_a_thread(kind))
-
-    def _announce_on_a_thread(self, kind: str) -> None:
-        """Neither the timers may wait for a client that does not read, nor clients for a free worker."""
-        thread = threading.Thread(target=self._announce, args=(kind,), name="mcp_ref changes", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError:
-            _log.exception("clients are not told that the %s changed", kind)
-
-    def _announce(self, kind: str) -> None:
-        with self._lock:
-            self._pending.discard(kind)
-            connections = list(self._connections)
-        for connection in connections:
-            # spec: server/tools/list-changed, basic/lifecycle/negotiated-capabilities-only
-            if connection.session.declares_changes(kind):
-                try:
-                    connection.notify(f"notifications/{kind}/list_changed")
-                except ConnectionClosed:
-                    pass
+def _info(name: str, version: str, more: Json, icons: list[Icon] | None) -> Implementation:
+    """Who this server is, as the newest revision has it."""
+    check_text_if_any(**more)
+    if icons is not None:
+        more = {**more, "icons": check_icons(icons)}
+    info: Json = {"name": name, "version": version, **{k: v for k, v in more.items() if v is not None}}
+    return typing.cast(Implementation, info)
 
 
 def _own(result: Any) -> Any:

@@ -11,15 +11,13 @@ arguments as a plain dict.
     nothing declared                         by what it is      -
     a CallToolResult                         as it is           as it is
 
-Threads     any thread may add, replace and remove tools while requests run: each change makes a new
-            table, and requests read whichever table they find.
+Threads     a RegisteredTool never changes; see server/shelf for the list of them.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-import threading
 import types
 import typing
 from collections.abc import Callable
@@ -27,7 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_ref.basic.context import Context
-from mcp_ref.basic.messages import Encoded, Json, encode, to_json
+from mcp_ref.basic.messages import Json, encode, to_json
 from mcp_ref.basic.meta import Icon, check_meta
 from mcp_ref.basic.versioning import Revision, revision
 from mcp_ref.runtime.functions import description_of, parameters_of, return_hint, takes_one
@@ -36,10 +34,10 @@ from mcp_ref.runtime.validators import validator
 from mcp_ref.runtime.values import Compiler, dump_any
 from mcp_ref.schema import REVISIONS, checker, pruner
 from mcp_ref.server import content
+from mcp_ref.server.shelf import Shelf
 from mcp_ref.server.tools import CallToolResult, Tool, ToolAnnotations
-from mcp_ref.server.utilities import pagination
 
-__all__ = ["RegisteredTool", "Toolbox", "tool_from"]
+__all__ = ["RegisteredTool", "tool_from", "toolbox"]
 
 # spec: server/tools/name-length, server/tools/name-characters, server/tools/name-no-special
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -243,86 +241,22 @@ def _is_content(hint: Any) -> bool:
     return any(hint is shape for shape in content.BLOCKS.values())
 
 
-# ---------------------------------------------------------------------------- the table
+# ---------------------------------------------------------------------------- the list
 
 
-class Kept(dict[str, Any]):
-    """A result that is sent many times: it remembers what it looks like on the wire."""
-
-    def __init__(self, members: Json) -> None:
-        super().__init__(members)
-        self.encoded: dict[Any, Encoded] = {}
-
-
-class Toolbox:
-    """All tools of a server, in the order in which they were added."""
-
-    def __init__(self, page_size: int, changed: Callable[[], None]) -> None:
-        self._changed = changed
-        self._lock = threading.Lock()  # guards changes, not reads
-        # Name -> its number, which grows from tool to tool, and the tool.
-        self._tools: dict[str, tuple[int, RegisteredTool]] = {}
-        self._count = 0
-        self._pages: dict[tuple[str, int], Kept] = {}  # by revision and first tool
-        self.page_size = page_size
-        self.used = False
-        """Whether there ever was a tool: then the server has the capability, also with an empty list."""
-
-    def get(self, name: str) -> RegisteredTool | None:
-        """The tool of that very name.  # spec: server/tools/name-case-sensitive"""
-        found = self._tools.get(name)
-        return None if found is None else found[1]
-
-    def names(self) -> list[str]:
-        """All names, in order."""
-        return list(self._tools)
-
-    def add(self, tool: RegisteredTool, *, replace: bool = False) -> None:
-        """Add a tool; a name that is taken is an error unless it is to be replaced, in its place."""
-        name = tool.definition["name"]
-        with self._lock:
-            if name in self._tools and not replace:  # spec: server/tools/name-unique
-                raise ValueError(f"there is a tool {name!r} already; pass replace=True to replace it")
-            self.used = True
-            self._count += 1
-            number = self._tools[name][0] if name in self._tools else self._count
-            self._set({**self._tools, name: (number, tool)})
-        self._changed()
-
-    def remove(self, name: str) -> None:
-        """Remove a tool. Raises KeyError if there is none of that name."""
-        with self._lock:
-            if name not in self._tools:
-                raise KeyError(f"there is no tool {name!r}")
-            self._set({n: t for n, t in self._tools.items() if n != name})
-        self._changed()
-
-    def _set(self, tools: dict[str, tuple[int, RegisteredTool]]) -> None:
-        self._tools = tools
-        self._pages = {}
-
-    def page(self, at: Revision, cursor: str | None) -> Kept:
-        """One page of the list, as this revision has it; the same object until something changes.
-
-        # spec: server/tools/list-deterministic-order, server/tools/list-not-per-connection
-        # spec: server/tools/list-paginated, server/tools/list-may-change, server/tools/list-empty-or-changing
-        """
-        pages = self._pages
-        if cursor is None and (at.date, 0) in pages:
-            return pages[at.date, 0]
-        tools = list(self._tools.values())
-        numbers = [number for number, _ in tools]
-        start, end, following = pagination.page("tools/list", numbers, cursor, self.page_size)
-        if (at.date, start) in pages:
-            return pages[at.date, start]
-        kept = Kept({"tools": [_listed(tool.definition, at.date) for _, tool in tools[start:end]]})
-        if following is not None:
-            kept["nextCursor"] = following
-        pages[at.date, start] = kept  # as many as there are tools, at most
-        return kept
+def toolbox(page_size: int, changed: Callable[[], None]) -> Shelf[RegisteredTool]:
+    """All tools of a server."""
+    return Shelf(
+        "tools/list",
+        "tools",
+        lambda tool: tool.definition["name"],
+        lambda tool, date: listed(tool.definition, date),
+        page_size,
+        changed,
+    )
 
 
-def _listed(definition: Tool, date: str) -> Json:
+def listed(definition: Tool, date: str) -> Json:
     """A tool's definition without what this revision does not have."""
     listed = pruner(Tool, date)(typing.cast(Json, definition))
     output = listed.get("outputSchema")

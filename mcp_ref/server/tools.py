@@ -40,6 +40,7 @@ from mcp_ref.basic.errors import (
 )
 from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, RequestId
 from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta
+from mcp_ref.basic.patterns.mrtr import InputRequired, is_question
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.validators import BadSchema, validator
@@ -217,7 +218,7 @@ def on_call_tool(server: Any, params: Json, context: Context) -> Json:
     try:
         tool: RegisteredTool | None = server.toolbox.get(params["name"])
         if tool is None:  # spec: server/tools/protocol-errors
-            known = ", ".join(server.toolbox.names()[:20]) or "none"
+            known = ", ".join(server.toolbox.keys()[:20]) or "none"
             raise InvalidParams(f"Unknown tool: {params['name'][:200]}; known: {known}")
         wait = limiter.enter()  # spec: server/tools/rate-limit
         if wait:
@@ -231,10 +232,12 @@ def on_call_tool(server: Any, params: Json, context: Context) -> Json:
             arguments[tool.context] = context
         try:
             value = tool.function(**arguments)
-        except (ProtocolError, RequestCancelled):
+        except (ProtocolError, RequestCancelled, InputRequired):
             raise
         except BaseException as problem:  # a tool's fault is its own, whatever it is
             return _failed(tool, problem)
+        if is_question(value):
+            return typing.cast(Json, value)
         try:
             result = typing.cast(Json, tool.result(value, context.revision))
         except (ValueError, TypeError, RecursionError) as problem:
@@ -313,6 +316,7 @@ METHODS = (
         on_call_tool,
         params=CallToolRequestParams,
         capability="tools",
+        asks=True,
         encode=write,
     ),
 )
@@ -326,7 +330,7 @@ class CallRefused(LocalError):
 
 def list_tools(client: Any, timeout: float | None = None) -> list[Any]:
     """All tools, from all pages."""
-    pages = list(pagination.pages(client, "tools/list", timeout=timeout))
+    pages = pagination.all_pages(client, "tools/list", timeout=timeout)
     tools = [tool for page in pages for tool in page["tools"]]
     client.known_tools = {tool["name"]: tool for tool in tools}
     client.tools_fresh_until = time.monotonic() + min(map(fresh_for, pages))

@@ -31,6 +31,7 @@ from mcp_ref.schema import required, since
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.basic.patterns.requester import Requester
     from mcp_ref.runtime.calls import Call
 
 __all__ = ["on_cancelled", "send"]
@@ -60,7 +61,7 @@ DEFINITIONS: dict[str, Any] = {
 # ----------------------------------------------------------------------------- sender
 
 
-def send(connection: Connection, call: Call, reason: str) -> None:
+def send(connection: Requester, call: Call, reason: str) -> None:
     """Tell the peer that a request of ours is given up.
 
     The caller has taken it out of `waiting`, so it was ours and still running.
@@ -94,7 +95,10 @@ def on_cancelled(connection: Connection, params: Json) -> None:
         _log.info("ignored a cancellation without a proper requestId")
         return
     reason = reason if isinstance(reason, str) else None
-    if connection.cancel_serving(request_id, reason):
+    call = connection.waiting.get(request_id)
+    if call is not None and call.method == "subscriptions/listen" and type(request_id) is int:
+        connection.settle(call, {})  # the server ends it; its response may still follow
+    elif connection.cancel_serving(request_id, reason):
         # spec: basic/patterns/cancellation/log-reason, basic/patterns/cancellation/stop-processing
         # spec: schema/cancelled-reason-shown
         _log.info("request %r was cancelled: %.200s", request_id, reason or "no reason given")

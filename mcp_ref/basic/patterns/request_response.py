@@ -5,7 +5,7 @@ it receives what the peer asks and sends our answers. Client and server are both
 behind such a connection; only what they answer differs.
 
     peer asks   stream -> receive -> _start -> (worker) _run -> Endpoint.answer -> handler
-    we ask      request -> stream ... stream -> receive -> _deliver -> the thread that waits
+    we ask      see basic/patterns/requester, the other half of this page
 
 Revisions   2024-11-05  either side asks the other
             2025-03-26  + batches; the answers to a batch travel as a batch
@@ -15,10 +15,9 @@ Revisions   2024-11-05  either side asks the other
 Threads     reader      one a connection: runs `receive` and nothing slow. It answers `ping` and
                         `initialize` itself, delivers responses, sets flags of cancellation.
             worker      one a request, from start to end; may block as long as it likes
-            caller      any thread in `request`: waits for its own answer and runs its `on_progress`
-            Writing is no thread but a lock (runtime/outbox). `waiting` and `serving` are plain
-            dicts: whoever takes an entry out owns its end, and that decides every race (`serving`
-            has a lock for it, since an id may come again).
+            Writing is no thread but a lock (runtime/outbox). `serving` is a plain dict: whoever takes
+            an entry out owns its end, and that decides every race (with a lock, since an id may come
+            again).
 
 Shutdown    `end`: 1 every waiting call fails with the reason  2 every running request is flagged as
             cancelled  3 no more jobs; workers are joined, for a while  4 the outbox is closed.
@@ -26,9 +25,7 @@ Shutdown    `end`: 1 every waiting call fails with the reason  2 every running r
 
 from __future__ import annotations
 
-import itertools
 import logging
-import os
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -41,14 +38,10 @@ from mcp_ref.basic.errors import (
     InvalidParams,
     InvalidRequest,
     InvalidResponse,
-    LocalError,
-    McpError,
     ParseError,
     ProtocolError,
     RequestCancelled,
-    RequestTimeout,
     TooManyRequests,
-    error_response,
 )
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.messages import (
@@ -64,11 +57,9 @@ from mcp_ref.basic.messages import (
     is_id,
 )
 from mcp_ref.basic.patterns import cancellation, progress
-from mcp_ref.runtime.calls import Call
-from mcp_ref.runtime.checks import check_seconds
-from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.basic.patterns.requester import Requester
+from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.runtime.limits import Limit, Limiter
-from mcp_ref.runtime.outbox import Full, Outbox
 from mcp_ref.runtime.workers import QueueFull, Workers
 
 __all__ = ["Connection", "Endpoint"]
@@ -84,8 +75,8 @@ MAX_BATCH = 1000
 TO_THE_LAST = 10.0
 """Seconds that a peer gets to take the last answers."""
 
-MAX_IN_FLIGHT = 10_000
-"""Requests of ours that may wait for an answer on one connection."""
+LATER: Any = object()
+"""Instead of a result: the answer comes later, by `Connection.complete`, and no thread waits for it."""
 
 
 class Endpoint(Protocol):
@@ -98,8 +89,8 @@ class Endpoint(Protocol):
         """A notification arrived. Runs on the reader: hand it on, do nothing slow."""
 
 
-class Connection:
-    """One peer."""
+class Connection(Requester):
+    """One peer: what we ask of it (basic/patterns/requester), and here what it asks of us."""
 
     def __init__(
         self,
@@ -112,117 +103,16 @@ class Connection:
         limit: Limit | None = None,
         notices: Limit | None = None,
     ) -> None:
+        super().__init__(write, timeout=timeout, max_timeout=max_timeout)
         self.endpoint = endpoint
-        self.timeout = check_seconds("timeout", timeout)
-        self.max_timeout = 20 * timeout if max_timeout is None else check_seconds("max_timeout", max_timeout)
         self.workers = workers
-        self.outbox = Outbox(write)
-        self.clock = Clock()
         self.session = Session()
         self.limiter = Limiter(limit or Limit())
         self._notices = Limiter(notices or Limit())
-        self._ids = itertools.count(1)  # spec: basic/index/request-id-unique-in-session
-        self.waiting: dict[RequestId, Call] = {}
         self.serving: dict[RequestId, Context] = {}
         self._ending = threading.Lock()  # makes "is it still this one? then take it out" one step
         self.answers = True
         """False on a client of the modern era, which sends no responses at all."""
-        self.failure: ConnectionClosed | None = None
-        self._over = threading.Event()
-        self._process = os.getpid()
-
-    # -- what we ask ------------------------------------------------------------------
-
-    def call(
-        self,
-        method: str,
-        params: Json | None = None,
-        *,
-        timeout: float | None = None,
-        wants_progress: bool = False,
-        on_done: Callable[[Call], object] | None = None,
-        on_report: Callable[[Call], object] | None = None,
-    ) -> Call:
-        """Send a request. Whoever calls must wait for it, or give `on_done`, which the reader runs."""
-        if os.getpid() != self._process:
-            raise LocalError("this process was forked after the connection was made: make one of its own")
-        if len(self.waiting) >= MAX_IN_FLIGHT:
-            raise LocalError(f"{MAX_IN_FLIGHT} requests are waiting for an answer already")
-        seconds = self.timeout if timeout is None else check_seconds("timeout", timeout)
-        call = Call(next(self._ids), method, Deadline(seconds, self.clock, cap=self.max_timeout))
-        call.on_done, call.on_report = on_done, on_report
-        message: Json = {"jsonrpc": "2.0", "id": call.id, "method": method}
-        if wants_progress:
-            params = progress.ask(params, call)
-        if params is not None:
-            message["params"] = params
-        line = encode(message)
-        self.waiting[call.id] = call  # spec: basic/index/request-id-unique-in-flight
-        if self.failure is not None:
-            self._take_out(call, self.failure)
-        else:
-            try:
-                self.outbox.send(line, call.deadline.left())
-            except Full as problem:
-                self._take_out(call, RequestTimeout(f"{method}: {problem}"))
-            except ConnectionClosed as problem:
-                self._over.wait(1.0)  # the reader is about to find out why, and says it better
-                self._take_out(call, self.failure or problem)
-            except BaseException:  # Ctrl-C, when the message was out
-                self.cancel(call, "the caller stopped waiting")
-                raise
-        return call
-
-    def request(
-        self,
-        method: str,
-        params: Json | None = None,
-        *,
-        timeout: float | None = None,
-        on_progress: progress.OnProgress | None = None,
-        on_behalf_of: Context | None = None,
-    ) -> Json:
-        """Send a request and wait for its result.
-
-        Raises ErrorResponse (the peer refused), RequestTimeout, ConnectionClosed, RequestCancelled.
-        """
-        call = self.call(method, params, timeout=timeout, wants_progress=on_progress is not None)
-        if on_behalf_of is not None:
-            on_behalf_of.ends_with(lambda reason: self.cancel(call, reason))
-        try:
-            answered = call.wait(on_progress)
-        except BaseException:  # Ctrl-C, or a callback that raised: nobody waits any more
-            self.cancel(call, "the caller stopped waiting")
-            raise
-        # spec: basic/patterns/cancellation/timeout-sends-cancelled, basic/lifecycle/handle-request-timeout
-        if not answered and self.cancel(call, "no answer in time"):
-            raise RequestTimeout(f"{method}: no answer within {call.deadline.span:g} s")
-        return call.result()
-
-    def cancel(self, call: Call, reason: str) -> bool:
-        """Give up a request of ours; False if its end came first."""
-        if not self._take_out(call, RequestCancelled(f"{call.method}: {reason}")):
-            return False
-        cancellation.send(self, call, reason)
-        return True
-
-    def _take_out(self, call: Call, outcome: Json | McpError) -> bool:
-        """False if its end came first.  # spec: basic/patterns/cancellation/race-handling"""
-        if self.waiting.pop(call.id, None) is None:
-            return False
-        call.finish(outcome)
-        return True
-
-    def forget(self, call: Call) -> None:
-        """Wait no longer for an answer that may still come; say nothing to the peer."""
-        self.waiting.pop(call.id, None)
-
-    def notify(self, method: str, params: Json | None = None, *, wait: float | None = None) -> None:
-        """Send a notification.  # spec: basic/index/notification-no-id"""
-        message: Json = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            message["params"] = params
-        self.outbox.send(encode(message), wait)
 
     def may_notify(self) -> bool:
         """Whether one more notification stays within what a peer can be expected to take."""
@@ -261,14 +151,14 @@ class Connection:
             kind = classify(message)
         except InvalidRequest as problem:
             if type(message) is dict and "method" not in message and "id" in message:
-                self._deliver_none(message["id"], problem)
+                self.deliver_none(message["id"], problem)
             else:
                 self.refuse(_readable_id(message), problem, batch)
             return
         if kind == "request":
             self._start(message, batch)
         elif kind == "response":
-            self._deliver(message)
+            self.deliver(message)
         else:
             self._notice(message)
 
@@ -303,6 +193,8 @@ class Connection:
             return
         try:
             result = self.endpoint.answer(context)
+            if result is LATER:
+                return
             line = encode_result(context.request_id, result)
         except ProtocolError as problem:
             line = encode_error(context.request_id, problem)
@@ -314,12 +206,19 @@ class Connection:
                 raise  # not the request's: a signal for the thread that reads
             _log.exception("%s failed", context.method)
             line = encode_error(context.request_id, InternalError(f"{context.method} failed"))
+        self._answer(context, line)
+
+    def _answer(self, context: Context, line: bytes) -> None:
         # A request that was cancelled is no longer in the table: its answer is dropped.
         # spec: basic/patterns/cancellation/no-response-after-cancel
         with context.speaking:  # what another thread of the tool is saying gets out before
             taken = self._take_off(context)
         if taken:
             self._send_answer(line, context.batch)
+
+    def complete(self, context: Context, result: Json) -> None:
+        """The answer to a request whose handler left it for LATER. Any thread; once."""
+        self._answer(context, encode_result(context.request_id, result))
 
     def _take_off(self, context: Context) -> bool:
         """No longer serve a request; False if its end came before. Its id may be another's by now."""
@@ -367,28 +266,6 @@ class Connection:
         self._send_answer(None, context.batch)
         return True
 
-    def _deliver(self, message: Json) -> None:
-        """A response: to whoever waits for it."""
-        call_id = message.get("id")
-        call = self.waiting.pop(call_id, None) if is_id(call_id) else None
-        if call is None:
-            # Late, or to nobody.  # spec: basic/patterns/cancellation/ignore-late-response
-            _log.info("ignored a response to %r: %.200r", call_id, message.get("error", "a result"))
-        elif "error" in message:
-            call.finish(error_response(message["error"]))
-        elif type(message["result"]) is dict:
-            call.finish(message["result"])
-        else:
-            call.finish(InvalidResponse(f"{call.method}: the result is not an object"))
-
-    def _deliver_none(self, call_id: Any, problem: InvalidRequest) -> None:
-        """What should be a response, and is none: whoever waits for it waits in vain."""
-        call = self.waiting.pop(call_id, None) if is_id(call_id) else None
-        if call is None:
-            _log.warning("ignored a response that is none: %s", problem)
-        else:
-            call.finish(InvalidResponse(f"{call.method}: {problem}"))
-
     def _notice(self, message: Json) -> None:
         """A notification. It is never answered, not even a wrong one."""
         # spec: basic/index/notification-no-response
@@ -430,17 +307,13 @@ class Connection:
 
     def end(self, reason: str, *, wait: float = 0.5) -> None:
         """The connection is over: the steps of the module's docstring. May be called twice."""
-        if self.failure is None:
-            self.failure = ConnectionClosed(reason)
-            self._over.set()
-        for call in list(self.waiting.values()):
-            self._take_out(call, self.failure)
+        failure = self.fail(reason)
         for context in list(self.serving.values()):
             if self._take_off(context):
                 context.cancel(reason)
         if not self.workers.close(wait):
             _log.info("a request still runs after the connection ended")
-        self.outbox.fail(self.failure)
+        self.outbox.fail(failure)
 
 
 def _readable_id(message: Any) -> RequestId | None:

@@ -170,7 +170,7 @@ def serve(server: Any) -> None:
         try:
             limit = server.max_message_bytes
             read_lines(incoming, connection.receive, connection.too_long, limit, ready)
-            connection.drain(GRACE)
+            server.hang_up(connection, GRACE)
         except KeyboardInterrupt:
             reason = "interrupted"
         except OSError as problem:

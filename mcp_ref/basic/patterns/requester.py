@@ -1,0 +1,220 @@
+"""Request and response (page: basic/patterns/index): the requester's half, for both roles.
+
+    we ask      request -> outbox ... reader -> deliver -> the thread that waits
+
+Revisions   2024-11-05  either side asks the other
+            2026-07-28  only clients ask (see Context.request)
+
+Threads     caller      any thread in `request`: waits for its own answer and runs its `on_progress`
+            reader      runs `deliver`
+            `waiting` is a plain dict: whoever takes an entry out owns its end, and that decides every
+            race between an answer, a time-out, a cancellation and the end of the connection.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mcp_ref.basic.errors import (
+    ConnectionClosed,
+    InvalidRequest,
+    InvalidResponse,
+    LocalError,
+    McpError,
+    RequestCancelled,
+    RequestTimeout,
+    error_response,
+)
+from mcp_ref.basic.messages import Json, RequestId, encode, is_id
+from mcp_ref.basic.patterns import cancellation, progress
+from mcp_ref.runtime.calls import Call
+from mcp_ref.runtime.checks import check_seconds
+from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.outbox import Full, Outbox
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
+
+__all__ = ["Requester"]
+
+_log = logging.getLogger("mcp_ref.connection")
+
+MAX_IN_FLIGHT = 10_000
+"""Requests of ours that may wait for an answer on one connection."""
+
+
+class Requester:
+    """What we ask of one peer."""
+
+    def __init__(self, write: Callable[[bytes], None], *, timeout: float, max_timeout: float | None) -> None:
+        self.timeout = check_seconds("timeout", timeout)
+        self.max_timeout = 20 * timeout if max_timeout is None else check_seconds("max_timeout", max_timeout)
+        self.outbox = Outbox(write)
+        self.clock = Clock()
+        self._ids = itertools.count(1)  # spec: basic/index/request-id-unique-in-session
+        self.waiting: dict[RequestId, Call] = {}
+        self.failure: ConnectionClosed | None = None
+        self._over = threading.Event()
+        self._process = os.getpid()
+
+    def call(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        timeout: float | None = None,
+        wants_progress: bool = False,
+        on_done: Callable[[Call], object] | None = None,
+        on_report: Callable[[Call], object] | None = None,
+        prepare: Callable[[Call], object] | None = None,
+    ) -> Call:
+        """Send a request. Whoever calls must wait for it, or give `on_done`, which the reader runs.
+
+        `prepare` sees the call before it is sent.
+        """
+        if os.getpid() != self._process:
+            raise LocalError("this process was forked after the connection was made: make one of its own")
+        if len(self.waiting) >= MAX_IN_FLIGHT:
+            raise LocalError(f"{MAX_IN_FLIGHT} requests are waiting for an answer already")
+        seconds = self.timeout if timeout is None else check_seconds("timeout", timeout)
+        call = Call(next(self._ids), method, Deadline(seconds, self.clock, cap=self.max_timeout))
+        call.on_done, call.on_report = on_done, on_report
+        message: Json = {"jsonrpc": "2.0", "id": call.id, "method": method}
+        if wants_progress:
+            params = progress.ask(params, call)
+        if params is not None:
+            message["params"] = params
+        line = encode(message)
+        if prepare is not None:
+            prepare(call)
+        self.waiting[call.id] = call  # spec: basic/index/request-id-unique-in-flight
+        if self.failure is not None:
+            self.settle(call, self.failure)
+        else:
+            try:
+                self.outbox.send(line, call.deadline.left())
+            except Full as problem:
+                self.settle(call, RequestTimeout(f"{method}: {problem}"))
+            except ConnectionClosed as problem:
+                self._over.wait(1.0)  # the reader is about to find out why, and says it better
+                self.settle(call, self.failure or problem)
+            except BaseException:  # Ctrl-C, when the message was out
+                self.cancel(call, "the caller stopped waiting")
+                raise
+        return call
+
+    def request(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: progress.OnProgress | None = None,
+        on_behalf_of: Context | None = None,
+    ) -> Json:
+        """Send a request and wait for its result.
+
+        Raises ErrorResponse (the peer refused), RequestTimeout, ConnectionClosed, RequestCancelled.
+        """
+        call = self.call(method, params, timeout=timeout, wants_progress=on_progress is not None)
+        if on_behalf_of is not None:
+            on_behalf_of.ends_with(lambda reason: self.cancel(call, reason))
+        return self._outcome(call, on_progress)
+
+    def request_all(
+        self,
+        requests: Sequence[tuple[str, Json]],
+        *,
+        timeout: float | None = None,
+        on_behalf_of: Context,
+    ) -> list[Json]:
+        """Send several requests at once and wait for all results. If one fails, the others are given up."""
+        calls: list[Call] = []
+
+        def give_up(reason: str) -> None:
+            for call in calls:
+                self.cancel(call, reason)
+
+        on_behalf_of.ends_with(give_up)
+        try:
+            calls += [self.call(method, params, timeout=timeout) for method, params in requests]
+            on_behalf_of.check_cancelled()
+            return [self._outcome(call, None) for call in calls]
+        finally:
+            give_up("another question beside it failed")
+
+    def _outcome(self, call: Call, on_progress: progress.OnProgress | None) -> Json:
+        """Wait for a call. Runs on the thread that wants its result."""
+        try:
+            answered = call.wait(on_progress)
+        except BaseException:  # Ctrl-C, or a callback that raised: nobody waits any more
+            self.cancel(call, "the caller stopped waiting")
+            raise
+        # spec: basic/patterns/cancellation/timeout-sends-cancelled, basic/lifecycle/handle-request-timeout
+        if not answered and self.cancel(call, "no answer in time"):
+            raise RequestTimeout(f"{call.method}: no answer within {call.deadline.span:g} s")
+        return call.result()
+
+    def cancel(self, call: Call, reason: str) -> bool:
+        """Give up a request of ours; False if its end came first."""
+        if not self.settle(call, RequestCancelled(f"{call.method}: {reason}")):
+            return False
+        cancellation.send(self, call, reason)
+        return True
+
+    def settle(self, call: Call, outcome: Json | McpError) -> bool:
+        """End a request of ours; False if its end came first.
+
+        # spec: basic/patterns/cancellation/race-handling
+        """
+        if self.waiting.pop(call.id, None) is None:
+            return False
+        call.finish(outcome)
+        return True
+
+    def forget(self, call: Call) -> None:
+        """Wait no longer for an answer that may still come; say nothing to the peer."""
+        self.waiting.pop(call.id, None)
+
+    def notify(self, method: str, params: Json | None = None, *, wait: float | None = None) -> None:
+        """Send a notification.  # spec: basic/index/notification-no-id"""
+        message: Json = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        self.outbox.send(encode(message), wait)
+
+    def deliver(self, message: Json) -> None:
+        """A response: to whoever waits for it."""
+        call_id = message.get("id")
+        call = self.waiting.pop(call_id, None) if is_id(call_id) else None
+        if call is None:
+            # Late, or to nobody.  # spec: basic/patterns/cancellation/ignore-late-response
+            _log.info("ignored a response to %r: %.200r", call_id, message.get("error", "a result"))
+        elif "error" in message:
+            call.finish(error_response(message["error"]))
+        elif type(message["result"]) is dict:
+            call.finish(message["result"])
+        else:
+            call.finish(InvalidResponse(f"{call.method}: the result is not an object"))
+
+    def deliver_none(self, call_id: Any, problem: InvalidRequest) -> None:
+        """What should be a response, and is none: whoever waits for it waits in vain."""
+        call = self.waiting.pop(call_id, None) if is_id(call_id) else None
+        if call is None:
+            _log.warning("ignored a response that is none: %s", problem)
+        else:
+            call.finish(InvalidResponse(f"{call.method}: {problem}"))
+
+    def fail(self, reason: str) -> ConnectionClosed:
+        """Nobody answers any more: whoever waits, or asks later, is told why. May be called twice."""
+        if self.failure is None:
+            self.failure = ConnectionClosed(reason)
+            self._over.set()
+        for call in list(self.waiting.values()):
+            self.settle(call, self.failure)
+        return self.failure

@@ -1,0 +1,379 @@
+"""Subscriptions (page: basic/patterns/subscriptions): who hears of which changes, in either era.
+
+    client -> server   subscriptions/listen {notifications: {toolsListChanged?, resourceSubscriptions?, ...}}
+    server -> client   notifications/subscriptions/acknowledged {notifications: what it agreed to}
+    server -> client   notifications/tools/list_changed, notifications/resources/updated {uri}, ...
+    server -> client   {}            the response, when the server ends it; or the client cancels it
+
+The request stays open, and its id stands in the `_meta` of all that belongs to it. No thread waits for it.
+
+Until 2025-11-25 the same changes flow without asking: of lists, to every client that was told of
+`listChanged`; of resources, to those that sent resources/subscribe (server/resources). Behind the two
+ways stands one list of listeners, and on the client one call, `client.listen(...)`.
+
+Here          the shapes and the server's half: `on_listen`, `Listeners`
+Client half   basic/patterns/listening
+
+Revisions   2026-07-28 for subscriptions/listen; the changes in all.
+Errors      too many listeners or URIs: 429. URIs of no resource are left out of the acknowledgment.
+Threads     `tell` may be called by any thread, and does not wait: clients hear of a change from
+            `mcp_ref changes`, which lives as long as there is something to tell. A client that does not
+            read holds up no other: what it is to hear waits, each change once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Required, TypedDict
+
+from mcp_ref.basic.errors import ConnectionClosed, TooManyRequests
+from mcp_ref.basic.messages import Json, RequestId
+from mcp_ref.basic.meta import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
+from mcp_ref.basic.patterns.request_response import LATER
+from mcp_ref.basic.versioning import Method, dress
+from mcp_ref.runtime.outbox import Full
+from mcp_ref.runtime.timers import later
+from mcp_ref.schema import since
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
+    from mcp_ref.basic.patterns.request_response import Connection
+
+__all__ = ["Change", "Listeners", "on_listen"]
+
+_log = logging.getLogger("mcp_ref.subscriptions")
+
+# ---------------------------------------------------------------------------- shapes
+
+
+class SubscriptionFilter(TypedDict, total=False):
+    """What is not in it is not subscribed.
+
+    # spec: basic/patterns/subscriptions/omitted-means-unsubscribed
+    """
+
+    toolsListChanged: bool
+    promptsListChanged: bool
+    resourcesListChanged: bool
+    resourceSubscriptions: list[str]
+
+
+class SubscriptionsListenRequestParams(TypedDict, total=False):
+    _meta: Required[RequestMeta]
+    notifications: Required[SubscriptionFilter]
+
+
+class SubscriptionsListenRequest(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: Required[RequestId]
+    method: Required[Literal["subscriptions/listen"]]
+    params: Required[SubscriptionsListenRequestParams]
+
+
+SubscriptionsListenResultMeta = TypedDict(
+    "SubscriptionsListenResultMeta",
+    {
+        "io.modelcontextprotocol/serverInfo": Implementation,
+        "io.modelcontextprotocol/subscriptionId": Required[RequestId],
+    },
+    total=False,
+)
+
+
+class SubscriptionsListenResult(TypedDict, total=False):
+    _meta: Required[SubscriptionsListenResultMeta]
+    resultType: Required[str]
+
+
+class SubscriptionsListenResultResponse(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: Required[RequestId]
+    result: Required[SubscriptionsListenResult]
+
+
+class AcknowledgedParams(TypedDict, total=False):
+    _meta: NotificationMeta
+    notifications: Required[SubscriptionFilter]
+
+
+class SubscriptionsAcknowledgedNotification(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    method: Required[Literal["notifications/subscriptions/acknowledged"]]
+    params: Required[AcknowledgedParams]
+
+
+_LAST = since("2026-07-28")
+DEFINITIONS: dict[str, Any] = {
+    "SubscriptionFilter": Annotated[SubscriptionFilter, _LAST],
+    "SubscriptionsAcknowledgedNotification": Annotated[SubscriptionsAcknowledgedNotification, _LAST],
+    "SubscriptionsAcknowledgedNotificationParams": Annotated[AcknowledgedParams, _LAST],
+    "SubscriptionsListenRequest": Annotated[SubscriptionsListenRequest, _LAST],
+    "SubscriptionsListenRequestParams": Annotated[SubscriptionsListenRequestParams, _LAST],
+    "SubscriptionsListenResult": Annotated[SubscriptionsListenResult, _LAST],
+    "SubscriptionsListenResultMetaObject": Annotated[SubscriptionsListenResultMeta, _LAST],
+    "SubscriptionsListenResultResponse": Annotated[SubscriptionsListenResultResponse, _LAST],
+}
+
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+
+
+class Change(NamedTuple):
+    """Something that is no longer as it was: a list ("tools", "prompts", "resources") or a "resource"."""
+
+    kind: str
+    uri: str | None = None
+
+    @property
+    def method(self) -> str:
+        """The notification that tells it."""
+        return NOTICES[self.kind]
+
+
+NOTICES = {
+    "tools": "notifications/tools/list_changed",
+    "prompts": "notifications/prompts/list_changed",
+    "resources": "notifications/resources/list_changed",
+    "resource": "notifications/resources/updated",
+}
+KINDS = {method: kind for kind, method in NOTICES.items()}
+LISTS = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
+"""Kind -> member of the filter."""
+
+# ----------------------------------------------------------------------- server half
+
+MAX_STREAMS = 2_000
+"""Open subscriptions/listen requests of one connection."""
+
+MAX_URIS = 10_000
+"""Resources that one listener may watch."""
+
+BURST = 0.02
+"""Seconds in which several changes of the same become one notification."""
+
+AGAIN = 0.1
+"""Seconds until a client that does not read is tried again."""
+
+
+def on_listen(server: Any, params: Json, context: Context) -> Any:
+    """Acknowledge, and leave the request open.
+
+    # spec: basic/patterns/subscriptions/ack-first, basic/patterns/subscriptions/nothing-before-ack
+    # spec: basic/patterns/subscriptions/ack-lists-honoured-subset
+    # spec: basic/patterns/subscriptions/ack-order-per-subscription
+    """
+    wanted = params["notifications"]
+    agreed: Json = {}
+    for kind, member in LISTS.items():
+        if wanted.get(member) and server.offers(kind):
+            agreed[member] = True
+    if "resourceSubscriptions" in wanted and server.offers("resources"):
+        uris = list(dict.fromkeys(wanted["resourceSubscriptions"]))
+        if len(uris) > MAX_URIS:
+            raise TooManyRequests(f"one subscription watches at most {MAX_URIS} resources", 1.0)
+        agreed["resourceSubscriptions"] = [uri for uri in uris if server.has_resource(uri)]
+    kinds = {kind for kind, member in LISTS.items() if member in agreed}
+    stream = Stream(context, kinds, set(agreed.get("resourceSubscriptions", ())))
+    server.listeners.add(stream)
+    stream.say(ACKNOWLEDGED, {"notifications": agreed}, wait=None)
+    server.listeners.begin(stream)
+    return LATER
+
+
+METHODS = (
+    Method("subscriptions/listen", on_listen, since="2026-07-28", params=SubscriptionsListenRequestParams),
+)
+
+
+class Listener:
+    """A client of the legacy era: it hears of the lists that were declared, and of what it subscribed to."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.ready = True
+        # Guarded by the lock of Listeners.
+        self.uris: set[str] = set()
+        self.pending: dict[Change, None] = {}
+
+    def wants(self, change: Change) -> bool:
+        """# spec: server/resources/updated-notification, basic/lifecycle/negotiated-capabilities-only"""
+        if change.uri is not None:
+            return change.uri in self.uris
+        return self.connection.session.declares_changes(change.kind)
+
+    def say(self, method: str, params: Json | None, wait: float | None) -> None:
+        """Send one notification."""
+        self.connection.notify(method, params, wait=wait)
+
+
+class Stream(Listener):
+    """A subscriptions/listen request: it hears of what its filter names, and of nothing else."""
+
+    def __init__(self, context: Context, kinds: set[str], uris: set[str]) -> None:
+        super().__init__(context.connection)
+        self.context = context
+        self.ready = False  # until it was acknowledged
+        self.kinds, self.uris = kinds, uris
+
+    def wants(self, change: Change) -> bool:
+        """# spec: basic/patterns/subscriptions/only-requested-types, server/resources/updated-on-listen"""
+        return change.kind in self.kinds if change.uri is None else change.uri in self.uris
+
+    def say(self, method: str, params: Json | None, wait: float | None) -> None:
+        """Send one notification of this subscription; nothing after its end.
+
+        # spec: basic/patterns/subscriptions/id-is-request-id
+        """
+        context = self.context
+        with context.speaking:
+            if not context.is_over:
+                tagged = {**(params or {}), "_meta": {SUBSCRIPTION_ID: context.request_id}}
+                self.connection.notify(method, tagged, wait=wait)
+
+    def end(self, reason: str) -> None:
+        """The server ends it: notifications/cancelled first and the response last, which suits every page.
+
+        # spec: basic/patterns/subscriptions/graceful-response
+        # spec: basic/patterns/subscriptions/graceful-result-meta
+        # spec: basic/patterns/cancellation/server-cancels-listen
+        """
+        name = self.context.request_id
+        self.say("notifications/cancelled", {"requestId": name, "reason": reason}, wait=1.0)
+        self.connection.complete(self.context, dress({"_meta": {SUBSCRIPTION_ID: name}}, self.context, None))
+
+
+class Listeners:
+    """Everybody who hears of the changes of one server."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        # All below guarded by _lock.
+        self._sessions: dict[Connection, Listener] = {}
+        self._streams: dict[Connection, list[Stream]] = {}
+        self._telling = False
+
+    def attach(self, connection: Connection) -> None:
+        """A client is there. It hears something once its session is open."""
+        with self._lock:
+            self._sessions[connection] = Listener(connection)
+
+    def detach(self, connection: Connection) -> None:
+        """It is gone, and its subscriptions with it."""
+        with self._lock:
+            self._sessions.pop(connection, None)
+            self._streams.pop(connection, None)
+
+    def subscribe(self, connection: Connection, uri: str) -> None:
+        """Legacy: resources/subscribe."""
+        with self._lock:
+            listener = self._sessions.get(connection)
+            if listener is not None:
+                if len(listener.uris) >= MAX_URIS:
+                    raise TooManyRequests(f"a session watches at most {MAX_URIS} resources", 1.0)
+                listener.uris.add(uri)
+
+    def unsubscribe(self, connection: Connection, uri: str) -> None:
+        """Legacy: resources/unsubscribe."""
+        with self._lock:
+            listener = self._sessions.get(connection)
+            if listener is not None:
+                listener.uris.discard(uri)
+
+    def add(self, stream: Stream) -> None:
+        """Modern: a subscription that is to be acknowledged. It ends with its request."""
+        with self._lock:
+            streams = self._streams.setdefault(stream.connection, [])
+            if len(streams) >= MAX_STREAMS:
+                raise TooManyRequests(f"a connection has at most {MAX_STREAMS} subscriptions", 1.0)
+            streams.append(stream)
+        stream.context.ends_with(lambda reason: self._remove(stream))
+
+    def begin(self, stream: Stream) -> None:
+        """It was acknowledged: what changed meanwhile is told now."""
+        stream.ready = True
+        if stream.pending:
+            self._tell_soon()
+
+    def _remove(self, stream: Stream) -> bool:
+        with self._lock:
+            streams = self._streams.get(stream.connection, [])
+            if stream not in streams:
+                return False
+            streams.remove(stream)
+            if not streams:
+                del self._streams[stream.connection]
+            return True
+
+    def close(self, connection: Connection, reason: str) -> None:
+        """End the subscriptions of a client, gracefully."""
+        with self._lock:
+            streams = list(self._streams.get(connection, ()))
+        for stream in streams:
+            if self._remove(stream):
+                try:
+                    stream.end(reason)
+                except ConnectionClosed:
+                    return
+
+    def tell(self, change: Change) -> None:
+        """Something changed: whoever wants to hear of it will, soon, and once for many changes."""
+        with self._lock:
+            wanting = [listener for listener in self._all() if listener.wants(change)]
+            for listener in wanting:
+                listener.pending[change] = None
+        if wanting:
+            self._tell_soon()
+
+    def _all(self) -> Iterator[Listener]:
+        """Holds _lock."""
+        yield from self._sessions.values()
+        for streams in self._streams.values():
+            yield from streams
+
+    def _tell_soon(self) -> None:
+        with self._lock:
+            if self._telling:
+                return
+            self._telling = True
+        later(BURST, self._tell_on_a_thread)
+
+    def _tell_on_a_thread(self) -> None:
+        """Neither the timers may wait for a client that does not read, nor clients for a free worker."""
+        thread = threading.Thread(target=self._tell_all, name="mcp_ref changes", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            _log.exception("clients are not told what changed")
+            with self._lock:
+                self._telling = False
+
+    def _tell_all(self) -> None:
+        """Until there is nothing more to tell, or nobody left to be told."""
+        pause = threading.Event()
+        while True:
+            with self._lock:
+                waiting = [listener for listener in self._all() if listener.pending and listener.ready]
+                if not waiting:
+                    self._telling = False
+                    return
+            told = [self._tell_one(listener) for listener in waiting]
+            if not all(told):
+                pause.wait(AGAIN)
+
+    def _tell_one(self, listener: Listener) -> bool:
+        """False if the client does not read just now."""
+        with self._lock:
+            changes = list(listener.pending)
+            listener.pending.clear()
+        for number, change in enumerate(changes):
+            params = None if change.uri is None else {"uri": change.uri}
+            try:
+                listener.say(change.method, params, wait=0.0)
+            except Full:
+                with self._lock:
+                    listener.pending = dict.fromkeys([*changes[number:], *listener.pending])
+                return False
+            except ConnectionClosed:
+                self.detach(listener.connection)
+        return True

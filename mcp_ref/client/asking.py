@@ -1,0 +1,321 @@
+"""How a client asks (page: basic/patterns/index, client's side): any request, and what belongs to asking.
+
+    request   check, cache, send, wait; answer what the server asks first; check the result, keep it
+    submit    the same with a future; results are not kept
+
+Every other method of a client that asks something (client/features) goes through one of the two.
+
+Revisions   all.
+Threads     the caller's own: it waits for its answer, runs its on_progress, and waits for the
+            application's callbacks where the server asks something. `mcp_ref worker` of `_events`, one
+            alone, runs the callbacks of futures and of notifications, in order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
+
+from mcp_ref.basic import versioning
+from mcp_ref.basic.errors import InvalidResponse, LocalError
+from mcp_ref.basic.messages import Json
+from mcp_ref.basic.meta import LOG_LEVEL, Implementation, check_meta
+from mcp_ref.basic.patterns.mrtr import InputRefused, gather, retry
+from mcp_ref.basic.patterns.progress import OnProgress
+from mcp_ref.basic.patterns.request_response import Connection
+from mcp_ref.basic.versioning import TABLE, Revision, result_type
+from mcp_ref.client.callbacks import Callbacks
+from mcp_ref.client.calls import PendingCall, Result
+from mcp_ref.client.line import Line
+from mcp_ref.runtime.calls import Call
+from mcp_ref.runtime.checks import check_callable, check_object, check_text
+from mcp_ref.runtime.workers import QueueFull, Workers
+from mcp_ref.server import prompts, resources, tools
+from mcp_ref.server.utilities import completion
+from mcp_ref.server.utilities import logging as log_page
+from mcp_ref.server.utilities.caching import Cache
+
+__all__ = ["Asking"]
+
+_log = logging.getLogger("mcp_ref.client")
+
+NEEDS = {
+    "tools": "tools",
+    "resources": "resources",
+    "prompts": "prompts",
+    "completion": "completions",
+    "logging": "logging",
+}
+"""The first part of a method -> the server capability behind it."""
+
+BEFORE: dict[str, Callable[[Any, Json], None]] = {"tools/call": tools.review}
+AFTER: dict[str, Callable[[Any, Json, Json, float | None], None]] = {
+    "tools/call": tools.check_result,
+    "tools/list": tools.check_list,
+    "resources/list": resources.check_resources,
+    "resources/templates/list": resources.check_templates,
+    "resources/read": resources.check_read,
+    "prompts/list": prompts.check_list,
+    "prompts/get": prompts.check_result,
+    "completion/complete": completion.check_result,
+}
+ENDED: dict[str, Callable[[Any, Json, Json | BaseException], None]] = {"tools/call": tools.ended}
+
+
+class Asking:
+    """What a client needs in order to ask."""
+
+    _line: Line
+
+    def __init__(
+        self,
+        *,
+        info: Implementation,
+        revisions: Sequence[str],
+        capabilities: Json,
+        callbacks: Callbacks,
+        cache: Cache | None,
+        cache_key: Hashable,
+        principal: Hashable,
+        max_rounds: int,
+        on_log: Callable[[str, Any, str | None], object] | None,
+        on_notification: Callable[[str, Json], object] | None,
+        confirm: Callable[[Any, Any, Json], object] | None,
+        audit_arguments: bool,
+    ) -> None:
+        self.info = info
+        self.declared = capabilities
+        self.capabilities = capabilities
+        self.callbacks = callbacks
+        self.cache, self.cache_key, self.principal = cache, cache_key, principal
+        self.max_rounds = max_rounds
+        self.revisions = list(revisions)
+        self.on_log = on_log
+        self.on_notification_of_any = on_notification
+        self.confirm = confirm
+        self.audit_arguments = audit_arguments
+        # What the server says of itself; filled in before `connect` returns.
+        self.revision: Revision = TABLE[0]
+        self.server_info: Json = {}
+        self.server_capabilities: Json | None = None
+        self.instructions: str | None = None
+        # Whoever listens hears as much in the modern era as it would by default in the legacy one.
+        self.log_level: str | None = log_page.UNSET if on_log is not None else None
+        self.known_tools: dict[str, Any] = {}
+        self.tools_fresh_until = 0.0
+        self._events = Workers(limit=1, queue=10_000)
+        self._closed = False
+
+    @property
+    def connection(self) -> Connection:
+        """The connection as it is now, whether or not it still works."""
+        return self._line.connection
+
+    def alive(self) -> Connection:
+        """The connection to ask on (client/line)."""
+        return self._line.alive()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    @property
+    def server_name(self) -> str:
+        """The server's name for people, by its own account."""
+        name = self.server_info.get("title") or self.server_info.get("name")
+        return name if isinstance(name, str) and name else "a server without a name"
+
+    def request(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        rounds: int | None = None,
+    ) -> Result:
+        """Send any request and wait for its result.
+
+        `timeout` is the silence to put up with, in seconds: progress restarts it. `rounds` bounds how
+        often what the server asks is answered: see client/features.
+        Raises ErrorResponse, RequestTimeout, ConnectionClosed, InvalidResponse, InputRefused.
+        # spec: basic/patterns/cancellation/timeout-configurable
+        """
+        check_callable(on_progress=on_progress)
+        params = self._prepared(method, params)
+        kept = self._kept(method, params)
+        if kept is not None:
+            return kept
+        try:
+            result = self._rounds(method, params, rounds, timeout, on_progress)
+        except BaseException as problem:
+            self.ended(method, params, problem)
+            raise
+        self.ended(method, params, result)
+        return result
+
+    def resume(
+        self,
+        result: Result,
+        responses: Json,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        rounds: int | None = None,
+    ) -> Result:
+        """Answer what an input_required result asks, and send its request again.
+
+        `responses` has the keys of `result.input_requests`, with what the page of each wants.
+        """
+        check_object(responses=responses)
+        if result.request is None or not result.is_input_required:
+            raise ValueError("only an input_required result that `rounds` left to you can be resumed")
+        method, params = result.request
+        return self._rounds(method, retry(params, result, responses), rounds, timeout, on_progress)
+
+    def _rounds(
+        self,
+        method: str,
+        params: Json,
+        rounds: int | None,
+        timeout: float | None,
+        on_progress: OnProgress | None,
+    ) -> Result:
+        """Ask, and answer what the server asks back, until there is a result.
+
+        # spec: basic/patterns/mrtr/retry-new-id, basic/patterns/mrtr/client-immediate-retry
+        """
+        most = self.max_rounds if rounds is None else rounds
+        for left in range(most, -1, -1):
+            since = self.cache.generation(self.cache_key) if self.cache is not None else 0
+            raw = self.alive().request(
+                method, self.with_meta(params), timeout=timeout, on_progress=on_progress
+            )
+            result = self.checked(method, params, raw, timeout)
+            if not result.is_input_required:
+                self._keep(method, params, result, since)
+                return result
+            if left:
+                params = retry(params, result, gather(self, method, result))
+        if rounds is None:
+            raise InputRefused(f"{method}: the server asked {most + 1} times, and no end")
+        return result
+
+    def _kept(self, method: str, params: Json) -> Result | None:
+        """What the cache has (server/utilities/caching)."""
+        if self.cache is None or not self.revision.modern:
+            return None
+        found = self.cache.find(self.cache_key, self.principal, method, params)
+        return None if found is None else Result(found)
+
+    def _keep(self, method: str, params: Json, result: Json, since: int) -> None:
+        if self.cache is not None and self.revision.modern:
+            self.cache.store(self.cache_key, self.principal, method, params, result, since=since)
+
+    def forget_cached(self, method: str | None = None) -> None:
+        """Have what was kept of this server fetched anew: of one method, or all."""
+        if self.cache is not None:
+            self.cache.forget(self.cache_key, method)
+
+    def submit(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> PendingCall:
+        """Send any request and go on: the result comes as a `concurrent.futures.Future`."""
+        check_callable(on_progress=on_progress)
+        params = self._prepared(method, params)
+        connection = self.alive()
+        future = PendingCall(self, connection, params)
+
+        def send(params: Json) -> Call:
+            return connection.call(
+                method,
+                self.with_meta(params),
+                timeout=timeout,
+                wants_progress=on_progress is not None,
+                on_done=future.settle,
+                on_report=lambda call: self.event(_run_reports, (call, on_progress)),
+            )
+
+        future.begin(send)
+        return future
+
+    def notify(self, method: str, params: Json | None = None) -> None:
+        """Send any notification."""
+        check_text(method=method)
+        check_object(params=params)
+        self.connection.notify(method, params)
+
+    def _prepared(self, method: str, params: Json | None) -> Json:
+        check_text(method=method)
+        check_object(params=params)
+        params = dict(params) if params is not None else {}
+        self._needs(method)
+        if "_meta" in params:
+            check_object(_meta=params["_meta"])
+            check_meta(params["_meta"])
+        before = BEFORE.get(method)
+        if before is not None:
+            before(self, params)
+        return params
+
+    def _needs(self, method: str) -> None:
+        """Raises LocalError for what the server did not declare.
+
+        # spec: basic/lifecycle/negotiated-capabilities-only, architecture/index/respect-declared-capabilities
+        # spec: basic/lifecycle/negotiated-capabilities-only-should, basic/lifecycle/handle-capability-failure
+        """
+        capability = NEEDS.get(method.partition("/")[0])
+        if capability == "completions" and not self.revision.reaches("2025-03-26"):
+            return  # there was completion before there was a capability for it
+        declared = self.server_capabilities
+        if capability is not None and declared is not None and capability not in declared:
+            raise LocalError(f"{method}: the server did not declare the capability {capability!r}")
+
+    def with_meta(self, params: Json) -> Json | None:
+        """Params with what the revision wants in their `_meta`."""
+        if not self.revision.modern:
+            return params or None
+        meta = versioning.request_meta(self.revision.date, self.capabilities, self.info)
+        if self.log_level is not None:
+            meta[LOG_LEVEL] = self.log_level
+        return {**params, "_meta": {**meta, **params.get("_meta", {})}}
+
+    def checked(self, method: str, params: Json, result: Json, timeout: float | None = None) -> Result:
+        """A result that keeps to its page. Raises InvalidResponse."""
+        try:
+            result_type(result)
+        except ValueError as problem:
+            raise InvalidResponse(f"{method}: {problem}") from None
+        after = AFTER.get(method)
+        if after is not None:
+            after(self, params, result, timeout)
+        found = Result(result)
+        if found.is_input_required:
+            found.request = (method, params)
+        return found
+
+    def ended(self, method: str, params: Json, outcome: Json | BaseException) -> None:
+        """A request of ours is over, well or not."""
+        if method in ENDED:
+            ENDED[method](self, params, outcome)
+
+    def event(self, run: Callable[[Any], object], argument: Any, *, always: bool = False) -> None:
+        """Have something run on the thread for events; what must run `always` may not be dropped."""
+        try:
+            if not self._events.submit(run, argument, always=always) and always:
+                run(argument)  # the thread is gone
+        except QueueFull:
+            _log.warning("dropped an event: the callbacks are too slow")
+
+
+def _run_reports(what: tuple[Call, OnProgress]) -> None:
+    call, on_progress = what
+    while call.reports:
+        on_progress(*call.reports.popleft())

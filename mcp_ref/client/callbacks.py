@@ -1,0 +1,157 @@
+"""What an application does for servers (page: client/index): its callbacks, and how they are run.
+
+    connect(target, elicitation=ask, sampling=my_llm, roots=["/home/user/project"])
+
+A callback may take as long as a person needs, or hang. So it runs on a thread of its own, and whoever
+waits for it has a time limit.
+
+Revisions   all; what is declared says what a server may ask for.
+Threads     `run` is called by the worker of a server's request (legacy), or by whoever waits for the
+            result of a request of ours (modern). The callback itself runs on `mcp_ref asking`; as many
+            of these at once as the limit allows. One that hangs counts until it ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mcp_ref.basic.errors import InternalError, ProtocolError, TooManyRequests
+from mcp_ref.basic.messages import Json
+from mcp_ref.runtime.checks import check_callable, check_seconds
+from mcp_ref.runtime.deadlines import FOR_PEOPLE
+from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.mismatch import told
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
+
+__all__ = ["CallbackTimeout", "Callbacks"]
+
+_log = logging.getLogger("mcp_ref.client")
+
+MODES = ("form", "url")
+PEOPLE = Limit(rate=10.0, burst=100, at_once=10)
+"""What a person, or a model that somebody pays for, is asked at most by default."""
+
+
+class CallbackTimeout(InternalError):
+    """The application did not answer in time."""
+
+
+class Callbacks:
+    """What one client does for its server."""
+
+    def __init__(
+        self,
+        *,
+        elicitation: Callable[[Any], Any] | None = None,
+        elicitation_modes: Sequence[str] = MODES,
+        sampling: Callable[[Any], Any] | None = None,
+        sampling_tools: bool = False,
+        sampling_context: bool = False,
+        sampling_review: Callable[[Any, Any], Any] | None = None,
+        roots: Any = None,
+        limit: Limit | None = None,
+        seconds: float = FOR_PEOPLE,
+    ) -> None:
+        """`roots` is a list that client/roots understands, or a function that gives one."""
+        check_callable(elicitation=elicitation, sampling=sampling, sampling_review=sampling_review)
+        if not elicitation_modes or not set(elicitation_modes) <= set(MODES):
+            # spec: client/elicitation/at-least-one-mode
+            raise ValueError(f"elicitation_modes are some of {', '.join(MODES)}, not {elicitation_modes!r}")
+        self.elicitation, self.elicitation_modes = elicitation, tuple(elicitation_modes)
+        self.sampling, self.sampling_review = sampling, sampling_review
+        self.sampling_tools, self.sampling_context = sampling_tools, sampling_context
+        self.roots = roots
+        self.limiter = Limiter(limit or PEOPLE)
+        self.seconds = check_seconds("ask_timeout", seconds)
+
+    def capabilities(self) -> Json:
+        """What this client declares, as the newest revision has it.
+
+        # spec: client/elicitation/capability-at-initialize, client/elicitation/capability-per-request
+        # spec: client/sampling/capability-at-initialize, client/sampling/capability-per-request
+        # spec: client/roots/capability-at-initialize, client/roots/capability-per-request
+        # spec: client/sampling/tools-capability-declared
+        """
+        found: Json = {}
+        if self.elicitation is not None:
+            found["elicitation"] = {mode: {} for mode in self.elicitation_modes}
+        if self.sampling is not None:
+            parts = {"tools": self.sampling_tools, "context": self.sampling_context}
+            found["sampling"] = {name: {} for name, given in parts.items() if given}
+        if self.roots is not None:
+            found["roots"] = {"listChanged": True}  # left out where the revision has no such thing
+        return found
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        context: Context | None = None,
+        over: threading.Event | None = None,
+    ) -> Any:
+        """What the function returns, within the time limit. Raises what it raises, as an InternalError.
+
+        `over` is set when nobody wants the answer any more.
+        # spec: client/elicitation/rate-limit, client/sampling/rate-limit
+        """
+        wait = self.limiter.enter()
+        if wait:
+            raise TooManyRequests("this client is asked too much", wait)
+        asking = _Asking(function, arguments, self.limiter.leave)
+        if context is not None:
+            context.ends_with(lambda reason: asking.done.set())
+        try:
+            asking.start()
+            asking.done.wait(self.seconds)
+            if context is not None:
+                context.check_cancelled()
+            return asking.outcome(self.seconds)
+        finally:
+            if over is not None:
+                over.set()
+
+
+class _Asking:
+    """One callback under way."""
+
+    def __init__(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], ended: Callable[[], None]
+    ) -> None:
+        self._function, self._arguments, self._ended = function, arguments, ended
+        self._value: Any = None
+        self._problem: BaseException | None = None
+        self._finished = False
+        self.done = threading.Event()
+
+    def start(self) -> None:
+        thread = threading.Thread(target=self._run, name="mcp_ref asking", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as problem:  # the system has no more threads to give
+            self._ended()
+            raise InternalError(str(problem)) from None
+
+    def _run(self) -> None:
+        try:
+            self._value = self._function(*self._arguments)
+        except BaseException as problem:
+            self._problem = problem
+        finally:
+            self._finished = True
+            self._ended()
+            self.done.set()
+
+    def outcome(self, seconds: float) -> Any:
+        if not self._finished:
+            raise CallbackTimeout(f"nobody answered within {seconds:g} s")
+        if isinstance(self._problem, ProtocolError):
+            raise self._problem
+        if self._problem is not None:
+            _log.error("a callback failed", exc_info=self._problem)
+            raise InternalError(f"the client failed to answer: {told(self._problem)}") from self._problem
+        return self._value

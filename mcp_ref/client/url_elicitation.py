@@ -1,0 +1,215 @@
+"""Elicitation by URL (page: client/elicitation, "URL Mode Elicitation Requests").
+
+For what neither client nor model should see: the person is asked to open a URL, and what they do there
+is between them and that site. "accept" is their consent, not its completion.
+
+    server -> client   elicitation/create {mode: "url", message, url}   -> {action: "accept"}
+    server -> client   notifications/elicitation/complete {elicitationId}        when it is done
+    server -> client   error -32042 {elicitations: [...]}      instead of a result: go there first, then
+                                                               ask again
+
+Server half   `ElicitUrl`: what `ctx.elicit_url` asks; `UrlElicitationRequired`, `complete`
+Client half   `Completions`: what a client knows of them
+
+Revisions   2025-11-25  all of this
+            2026-07-28  the question only, by way of basic/patterns/mrtr; - completion and -32042
+
+Threads     questions are made on the request's worker; `complete` runs on any thread of the server's,
+            `on_complete` on the client's reader, `wait` on whichever thread likes to.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+
+from mcp_ref.basic.errors import ConnectionClosed, InternalError, LocalError, ProtocolError
+from mcp_ref.basic.messages import Json, RequestId
+from mcp_ref.basic.patterns.mrtr import Question, check_declared
+from mcp_ref.client.elicitation import (
+    Answer,
+    ElicitRequestURLParams,
+    check_exists,
+    check_url,
+    checked,
+)
+from mcp_ref.schema import pruner, since, until
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
+
+__all__ = ["Completions", "ElicitUrl", "UrlElicitationRequired", "complete"]
+
+_log = logging.getLogger("mcp_ref.elicitation")
+
+MAX_REMEMBERED = 10_000
+"""Elicitations that either side remembers; the oldest are forgotten first."""
+
+# ---------------------------------------------------------------------------- shapes
+
+
+class ElicitationCompleteParams(TypedDict, total=False):
+    elicitationId: Required[str]
+
+
+class ElicitationCompleteNotification(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    method: Required[Literal["notifications/elicitation/complete"]]
+    params: Required[ElicitationCompleteParams]
+
+
+class UrlElicitations(TypedDict):
+    elicitations: list[ElicitRequestURLParams]
+
+
+class UrlRequiredError(TypedDict, total=False):
+    code: Required[Literal[-32042]]
+    message: Required[str]
+    data: Required[UrlElicitations]
+
+
+class URLElicitationRequiredError(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: RequestId
+    error: Required[UrlRequiredError]
+
+
+DEFINITIONS: dict[str, Any] = {
+    "ElicitationCompleteNotification": Annotated[
+        ElicitationCompleteNotification, since("2025-11-25"), until("2025-11-25")
+    ],
+    "URLElicitationRequiredError": Annotated[
+        URLElicitationRequiredError, since("2025-11-25"), until("2025-11-25")
+    ],
+}
+
+# ----------------------------------------------------------------------- server half
+
+
+@dataclass(frozen=True)
+class ElicitUrl:
+    """A URL that the person is asked to open, for what no client or model should see."""
+
+    message: str
+    url: str
+    elicitation_id: str | None = None
+
+    def question(self, context: Context) -> Question:
+        """# spec: client/elicitation/url-parameters, client/elicitation/url-parameters-with-id"""
+        check_exists(context, "url")
+        params = self.params()
+        remember(context, params["elicitationId"])
+
+        def read(result: Json) -> Answer:  # spec: client/elicitation/url-accept-is-consent
+            return Answer(checked(result, context.revision)[0])
+
+        shaped = pruner(ElicitRequestURLParams, context.revision.date)(params)
+        return Question("elicitation/create", shaped, {"elicitation": {"url": {}}}, read)
+
+    def params(self) -> Json:
+        """As the revision with the most has them."""
+        check_url(self.url)
+        name = self.elicitation_id or str(uuid.uuid4())
+        return {"mode": "url", "message": self.message, "url": self.url, "elicitationId": name}
+
+
+class UrlElicitationRequired(ProtocolError):
+    """Raise it in a handler that cannot go on before a person has been somewhere: -32042 in 2025-11-25.
+
+    In 2026-07-28 the same is asked by way of basic/patterns/mrtr; older revisions have no such thing.
+    # spec: client/elicitation/url-required-error, client/elicitation/url-required-only-then
+    """
+
+    code = -32042
+
+    def __init__(
+        self, *elicitations: ElicitUrl, message: str = "This request needs a visit to a URL first"
+    ) -> None:
+        if not elicitations:
+            raise ValueError("name at least one ElicitUrl")
+        # spec: client/elicitation/url-required-list, client/elicitation/url-required-mode
+        super().__init__(message, data={"elicitations": [each.params() for each in elicitations]})
+        self.elicitations = elicitations
+
+
+def required(context: Context, problem: UrlElicitationRequired) -> None:
+    """Have it done in the way of the revision: never returns. Raises InputRequired or a ProtocolError.
+
+    # spec: client/elicitation/server-errors, client/elicitation/handle-decline
+    """
+    try:
+        check_exists(context, "url")
+        check_declared(context, "elicitation/create", {"elicitation": {"url": {}}})
+        while context.revision.modern:  # consent is not completion: then it is asked once more
+            answers = context.ask_all(*problem.elicitations)
+            if not all(each.accepted for each in answers):
+                raise InternalError("the person did not agree to open the URL")
+    except LocalError as told:
+        raise InternalError(str(told)) from None
+    for each in problem.data["elicitations"]:
+        remember(context, each["elicitationId"])
+    raise problem
+
+
+def remember(context: Context, elicitation_id: str) -> None:
+    """Whom to tell when it is done.  # spec: client/elicitation/complete-to-initiator-only"""
+    if not context.revision.modern:
+        asked = context.server.elicitations
+        asked[elicitation_id] = context.connection
+        while len(asked) > MAX_REMEMBERED:
+            asked.pop(next(iter(asked)), None)
+
+
+def complete(server: Any, elicitation_id: str) -> bool:
+    """The person is done at the URL: tell the client that asked. False if there is none to be told.
+
+    # spec: client/elicitation/complete-notification, client/elicitation/complete-includes-id
+    """
+    connection = server.elicitations.pop(elicitation_id, None)
+    if connection is None:
+        return False
+    try:
+        connection.notify("notifications/elicitation/complete", {"elicitationId": elicitation_id}, wait=1.0)
+    except ConnectionClosed:
+        return False
+    return True
+
+
+# ----------------------------------------------------------------------- client half
+
+
+class Completions:
+    """Which elicitations by URL this client knows of, and which of them are done.
+
+    # spec: client/elicitation/complete-unknown-ignored
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._known: dict[str, bool] = {}  # guarded by _changed; id -> done
+
+    def expect(self, elicitation_id: str) -> None:
+        """One that a server asked for."""
+        with self._changed:
+            self._known.setdefault(elicitation_id, False)
+            while len(self._known) > MAX_REMEMBERED:
+                del self._known[next(iter(self._known))]
+
+    def on_complete(self, params: Json) -> None:
+        """A server says that one is done. Runs on the reader."""
+        name = params.get("elicitationId")
+        with self._changed:
+            if isinstance(name, str) and name in self._known:
+                self._known[name] = True
+                self._changed.notify_all()
+
+    def wait(self, elicitation_id: str, timeout: float) -> bool:
+        """Until it is done; False if that does not come in time.
+
+        # spec: client/elicitation/complete-auto-retry
+        """
+        with self._changed:
+            return self._changed.wait_for(lambda: self._known.get(elicitation_id, False), timeout)

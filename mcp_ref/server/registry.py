@@ -1,0 +1,227 @@
+"""What an author says to a server: which tools, resources and prompts there are (page: server/index).
+
+    @server.tool                               def add(a: int, b: int) -> int: ...
+    @server.resource("config://app")           def config() -> str: ...
+    @server.resource("file:///{+path}")        def read(path: str) -> bytes: ...
+    @server.prompt                             def review(code: str) -> str: ...
+
+Each becomes an item of a list (server/shelf) that clients are told of when it changes.
+
+Revisions   all; what a revision does not have is left out for its clients.
+Threads     registering may happen on any thread at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import Any, TypedDict, TypeVar, Unpack, overload
+
+from mcp_ref.basic.messages import Json
+from mcp_ref.basic.meta import Icon
+from mcp_ref.basic.versioning import Method
+from mcp_ref.runtime.hooks import Hook, handler_of
+from mcp_ref.schema import REVISIONS, pruner
+from mcp_ref.server.content import Annotations
+from mcp_ref.server.directories import Directory
+from mcp_ref.server.library import RegisteredResource, RegisteredTemplate, resource_from
+from mcp_ref.server.prompts import Prompt, RegisteredPrompt, prompt_from
+from mcp_ref.server.resources import Resource, ResourceTemplate
+from mcp_ref.server.shelf import Shelf
+from mcp_ref.server.toolbox import RegisteredTool, tool_from, toolbox
+from mcp_ref.server.tools import ToolAnnotations
+from mcp_ref.server.utilities.caching import CacheScope
+
+__all__ = ["Registry"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ResourceOptions(TypedDict, total=False):
+    """What can be said of a resource besides its URI and its function."""
+
+    name: str
+    title: str
+    description: str
+    mime_type: str
+    size: int
+    annotations: Annotations
+    icons: list[Icon]
+    meta: Json
+    ttl_ms: int
+    cache_scope: CacheScope
+    allow_traversal: bool
+    complete: Mapping[str, Any]
+    replace: bool
+
+
+class Registry:
+    """The lists of one server, and what its author hangs in besides."""
+
+    def __init__(self, page_size: int, changed: Callable[[str], None], rows: tuple[Method, ...]) -> None:
+        """`changed("tools")` is called after each change of a list; `rows` are the methods there are."""
+
+        def shelf(kind: str, method: str, member: str, key: str, shape: Any) -> Shelf[Any]:
+            return Shelf(
+                method,
+                member,
+                lambda item: item.definition[key],
+                lambda item, date: pruner(shape, date)(item.definition),
+                page_size,
+                lambda: changed(kind),
+            )
+
+        self.toolbox: Shelf[RegisteredTool] = toolbox(page_size, lambda: changed("tools"))
+        self.resources: Shelf[RegisteredResource] = shelf(
+            "resources", "resources/list", "resources", "uri", Resource
+        )
+        self.templates: Shelf[RegisteredTemplate] = shelf(
+            "resources", "resources/templates/list", "resourceTemplates", "uriTemplate", ResourceTemplate
+        )
+        self.prompts: Shelf[RegisteredPrompt] = shelf("prompts", "prompts/list", "prompts", "name", Prompt)
+        self.directories: tuple[Directory, ...] = ()
+        self.hooks: tuple[Hook, ...] = ()
+        self.listeners_of: dict[str, Callable[..., Any]] = {}
+        self.tables = {date: {row.name: row for row in rows if row.holds(date)} for date in REVISIONS}
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+    @overload
+    def tool(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: list[Icon] | None = None,
+        annotations: ToolAnnotations | None = None,
+        meta: Json | None = None,
+        input_schema: Json | None = None,
+        output_schema: Json | bool | None = None,
+        replace: bool = False,
+    ) -> Callable[[F], F]: ...
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
+        """Decorator: the function becomes a tool (server/toolbox) and stays a function."""
+        if function is not None:
+            self.add_tool(function)
+            return function
+
+        def decorate(function: F) -> F:
+            self.add_tool(function, **options)
+            return function
+
+        return decorate
+
+    def add_tool(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> None:
+        """Add a tool, now or while clients are connected; they are told that the list changed."""
+        self.toolbox.add(tool_from(function, **options), replace=replace)
+
+    def remove_tool(self, name: str) -> None:
+        """Remove a tool. Raises KeyError if there is none of that name."""
+        self.toolbox.remove(name)
+
+    def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
+        """Decorator: the function gives the contents of a resource (server/library).
+
+        With `{variables}` in the URI it is a template, and they are the function's parameters.
+        """
+
+        def decorate(function: F) -> F:
+            self.add_resource(function, uri, **options)
+            return function
+
+        return decorate
+
+    def add_resource(
+        self, function: Callable[..., Any], uri: str, **options: Unpack[ResourceOptions]
+    ) -> None:
+        """Add a resource or a template; clients are told that the list changed."""
+        given: Json = {**options}
+        replace = given.pop("replace", False)
+        made = resource_from(function, uri, **given)
+        if isinstance(made, RegisteredTemplate):
+            self.templates.add(made, replace=replace)
+        else:
+            self.resources.add(made, replace=replace)
+
+    def remove_resource(self, uri: str) -> None:
+        """Remove a resource or a template, by its URI. Raises KeyError if there is none."""
+        (self.templates if "{" in uri else self.resources).remove(uri)
+
+    def add_directory(self, path: str | PathLike[str], **options: Any) -> Directory:
+        """Have the files of a directory as resources (server/directories), as long as it is there."""
+        directory = Directory(path, **options)
+        self.directories = (*self.directories, directory)
+        self.resources.used = True
+        return directory
+
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+    @overload
+    def prompt(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: list[Icon] | None = None,
+        meta: Json | None = None,
+        complete: Mapping[str, Any] | None = None,
+        replace: bool = False,
+    ) -> Callable[[F], F]: ...
+    def prompt(self, function: Any = None, /, **options: Any) -> Any:
+        """Decorator: the function becomes a prompt (server/prompts) and stays a function."""
+        if function is not None:
+            self.add_prompt(function)
+            return function
+
+        def decorate(function: F) -> F:
+            self.add_prompt(function, **options)
+            return function
+
+        return decorate
+
+    def add_prompt(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> None:
+        """Add a prompt; clients are told that the list changed."""
+        self.prompts.add(prompt_from(function, **options), replace=replace)
+
+    def remove_prompt(self, name: str) -> None:
+        """Remove a prompt. Raises KeyError if there is none of that name."""
+        self.prompts.remove(name)
+
+    def on_request(
+        self, method: str, *, since: str = REVISIONS[0], until: str = REVISIONS[-1]
+    ) -> Callable[[F], F]:
+        """Decorator: `fn(params)` or `fn(params, ctx)` answers a method of your own, with a dict."""
+
+        def decorate(function: F) -> F:
+            call = handler_of(function)
+            row = Method(method, lambda server, params, context: call(params, context), since, until)
+            for date, table in self.tables.items():
+                if row.holds(date):
+                    table[method] = row
+            return function
+
+        return decorate
+
+    def on_notification(self, method: str) -> Callable[[F], F]:
+        """Decorator: `fn(params)` hears a notification of the client's."""
+
+        def decorate(function: F) -> F:
+            self.listeners_of[method] = function
+            return function
+
+        return decorate
+
+    def around(self, hook: Hook) -> Hook:
+        """Decorator: `fn(ctx, params, proceed)` wraps every request; the first added is outermost.
+
+        It returns `proceed(params)`, or answers itself, or raises a ProtocolError. `ping` and
+        `initialize` do not pass: they belong to the connection.
+        """
+        self.hooks = (*self.hooks, hook)
+        return hook
