@@ -8,8 +8,9 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peers import LEGACY, MODERN, REVISIONS
+from peers import LEGACY, MODERN, REVISIONS, nothing_left
 
+from mcp_ref import Context, ErrorResponse, Server, connect
 from mcp_ref.basic.errors import InternalError, InvalidParams, InvalidResponse, MethodNotFound, ProtocolError
 from mcp_ref.basic.lifecycle import ClientCapabilities
 from mcp_ref.basic.versioning import revision
@@ -438,3 +439,73 @@ def test_a_change_is_told_in_the_legacy_era_where_it_was_declared(date):
     bare = client(date, None)
     roots.changed(bare)
     assert bare.told == []
+
+
+# ----------------------------------------------------------------- both, over a connection
+
+
+def reader():
+    """A server that asks for the roots."""
+    server = Server("reader")
+
+    @server.tool
+    def projects(ctx: Context) -> list[str]:
+        return [root["uri"] for root in ctx.list_roots()]
+
+    @server.tool
+    def is_inside(path: str, ctx: Context) -> bool:
+        return ctx.is_within_roots(path)
+
+    @server.tool
+    def read(path: str) -> str:
+        return Path(path).read_text()
+
+    return server
+
+
+@pytest.mark.spec("client/roots/capability-at-initialize", "client/roots/capability-per-request")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_tool_asks_for_the_roots_in_every_revision(date, project):
+    with nothing_left(), connect(reader(), revision=date, roots=[project]) as client:
+        assert client.call_tool("projects").structured in (None, {"result": [project.as_uri()]})
+        assert project.as_uri() in client.call_tool("projects").text
+        assert client.call_tool("is_inside", {"path": f"{project}/src"}).text == "true"
+        assert client.call_tool("is_inside", {"path": f"{project}/way-out/secret"}).text == "false"
+
+
+@pytest.mark.spec("client/roots/informational")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_roots_keep_nobody_from_anything(date, project):
+    outside = project.parent / "outside" / "secret"
+    outside.write_text("seen")
+    with connect(reader(), revision=date, roots=[project]) as client:
+        assert client.call_tool("read", {"path": str(outside)}).text == "seen"
+
+
+@pytest.mark.spec("client/roots/list-changed", "client/roots/handle-list-changes", "schema/roots-relist")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_change_of_roots_is_seen_by_the_next_request(date, project):
+    given, asked = [project], []
+
+    def current():
+        asked.append(None)
+        return given
+
+    with connect(reader(), revision=date, roots=current) as client:
+        client.call_tool("projects")
+        client.call_tool("projects")
+        assert len(asked) == (2 if date == MODERN else 1)
+        given.append(project.parent / "outside")
+        roots.changed(client)
+        assert "outside" in client.call_tool("projects").text
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_client_without_roots_is_not_asked(date):
+    with connect(reader(), revision=date) as client:
+        if date == MODERN:
+            with pytest.raises(ErrorResponse) as problem:
+                client.call_tool("projects")
+            assert problem.value.code == -32021
+        else:
+            assert "did not declare the capability" in client.call_tool("projects").text

@@ -5,8 +5,9 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from peers import LEGACY, MODERN, PATIENCE, REVISIONS
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, nothing_left
 
+from mcp_ref import Context, ErrorResponse, McpError, Server, connect
 from mcp_ref.basic.errors import (
     InternalError,
     InvalidParams,
@@ -537,3 +538,83 @@ def test_each_request_is_answered_from_its_own_messages():
     sampling.answer(asked, message(content.text("bye")), None)
     assert seen == [ASK["messages"], message(content.text("bye"))["messages"]]
     assert seen[0] is not seen[1]
+
+
+# ----------------------------------------------------------------- both, over a connection
+
+
+def greeter():
+    """A server that asks the client's model."""
+    server = Server("bookings")
+
+    @server.tool
+    def greet(ctx: Context) -> str:
+        return ctx.sample("Write a greeting", max_tokens=50).text
+
+    @server.tool
+    def weather(ctx: Context) -> str:
+        messages = ["the weather?"]
+        reply = ctx.sample(messages, max_tokens=50, tools=[TOOL])
+        results = [tool_result(use, use["input"]["city"]) for use in reply.tool_uses]
+        messages += [reply.as_message(), *results]
+        return ctx.sample(messages, max_tokens=50, tools=[TOOL], tool_choice="none").text
+
+    return server
+
+
+@pytest.mark.spec("client/sampling/capability-at-initialize", "client/sampling/capability-per-request")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_tool_asks_the_clients_model_in_every_revision(date):
+    seen = []
+
+    def model(request):
+        seen.append((request.server, request.text, request.max_tokens))
+        return "Hello!"
+
+    with nothing_left(), connect(greeter(), revision=date, sampling=model) as client:
+        assert client.call_tool("greet").text == "Hello!"
+        assert client.call_tool("greet").text == "Hello!"
+    assert seen == [("bookings", "Write a greeting", 50)] * 2
+
+
+@pytest.mark.spec("client/sampling/tools-capability-declared")
+@pytest.mark.parametrize("date", WITH_TOOLS)
+def test_a_tool_loop_over_a_connection(date):
+    def model(request):
+        if request.tool_choice == "none":
+            return request.messages[-1]["content"]["content"][0]["text"]
+        return USE
+
+    with connect(greeter(), revision=date, sampling=model, sampling_tools=True) as client:
+        assert client.call_tool("weather").text == "Paris"
+
+
+@pytest.mark.spec("client/sampling/no-tools-without-capability")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_client_is_not_asked_for_what_it_did_not_declare(date):
+    with connect(greeter(), revision=date, sampling=pytest.fail) as client:
+        if date == MODERN:
+            with pytest.raises(ErrorResponse) as problem:
+                client.call_tool("weather")
+            assert problem.value.code == -32021
+            assert problem.value.data == {"requiredCapabilities": {"sampling": {"tools": {}}}}
+        else:
+            said = client.call_tool("weather")
+            assert said.is_error
+            assert "did not declare" in said.text or "there is no tools" in said.text
+
+
+@pytest.mark.spec("client/sampling/user-rejected-code", "client/sampling/declined-needs-no-replay")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_refusal_reaches_the_server_in_the_legacy_era_and_the_caller_in_the_modern(date):
+    def refuse(request):
+        raise SamplingRefused
+
+    with connect(greeter(), revision=date, sampling=refuse) as client:
+        if date == MODERN:
+            with pytest.raises(McpError, match="User rejected sampling request"):
+                client.call_tool("greet")
+        else:
+            said = client.call_tool("greet")
+            assert said.is_error
+            assert said.text == "User rejected sampling request (-1)"
