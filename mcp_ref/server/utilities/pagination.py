@@ -68,11 +68,11 @@ DEFINITIONS: dict[str, Any] = {
 
 
 def page(kind: str, numbers: Sequence[int], cursor: str | None, size: int) -> tuple[int, int, str | None]:
-    """Which items to send: from, to, and the cursor for the next page.
+    """Which items of any of the four lists to send: from, to, and the cursor for the next page.
 
     Each item has a number that it keeps, and later ones have higher ones: so nothing is left out and
     nothing comes twice, whatever is added or removed meanwhile.
-    # spec: server/utilities/pagination/stable-cursors
+    # spec: server/utilities/pagination/stable-cursors, server/utilities/pagination/operations
     """
     start = 0 if cursor is None else bisect_right(numbers, _read(kind, cursor))
     end = min(len(numbers), start + size)
