@@ -1,8 +1,10 @@
 """Reading a URI back: which values of its variables make a template (`templates`) give this very URI.
 
-A URI fits if the template can give it, to the letter; only the digits of percent-encodings may be upper
-or lower case, and what need not be encoded may be. Values come decoded. {x} takes no reserved character,
-so no slash; {+x} and {#x} take any. {x*} comes back as a list, or as a dict if its parts are k=v.
+A URI fits if the template can give it, to the letter, from one string for each variable and from a list or
+dict for each {x*}; only the digits of percent-encodings may be upper or lower case, and what need not be
+encoded may be. Values come decoded. {x} takes no reserved character, so neither slash nor comma; {+x} and
+{#x} take any. {x*} comes back as a dict if all its parts are k=v, else as a list. What is empty and what
+is missing look the same in {x} and {+x}: it is read as empty.
 
 Where there are several readings, the first of these holds:
 
@@ -23,6 +25,7 @@ Threads     plain functions; a matcher never changes.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -204,10 +207,13 @@ def _forms(operator: Operator, variable: Variable, lead: str) -> list[tuple[str,
 class Matcher:
     """A template as steps."""
 
-    __slots__ = ("_head", "_steps")
+    __slots__ = ("_head", "_steps", "_times")
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._steps = _steps(parts)
+        self._times = Counter(
+            variable.name for part in parts if not isinstance(part, str) for variable in part.variables
+        )
         first = parts[0] if parts else ""
         self._head = first.partition("%")[0] if isinstance(first, str) else ""
 
@@ -234,6 +240,8 @@ class Matcher:
                     return None
                 found.setdefault(step.variable.name, []).append((step.variable.prefix, value))
             at, number = end, step.then
+        if any(len(readings) < self._times[name] for name, readings in found.items()):
+            return None  # a variable with a value has it everywhere
         return _agreed(found)
 
     def _reach(self, uri: _Uri) -> tuple[list[int], list[int]]:
@@ -307,13 +315,12 @@ def _read(operator: Operator, variable: Variable, text: str) -> Value | None:
     pairs = [item.partition("=") for item in text.split(operator.separator)]
     if operator.named:
         return _named_items(operator, characters(variable.name), pairs)
-    if not text and not operator.first:
-        return []
-    if all(equals and (operator.reserved or "=" not in value) for _, equals, value in pairs):
+    if operator.reserved:
+        as_dict = _dict(pairs) if all(equals for _, equals, _ in pairs) else None
+        return as_dict or ["".join(map(_value, pair)) for pair in pairs]
+    if all(equals and "=" not in value for _, equals, value in pairs):
         return _dict(pairs)
-    if operator.reserved or not any(equals for _, equals, _ in pairs):
-        return ["".join(map(_value, pair)) for pair in pairs]
-    return None
+    return None if "=" in text else [_value(key) for key, _, _ in pairs]
 
 
 def _named_items(operator: Operator, name: str, pairs: list[tuple[str, str, str]]) -> Value | None:

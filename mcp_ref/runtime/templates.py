@@ -91,7 +91,10 @@ Part: TypeAlias = str | Expression
 
 
 class Template:
-    """A URI template, ready to be filled in and to be read back."""
+    """A URI template, ready to be filled in and to be read back.
+
+    # spec: server/resources/uri-template-rfc6570
+    """
 
     __slots__ = ("_matcher", "parts", "text", "variables")
 
@@ -130,10 +133,8 @@ _LITERAL = re.compile(
     rf"(?:[{re.escape(UNRESERVED + RESERVED)}\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\uffef\U00010000-\U0010fffd]++"
     r"|%[0-9A-Fa-f]{2})*+"
 )
-_VARIABLE = re.compile(
-    r"(?P<name>(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*)"
-    r"(?:(?P<explode>\*)|:(?P<prefix>[1-9][0-9]{0,3}))?"
-)
+_NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*")
+_MODIFIER = re.compile(r"\*|:[1-9][0-9]{0,3}|")
 _OPERATORS_TO_COME = "=,!@|"
 
 
@@ -188,21 +189,20 @@ def _expression(text: str, start: int, end: int) -> Expression:
 
 
 def _variable(text: str, at: int, written: str) -> Variable:
-    found = _VARIABLE.match(written)
-    if found is None or (found.end() < len(written) and written[found.end()] not in ":*"):
-        raise _bad(
-            text, at, f"{written[:40]!r} is no name of a variable: A-Z a-z 0-9 _ and single dots within"
-        )
-    if found.end() < len(written):
+    found = _NAME.match(written)
+    name = found[0] if found else ""
+    modifier = written[len(name) :]
+    if not name or modifier[:1] not in ("", "*", ":"):
+        raise _bad(text, at, f"{written[:40]!r} is no name of a variable: A-Z a-z 0-9 _ and dots within")
+    if not _MODIFIER.fullmatch(modifier):
         raise _bad(text, at, f"{written[:40]!r}: after a name comes * or :1 to :9999, or nothing")
-    return Variable(
-        found["name"], found["explode"] is not None, int(found["prefix"]) if found["prefix"] else None
-    )
+    return Variable(name, modifier == "*", int(modifier[1:]) if modifier[1:] else None)
 
 
 # -------------------------------------------------------------------------------- filling in
 
 _LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _CHARACTER = re.compile("%[0-9A-Fa-f]{2}|.", re.DOTALL)
 
 
@@ -231,6 +231,8 @@ def _check(variable: Variable, value: Value) -> None:
         raise TypeError(f"{variable.name}: a string, or a list or dict of strings, not {value!r:.80}")
     if variable.prefix is not None and not isinstance(value, str):
         raise ValueError(f"{variable.name}:{variable.prefix} is for strings, not for {value!r:.80}")
+    if any(map(_SURROGATE.search, texts)):
+        raise ValueError(f"{variable.name}: half a surrogate pair has no percent-encoding: {value!r:.80}")
 
 
 def _plain(operator: Operator, variable: Variable, value: Value) -> str:
