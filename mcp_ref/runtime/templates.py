@@ -12,6 +12,7 @@ fills in; how a URI is read back is told in `template_match`.
 
 Errors      BadTemplate for a text that is no template: what is wrong, at which offset. ValueError or
             TypeError for values that have no place in one. A URI that does not fit is None.
+
 Threads     a template never changes.
 """
 
