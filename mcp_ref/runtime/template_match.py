@@ -10,7 +10,7 @@ Where there are several readings, the first of these holds:
 
     1. Within one expression of several variables the separator ends a value, but not the last one.
     2. {+x} ends where a later {?...} or {#...} could begin.
-    3. If an expression that may be missing follows, such as {.x} or {/x}, it is not.
+    3. An expression that may be missing, such as {.x} or {/x}, is there if it can be.
     4. Each variable takes as much as it can, from left to right.
 
 It takes no longer for URIs that somebody made to take long. A template is a row of steps, each some fixed
