@@ -139,7 +139,7 @@ class Directory:
         self.poll = check_seconds("poll", poll)
         if not os.fspath(path):  # else it would be whatever directory the process is in
             raise ValueError("path is empty")
-        self.path = Path(path).resolve(strict=True)
+        self.path = Path(os.path.realpath(path, strict=True))
         """Where the directory really is, from now on."""
         if not self.path.is_dir():
             raise NotADirectoryError(f"{self.path} is no directory")
@@ -250,7 +250,6 @@ class Directory:
         first = self._listed is None
         now = {self._uri(file.parts): file for file in found}
         listed = {uri: self._listing(uri, file, before.get(uri)) for uri, file in now.items()}
-        self._listed = listed
         gone = [uri for uri in before if uri not in listed]
         changed = [uri for uri, entry in listed.items() if before.get(uri) is not entry]
         # What an author put under the same URI is another resource, and stays.
@@ -258,6 +257,7 @@ class Directory:
         server.resources.change(
             [listed[uri].resource for uri in changed if uri in ours], [uri for uri in gone if uri in ours]
         )
+        self._listed = listed
         for uri in () if first else (*gone, *changed):
             if uri in ours:
                 server.resource_updated(uri)
