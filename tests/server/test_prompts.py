@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import enum
 import queue
 from typing import Annotated, Any
@@ -178,6 +179,7 @@ def test_clients_of_the_legacy_era_are_told_of_changes(date):
     server, told = reviewer(), queue.SimpleQueue()
     with connect(server, revision=date, on_notification=lambda method, params: told.put(method)) as client:
         assert client.server_capabilities["prompts"] == {"listChanged": True}
+        client.list_prompts()  # and so the session is open
         for change in (
             lambda: server.add_prompt(lambda: "new", name="new"),
             lambda: server.add_prompt(lambda: "newer", name="new", replace=True),
@@ -185,6 +187,18 @@ def test_clients_of_the_legacy_era_are_told_of_changes(date):
         ):
             change()
             assert told.get(timeout=PATIENCE) == "notifications/prompts/list_changed"
+
+
+@pytest.mark.spec("server/prompts/list-changed-subscribed")
+@every
+def test_whoever_listens_hears_of_changes_in_either_era(date):
+    server = reviewer()
+    with connect(server, revision=date) as client:
+        client.list_prompts()  # and so the session is open
+        with client.listen(prompts=True) as changes:
+            server.add_prompt(lambda: "new", name="new")
+            change = changes.next(PATIENCE)
+            assert (change.kind, change.method) == ("prompts", "notifications/prompts/list_changed")
 
 
 def test_a_name_is_given_once_unless_it_is_to_be_replaced():
@@ -586,12 +600,29 @@ def test_a_prompt_that_gives_up_or_exits_is_an_error_all_the_same():
 # --------------------------------------------------------------------------------- questions
 
 
+@dataclasses.dataclass
+class Tone:
+    tone: str
+
+
+@pytest.mark.spec("server/prompts/input-required")
+@pytest.mark.parametrize("date", ["2025-06-18", "2025-11-25", MODERN])
+def test_a_prompt_may_ask_before_it_answers(date):
+    server = Server("prompts")
+
+    @server.prompt
+    def greet(name: str, ctx: Context) -> str:
+        answer = ctx.elicit("In which tone?", Tone)
+        return f"Greet {name}, {answer.data.tone}"
+
+    with connect(server, revision=date, elicitation=lambda asked: {"tone": "kindly"}) as client:
+        assert client.get_prompt("greet", {"name": "Ann"})["messages"] == [user("Greet Ann, kindly")]
+
+
 @pytest.mark.spec("server/prompts/input-required")
 def test_a_question_instead_of_messages_is_left_as_it_is():
     question = {"resultType": "input_required", "requestState": "s", "inputRequests": {}}
     assert prompt_from(lambda: None, name="it").result(question, TABLE[-1]) is question
-    row = next(row for row in page.METHODS if row.name == "prompts/get")
-    assert row.asks
 
 
 # ------------------------------------------------------------------ what a client takes and sends
