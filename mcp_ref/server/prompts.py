@@ -260,7 +260,7 @@ def assistant(said: str | ContentBlock) -> PromptMessage:
 
 
 def _block(said: Any) -> ContentBlock:
-    """Content as it may be sent. Raises Mismatch."""
+    """Content as it may be sent. Raises Mismatch.  # spec: server/prompts/resource-links"""
     if isinstance(said, str):
         return content.text(said)
     content.check_block(said)
@@ -383,6 +383,7 @@ def write(result: Json) -> Encoded:
 
 
 # spec: server/prompts/capability-at-initialize, server/prompts/capability-in-discover
+# spec: server/prompts/respect-capabilities
 _LIST: Json = {"params": PaginatedRequestParams, "capability": "prompts", "cacheable": True}
 _GET: Json = {"params": GetPromptRequestParams, "capability": "prompts", "encode": write}
 METHODS = (

@@ -292,7 +292,8 @@ def _found(server: Any, params: Json) -> Completer | None:
     """Who completes the argument, None if nobody.
 
     # spec: server/utilities/completion/validate-inputs, server/utilities/completion/validate-inputs-should
-    # spec: server/utilities/completion/invalid-prompt-32602, server/utilities/completion/errors
+    # spec: server/utilities/completion/invalid-prompt-32602
+    # spec: server/utilities/completion/missing-argument-32602
     """
     ref, name, value = params["ref"], params["argument"]["name"], params["argument"]["value"]
     what, names, complete = REFERENCES[ref["type"]](server, ref)
@@ -341,7 +342,7 @@ def _run(completer: Completer, params: Json, context: Context) -> Json:
         return _result(completer(argument["value"], chosen, context))
     except (ProtocolError, RequestCancelled):
         raise
-    except Exception as problem:
+    except Exception as problem:  # spec: server/utilities/completion/errors
         _log.warning("completing %.100r failed", argument["name"], exc_info=problem)
         raise InternalError(f"completing {argument['name']} failed: {told(problem)}") from None
 
@@ -371,6 +372,7 @@ def _result(found: Sequence[Any] | Suggestions) -> Json:
     return {"completion": completion}
 
 
+# spec: server/utilities/completion/capability-declared, server/utilities/completion/unsupported-32601
 METHODS = (
     Method("completion/complete", on_complete, params=CompleteRequestParams, capability="completions"),
 )
