@@ -250,9 +250,8 @@ def _for_revision(params: Json, at: Revision) -> Json:
     """The same, in an older revision. Raises LocalError for what that does not have."""
     known = pruner(CreateMessageRequestParams, at.date)(params)
     try:
-        lost = params.keys() - known.keys()
-        if lost:
-            raise Mismatch(f"there is no {' and no '.join(sorted(lost))}")
+        for name in params.keys() - known.keys():
+            raise Mismatch("this revision has no such member", (name,))
         checker(CreateMessageRequestParams, at.date)(known)
     except Mismatch as problem:
         raise LocalError(f"sampling/createMessage: the client speaks {at}: {problem}") from None

@@ -202,8 +202,10 @@ def test_what_the_clients_revision_lacks_is_refused_and_not_turned_into_somethin
 
 @pytest.mark.parametrize("date", WITHOUT_TOOLS)
 def test_tools_are_refused_for_a_client_of_a_revision_without(date):
-    with pytest.raises(LocalError, match=f"{date}: there is no toolChoice and no tools"):
-        question(date, "hi", tools=[TOOL], tool_choice="auto")
+    with pytest.raises(LocalError, match=f"{date}: tools: this revision has no such member"):
+        question(date, "hi", tools=[TOOL])
+    with pytest.raises(LocalError, match=f"{date}: toolChoice: this revision has no such member"):
+        question(date, "hi", tool_choice="none")
     with pytest.raises(LocalError, match=r"messages\[0\].content"):
         question(date, [{"role": "assistant", "content": USE}, tool_result(USE, "18")])
 
@@ -601,7 +603,7 @@ def test_a_client_is_not_asked_for_what_it_did_not_declare(date):
         else:
             said = client.call_tool("weather")
             assert said.is_error
-            assert "did not declare" in said.text or "there is no tools" in said.text
+            assert "did not declare" in said.text or "tools: this revision has no such member" in said.text
 
 
 @pytest.mark.spec("client/sampling/user-rejected-code", "client/sampling/declined-needs-no-replay")
