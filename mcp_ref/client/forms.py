@@ -237,7 +237,8 @@ def _property(member: Field) -> Json:
 
 def _restricted(hint: Any, schema: Json) -> Json:
     """What a codec says of its values, in the words that a form has for it."""
-    about, kind = dict(schema), schema.get("type")
+    about: Json = dict(schema)
+    kind: Any = schema.get("type")
     row = scalars.CODECS.get(hint) if isinstance(hint, Hashable) else None
     if row is not None and "string" in kind:  # also a Decimal, which could be an integer elsewhere
         unsaid = [word for word, says in row[0].items() if word != "type" and says not in FORMATS]
@@ -250,6 +251,8 @@ def _restricted(hint: Any, schema: Json) -> Json:
         about.pop("uniqueItems", None)
         item = _bare(get_args(hint)[0]) if get_args(hint) else None
         about["items"] = _choice(item, about.get("items", {}), "anyOf")
+    elif kind not in ("string", "number", "boolean"):
+        raise TypeError(f"{hint!r:.80} cannot be asked for")
     return about
 
 
