@@ -366,9 +366,10 @@ def _result(found: Sequence[Any] | Suggestions) -> Json:
     values = [text_of(value) for value in given.values[:MAX_SENT]]
     count = max(given.total or 0, len(given.values))
     more = count > len(values) if given.has_more is None else given.has_more
-    completion: Json = {"values": values, "hasMore": more or len(given.values) > len(values)}
+    completion: Json = {"values": values}
     if given.total is not None:
         completion["total"] = count
+    completion["hasMore"] = more or len(given.values) > len(values)
     return {"completion": completion}
 
 
