@@ -370,7 +370,7 @@ def on_get_prompt(server: Any, params: Json, context: Context) -> Json:
         return prompt.result(value, context.revision)
     except (ValueError, TypeError, RecursionError) as problem:
         _log.error("%s returned what is no prompt: %s", name, problem)
-        raise InternalError(f"what the prompt {name} returned is none: {problem}") from None
+        raise InternalError(f"what the prompt {name} returned is none: {told(problem)}") from None
 
 
 def write(result: Json) -> Encoded:
