@@ -146,7 +146,7 @@ def resource_from(
         "title": title,
         "description": description if description is not None else description_of(function),
         "icons": check_icons(icons) if icons is not None else None,
-        "mimeType": mime_type,
+        "mimeType": mime_type,  # spec: server/resources/file-xdg-mime
         "annotations": check_annotations(annotations) if annotations is not None else None,
         "_meta": check_meta(meta) if meta is not None else None,
     }

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, raw_server
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, raw_server
 
 from mcp_ref import (
     Context,
@@ -365,6 +365,76 @@ def test_many_read_at_once_and_none_waits_for_another():
     assert texts == [str(n) for n in range(10)]
 
 
+ROOTS = {"roots": [{"uri": "file:///home/ada", "name": "home"}]}
+
+
+def asking():
+    server, runs = Server("asking"), []
+
+    @server.resource("own://{name}", ttl_ms=5)
+    def listed(name: str, ctx: Context) -> list[str]:
+        runs.append(name)
+        return [root["name"] for root in ctx.list_roots()]
+
+    return server, runs
+
+
+@pytest.mark.spec("server/resources/input-required")
+def test_in_2026_07_28_reading_may_need_input_first():
+    server, runs = asking()
+    declared = {"_meta": {"io.modelcontextprotocol/clientCapabilities": {"roots": {}}}}
+    with RawClient(server, revision=MODERN) as raw:
+        params = {"uri": "own://a", **declared}
+        asked = raw.request("resources/read", params)["result"]
+        assert valid(MODERN, "InputRequiredResult", asked)
+        assert asked["resultType"] == "input_required"
+        assert not asked.keys() & {"ttlMs", "cacheScope", "contents"}
+        ((key, question),) = asked["inputRequests"].items()
+        assert question["method"] == "roots/list"
+        answers = {"inputResponses": {key: ROOTS}, "requestState": asked["requestState"]}
+        result = raw.request("resources/read", {**params, **answers})["result"]
+        assert result["contents"][0]["text"] == '["home"]'
+        assert result["ttlMs"] == 5
+        elsewhere = raw.request("resources/read", {**params, **answers, "uri": "own://b"})["error"]
+        assert elsewhere["code"] == -32602
+    assert runs == ["a", "a"]
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_until_2025_11_25_the_question_travels_while_the_resource_waits(date):
+    server, runs = asking()
+    with RawClient(server, revision=date, capabilities={"roots": {}}) as raw:
+        name = raw.ask("resources/read", {"uri": "own://a"})
+        question = raw.until(lambda message: message.get("method") == "roots/list")
+        raw.send({"jsonrpc": "2.0", "id": question["id"], "result": ROOTS})
+        assert raw.answer(name)["result"]["contents"][0]["text"] == '["home"]'
+    assert runs == ["a"]
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_who_did_not_declare_it_is_not_asked(date):
+    server, _ = asking()
+    with RawClient(server, revision=date) as raw:
+        assert read(raw, "own://a")["error"]["code"] == (-32021 if date == MODERN else -32603)
+
+
+@pytest.mark.spec("server/resources/input-required")
+def test_a_question_of_the_authors_own_making_is_sent():
+    server = Server("own")
+
+    @server.resource("own://one")
+    def own(ctx: Context) -> object:
+        if "requestState" in ctx.params:
+            return "go on"
+        return {"resultType": "input_required", "requestState": "a note to myself"}
+
+    with RawClient(server, revision=MODERN) as raw:
+        asked = read(raw, "own://one")["result"]
+        assert valid(MODERN, "InputRequiredResult", asked)
+        params = {"uri": "own://one", "requestState": asked["requestState"]}
+        assert raw.request("resources/read", params)["result"]["contents"][0]["text"] == "go on"
+
+
 # -- not found -----------------------------------------------------------------------------------
 
 
@@ -708,17 +778,21 @@ def test_contents_that_are_good_or_not_there_yet_pass():
     page.check_read(None, {}, {"resultType": "input_required", "requestState": "x"}, None)
 
 
+@pytest.mark.spec("server/resources/meta-on-requests")
 @pytest.mark.parametrize("date", REVISIONS)
-def test_a_raw_server_is_read(date):
-    """The client sends what the page says, and no more."""
+def test_a_request_has_what_the_page_says_and_no_more(date):
     script = f"""
-    open_any({date!r})
-    request = receive("resources/read")
-    assert {{k: v for k, v in request["params"].items() if k != "_meta"}} == {{"uri": "x://a"}}
-    answer(request, {{"resultType": "complete", "contents": [{{"uri": "x://a", "text": "hello"}}]}})
-    receive()
+        ABLE = {{"resources": {{}}}}
+        open_any({date!r})
+        go_on({{"resultType": "complete", "contents": [{{"uri": "x://a", "text": "hello"}}]}})
     """
-    with connect(
-        raw_server("ABLE = {'resources': {}}\n" + script.replace("\n    ", "\n")), revision=date
-    ) as client:
+    notes = Notes()
+    with connect(raw_server(script), revision=date, on_stderr=notes) as client:
         assert page.read_resource(client, "x://a")["contents"][0]["text"] == "hello"
+        params = notes.message("resources/read")["params"]
+    meta = params.pop("_meta", {})
+    assert params == {"uri": "x://a"}
+    if date == MODERN:
+        assert {
+            f"io.modelcontextprotocol/{name}" for name in ("protocolVersion", "clientCapabilities")
+        } <= meta.keys()
