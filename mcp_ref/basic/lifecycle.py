@@ -213,9 +213,13 @@ class Session:
         """Of the client, while they are known (client/roots)."""
 
     def declares_changes(self, kind: str) -> bool:
-        """Whether the client is to be told of changes to this list, and is ready for it."""
-        declared = self.server_capabilities.get(kind, {})
-        return self.state is State.OPEN and declared.get("listChanged") is True
+        """Whether the client is to be told of changes to this list."""
+        return self.server_capabilities.get(kind, {}).get("listChanged") is True
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the handshake is done, so that anything may be said."""
+        return self.state is State.OPEN
 
     @property
     def is_open(self) -> bool:

@@ -108,6 +108,8 @@ def connect(
     legacy = [date for date in revisions if not versioning.revision(date).modern]
     check_extensions(extensions or {})
     more: Json = {"title": title} if title is not None else {}
+    if roots is not None and not callable(roots):
+        roots = as_roots(roots)  # a wrong one is an error before anything is started
     callbacks = Callbacks(
         elicitation=elicitation,
         elicitation_modes=elicitation_modes,
@@ -119,8 +121,6 @@ def connect(
         limit=ask_limit,
         seconds=ask_timeout,
     )
-    if roots is not None and not callable(roots):
-        as_roots(roots)  # a wrong one is an error before anything is started
     capabilities = callbacks.capabilities()
     if experimental:
         capabilities["experimental"] = dict(experimental)

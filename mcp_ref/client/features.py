@@ -103,12 +103,13 @@ class Features(Asking):
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
         rounds: int | None = None,
+        meta: Json | None = None,
     ) -> Result:
         """A prompt, filled in (server/prompts): see `result["messages"]`."""
         check_text(name=name)
-        check_object(arguments=arguments)
+        check_object(arguments=arguments, meta=meta)
         options: Json = {"timeout": timeout, "on_progress": on_progress, "rounds": rounds}
-        result: Result = prompts.get_prompt(self, name, arguments, **options)
+        result: Result = prompts.get_prompt(self, name, arguments, meta=meta, **options)
         return result
 
     def complete(
@@ -121,7 +122,7 @@ class Features(Asking):
         arguments: dict[str, str] | None = None,
         timeout: float | None = None,
     ) -> Result:
-        """What an argument of a prompt, or a variable of a resource template, could be: `result.values_`.
+        """What an argument of a prompt, or a variable of a template, could be: `result["completion"]`.
 
         `arguments` are those that are chosen already (server/utilities/completion).
         """
@@ -159,9 +160,7 @@ class Features(Asking):
         """Other directories than before; the server is told, where the revision has that (client/roots)."""
         if self.callbacks.roots is None:
             raise ValueError("this client was connected without roots, and so declared none")
-        if not callable(roots):
-            roots_page.as_roots(roots)
-        self.callbacks.roots = roots
+        self.callbacks.roots = roots if callable(roots) else roots_page.as_roots(roots)
         roots_page.changed(self)
 
     def set_log_level(self, level: log_page.LoggingLevel) -> None:

@@ -36,9 +36,9 @@ class Parameters(typing.NamedTuple):
 
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
     """Read the signature. Raises TypeError where JSON cannot fill a parameter."""
-    if _is_async(function) or _is_async(getattr(function, "__call__", None)):  # noqa: B004
+    if is_async(function) or is_async(getattr(function, "__call__", None)):  # noqa: B004
         raise TypeError(f"{_name(function)} is asynchronous; a plain function may block as it likes")
-    hints = _hints(function)
+    hints = hints_of(function)
     described = _documented(inspect.getdoc(function) or "")
     fields, context, others = [], None, None
     for name, parameter in inspect.signature(function).parameters.items():
@@ -47,7 +47,7 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
             raise TypeError(f"{_name(function)}: `{parameter}` cannot be filled by name from JSON")
         if parameter.kind is parameter.VAR_KEYWORD:
             others = hint
-        elif _wants(hint, context_type):
+        elif wants(hint, context_type):
             if context is not None:
                 raise TypeError(f"{_name(function)}: both {context} and {name} want the context")
             context = name
@@ -91,7 +91,7 @@ def _loader(load: Convert, fields: list[Field], rest: Codec | None) -> Convert:
 _CHANGEABLE = (list, dict, set)
 
 
-def _is_async(function: Any) -> bool:
+def is_async(function: Any) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
@@ -100,10 +100,10 @@ def takes_one(function: Callable[..., Any], context_type: type) -> tuple[str | N
 
     Raises TypeError for a function that cannot be called so.
     """
-    hints = _hints(function)
+    hints = hints_of(function)
     context, others = None, []
     for name, parameter in inspect.signature(function).parameters.items():
-        if _wants(hints.get(name, Any), context_type):
+        if wants(hints.get(name, Any), context_type):
             context = name
         elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             others.append(parameter)
@@ -117,7 +117,7 @@ def takes_one(function: Callable[..., Any], context_type: type) -> tuple[str | N
 
 def return_hint(function: Callable[..., Any]) -> Any:
     """What the function says it returns; `inspect.Signature.empty` if it does not say."""
-    hints = _hints(function)
+    hints = hints_of(function)
     return hints.get("return", inspect.Signature.empty)
 
 
@@ -130,7 +130,7 @@ def description_of(function: Callable[..., Any]) -> str | None:
     return head or None
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     target = inspect.unwrap(function)
     while isinstance(target, functools.partial):
         target = inspect.unwrap(target.func)
@@ -144,13 +144,13 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         ) from None
 
 
-def _wants(hint: Any, context_type: type) -> bool:
+def wants(hint: Any, context_type: type) -> bool:
     """`ctx: Context`, `ctx: Context | None` and the like."""
     if isinstance(hint, type):
         return issubclass(hint, context_type)
     if typing.get_origin(hint) not in (typing.Union, types.UnionType, typing.Annotated):
         return False
-    return any(_wants(arg, context_type) for arg in typing.get_args(hint))
+    return any(wants(arg, context_type) for arg in typing.get_args(hint))
 
 
 def _has_description(hint: Any) -> bool:

@@ -46,7 +46,7 @@ class TextParameters(typing.NamedTuple):
 def text_parameters_of(function: Callable[..., Any], context_type: type) -> TextParameters:
     """Read the signature. Raises TypeError where neither text nor JSON can fill a parameter."""
     parameters = functions.parameters_of(function, context_type)
-    hints = functions._hints(function)
+    hints = functions.hints_of(function)
     fields, others = [], None
     for name, parameter in inspect.signature(function).parameters.items():
         hint = hints.get(name, Any)

@@ -309,6 +309,7 @@ class Server(Registry):
         """A notification; what is not known is ignored."""
         if method == "notifications/initialized":
             lifecycle.on_initialized(connection)
+            self.listeners.opened(connection)
         elif method == "notifications/roots/list_changed":
             roots.on_list_changed(connection)
         if method in self.listeners_of:

@@ -102,7 +102,8 @@ def test_a_session_is_open_from_the_answer_on(state, is_open):
 def test_changes_are_told_only_where_that_was_declared_and_the_client_is_ready(state, declared, tells):
     session = Session()
     session.state, session.server_capabilities = state, declared
-    assert session.declares_changes("tools") == (tells and state is State.OPEN)
+    assert session.declares_changes("tools") == tells
+    assert session.is_ready == (state is State.OPEN)
     assert not session.declares_changes("prompts")
 
 

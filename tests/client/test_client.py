@@ -22,7 +22,7 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.basic.errors import LocalError
-from mcp_ref.client import client as module
+from mcp_ref.client import asking as module
 
 LEVEL = "io.modelcontextprotocol/logLevel"
 

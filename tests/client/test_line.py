@@ -151,6 +151,8 @@ def test_a_link_that_breaks_while_it_is_read_fails_what_waits() -> None:
 
         def notice(self, connection: Any, method: str, params: Any) -> None: ...
 
+        def lost(self, connection: Any) -> None: ...
+
     broken = line.Line(Nobody(), Broken, timeout=5.0, max_timeout=None, max_message_bytes=1000)
     with pytest.raises(ConnectionClosed, match="the link is broken"):
         broken.connection.request("ping")

@@ -35,7 +35,7 @@ def test_discover_tells_versions_capabilities_identity_and_instructions():
         "supportedVersions": [MODERN],
         "capabilities": {
             "logging": {},
-            "tools": {},
+            "tools": {"listChanged": True},
             "experimental": {"odd": {}},
             "extensions": {"com.example/thing": {"deep": True}},
         },

@@ -631,7 +631,7 @@ def test_names_differ_by_case():
 
 
 def test_a_tool_that_there_is_not_cannot_be_removed():
-    with pytest.raises(KeyError, match="no tool"):
+    with pytest.raises(KeyError, match="among the tools"):
         tools("a").remove_tool("b")
 
 

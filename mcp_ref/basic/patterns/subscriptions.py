@@ -191,10 +191,14 @@ class Listener:
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
-        self.ready = True
         # Guarded by the lock of Listeners.
         self.uris: set[str] = set()
         self.pending: dict[Change, None] = {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether it may be told something by now; what it is to hear waits until then."""
+        return self.connection.session.is_ready
 
     def wants(self, change: Change) -> bool:
         """# spec: server/resources/updated-notification, basic/lifecycle/negotiated-capabilities-only"""
@@ -213,8 +217,13 @@ class Stream(Listener):
     def __init__(self, context: Context, kinds: set[str], uris: set[str]) -> None:
         super().__init__(context.connection)
         self.context = context
-        self.ready = False  # until it was acknowledged
+        self.acknowledged = False
         self.kinds, self.uris = kinds, uris
+
+    @property
+    def ready(self) -> bool:
+        """Whether it was acknowledged."""
+        return self.acknowledged
 
     def wants(self, change: Change) -> bool:
         """# spec: basic/patterns/subscriptions/only-requested-types, server/resources/updated-on-listen"""
@@ -291,8 +300,15 @@ class Listeners:
 
     def begin(self, stream: Stream) -> None:
         """It was acknowledged: what changed meanwhile is told now."""
-        stream.ready = True
+        stream.acknowledged = True
         if stream.pending:
+            self._tell_soon()
+
+    def opened(self, connection: Connection) -> None:
+        """Legacy: the client is ready for what changed meanwhile."""
+        with self._lock:
+            listener = self._sessions.get(connection)
+        if listener is not None and listener.pending:
             self._tell_soon()
 
     def _remove(self, stream: Stream) -> bool:

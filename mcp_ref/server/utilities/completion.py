@@ -235,12 +235,12 @@ def _asked(name: str, function: Callable[..., Any]) -> Completer:
 
 def _signature(name: str, function: Callable[..., Any]) -> tuple[str | None, list[str]]:
     """The parameters for the Context, if any, and for what was typed and what was chosen."""
-    if functions._is_async(function):
+    if functions.is_async(function):
         raise TypeError(f"complete: the function for {name} is asynchronous; a plain one may block")
-    hints = functions._hints(function)
+    hints = functions.hints_of(function)
     context, takes, closed = None, [], False
     for parameter in inspect.signature(function).parameters.values():
-        if functions._wants(hints.get(parameter.name, Any), Context):
+        if functions.wants(hints.get(parameter.name, Any), Context):
             context = parameter.name
         elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             # What has a default is the function's own, but for the name we give it ourselves.
