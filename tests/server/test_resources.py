@@ -796,3 +796,23 @@ def test_a_request_has_what_the_page_says_and_no_more(date):
         assert {
             f"io.modelcontextprotocol/{name}" for name in ("protocolVersion", "clientCapabilities")
         } <= meta.keys()
+
+
+@pytest.mark.spec("server/resources/binary-encoded")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_client_checks_what_it_gets(date):
+    script = f"""
+        ABLE = {{"resources": {{}}}}
+        open_any({date!r})
+        go_on({{
+            "resultType": "complete",
+            "resources": [{{"uri": "x://a"}}, {{"uri": "x://b", "name": "b"}}],
+            "resourceTemplates": [{{"uriTemplate": 5, "name": "a"}}],
+            "contents": [{{"uri": "x://a", "blob": "?"}}],
+        }})
+    """
+    with connect(raw_server(script), revision=date) as client:
+        assert client.list_resources() == [{"uri": "x://b", "name": "b"}]
+        assert client.list_resource_templates() == []
+        with pytest.raises(InvalidResponse, match=r"contents\[0\].blob: must be base64"):
+            client.read_resource("x://a")
