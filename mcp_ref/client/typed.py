@@ -1,6 +1,6 @@
 """Fields as a person types them (page: client/elicitation): one line of text for each.
 
-    wanted(field)          what is to be typed: "a whole number, at least 1"
+    wanted(field)          what is to be typed: "a whole number; at least 1"
     read(field, said)      what was typed -> the value, or a Mismatch; choices go by their numbers
     shown(field, value)    the value, as a person reads it
 
@@ -26,7 +26,7 @@ _WANTED = {
     "integer": "a whole number",
     "boolean": "yes or no",
     "choice": "the number of one of these",
-    "choices": "the numbers of some of these, such as 1, 3; or 0 for none",
+    "choices": "numbers of these, such as 1, 3, or 0 for none",
 }
 
 
@@ -42,7 +42,7 @@ def wanted(field: FormField) -> str:
         "at most {} of them": field.max_items,
     }
     words += [rule.format(bound) for rule, bound in bounds.items() if bound is not None]
-    return ", ".join(words)
+    return "; ".join(words)
 
 
 def called(value: str, title: str) -> str:
