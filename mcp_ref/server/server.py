@@ -26,6 +26,7 @@ import typing
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from os import PathLike
 from typing import Any
 
 from mcp_ref.basic import lifecycle, versioning
@@ -40,6 +41,7 @@ from mcp_ref.basic.patterns.subscriptions import Change
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import Method, Revision, dress, is_modern, revision
 from mcp_ref.client import roots, url_elicitation
+from mcp_ref.client.url_elicitation import UrlElicitationRequired
 from mcp_ref.runtime.checks import (
     check_callable,
     check_count,
@@ -56,6 +58,7 @@ from mcp_ref.runtime.workers import QueueFull, Workers
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server import discover, prompts, resources, tools
 from mcp_ref.server.content import check_icons
+from mcp_ref.server.directories import Directory
 from mcp_ref.server.registry import Registry
 from mcp_ref.server.shelf import Kept
 from mcp_ref.server.utilities import completion
@@ -79,6 +82,9 @@ ROWS = (
     *subscriptions.METHODS,
     *log_page.METHODS,
 )
+
+ASKING = (InputRequired, UrlElicitationRequired)
+"""What ends a handler that needs something of the client first."""
 
 PRINCIPALS = 10_000
 """Callers whose limits are remembered; the least recent is forgotten first."""
@@ -154,7 +160,7 @@ class Server(Registry):
         self._modern = self.modern_versions()
         self._starting = threading.Lock()
         self._running = 0  # guarded by _starting, as the next two
-        self._entered: AbstractContextManager[Any] | None = None
+        self._entered: ExitStack | None = None
         self._lifespan_value: Any = None
         self._lock = threading.Lock()
         self._principals: OrderedDict[str, Limiter] = OrderedDict()  # guarded by _lock
@@ -204,6 +210,14 @@ class Server(Registry):
             for directory in self.directories:
                 entered.enter_context(directory.watch(self))
             self._entered = entered.pop_all()
+
+    def add_directory(self, path: str | PathLike[str], **options: Any) -> Directory:
+        """Have the files of a directory as resources (server/directories), as long as it is there."""
+        directory = super().add_directory(path, **options)
+        with self._starting:
+            if self._entered is not None:  # it is served already
+                self._entered.enter_context(directory.watch(self))
+        return directory
 
     def attach(self, write: Callable[[bytes], None]) -> Connection:
         """A new client; `write` takes what it is sent."""
@@ -255,43 +269,49 @@ class Server(Registry):
             if self.hooks and row.name not in IMMEDIATE:
                 result = through(self.hooks, self._handler(row), context, params)
             else:
-                result = self._handled(row, params, context)
+                result = row.handler(self, params, context)
+        except ASKING as asked:
+            result = _unwound(context, asked)
         finally:
             log_page.current.reset(token)
-        return self._finished(result, row, context)
+        return self._finished(self._result(result, row, context), row, context)
 
     def _handler(self, row: Method) -> Handler:
-        """The handler of a method, as hooks see it: what it returns is theirs to change."""
-        return lambda params, context: _own(self._handled(row, params, context))
+        """The handler of a method, as hooks see it: what it returns, or asks, is theirs to change."""
 
-    def _handled(self, row: Method, params: Json, context: Context) -> Any:
-        """What the handler returns, or what it asks.  # spec: basic/patterns/mrtr/supported-requests"""
-        if not row.asks:
-            return row.handler(self, params, context)
-        result = None
-        try:
-            result = row.handler(self, params, context)
-            if mrtr.is_question(result):
-                return mrtr.own(context, result, lambda again: row.handler(self, again, context))
-        except url_elicitation.UrlElicitationRequired as problem:
-            with contextlib.suppress(InputRequired):
-                url_elicitation.required(context, problem)
-        except InputRequired:
-            pass
-        if context.exchange is not None and context.exchange.pending:
-            return mrtr.question(context)
-        return result
+        def handler(params: Json, context: Context) -> Any:
+            try:
+                return _own(row.handler(self, params, context))
+            except ASKING as asked:
+                return _unwound(context, asked)
+
+        return handler
+
+    def _result(self, result: Any, row: Method, context: Context) -> Any:
+        """What the handler returned, or asks, as an object.
+
+        # spec: basic/patterns/mrtr/supported-requests
+        """
+        pending = context.exchange is not None and context.exchange.pending
+        if result is None:
+            result = {}
+        if not isinstance(result, dict):
+            if result is LATER:
+                return result
+            raise InternalError(f"{row.name}: the handler returned no object")
+        if result.get("resultType") != "input_required":
+            # Still pending: the handler went on after it was unwound, with nothing to go on with.
+            return mrtr.question(context) if pending else result
+        if not row.asks:  # spec: basic/patterns/mrtr/unsupported-requests
+            raise InternalError(f"{row.name}: only tools/call, prompts/get and resources/read may ask")
+        if pending:
+            return result
+        return mrtr.own(context, result, lambda params: row.handler(self, params, context))
 
     def _finished(self, result: Any, row: Method, context: Context) -> Json | Encoded:
         """The result in the dress of its revision."""
-        if not isinstance(result, dict):
-            if result is LATER:
-                return result  # type: ignore[no-any-return]
-            if result is not None:
-                raise InternalError(f"{row.name}: the handler returned no object")
-            result = {}
-        elif not row.asks and mrtr.is_question(result):  # spec: basic/patterns/mrtr/unsupported-requests
-            raise InternalError(f"{row.name}: only tools/call, prompts/get and resources/read may ask")
+        if result is LATER:
+            return result  # type: ignore[no-any-return]
         hints = None
         if row.cacheable:  # spec: server/utilities/caching/page-same-scope
             hints = context.hints or self.hints.get(row.name)
@@ -385,6 +405,14 @@ def _info(name: str, version: str, more: Json, icons: list[Icon] | None) -> Impl
         more = {**more, "icons": check_icons(icons)}
     info: Json = {"name": name, "version": version, **{k: v for k, v in more.items() if v is not None}}
     return typing.cast(Implementation, info)
+
+
+def _unwound(context: Context, asked: BaseException) -> Json:
+    """What a handler asks that was unwound for it."""
+    if isinstance(asked, UrlElicitationRequired):
+        with contextlib.suppress(InputRequired):
+            url_elicitation.required(context, asked)
+    return mrtr.question(context)
 
 
 def _own(result: Any) -> Any:

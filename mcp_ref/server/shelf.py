@@ -89,14 +89,21 @@ class Shelf(Generic[T]):
         self._changed()
 
     def change(self, added: Iterable[T], removed: Iterable[str]) -> None:
-        """Add or replace many and remove many, as one change. Names that are not there are no error."""
+        """Add or replace many and remove many, as one change. Names that are not there are no error.
+
+        Clients are told of names that come or go; not of a definition that is another one, as that of a
+        file which grows.
+        """
         gone, new = set(removed), list(added)
         with self._lock:
             if not new and gone.isdisjoint(self._items):
                 return
+            before = self._items.keys()
             left = {k: entry for k, entry in self._items.items() if k not in gone}
             self._set(self._with(left, new))
-        self._changed()
+            same = before == self._items.keys()
+        if not same:
+            self._changed()
 
     def _with(self, items: dict[str, tuple[int, T]], new: Iterable[T]) -> dict[str, tuple[int, T]]:
         """The table with these added, or put in the place of what has their name. Holds _lock."""
