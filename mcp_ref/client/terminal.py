@@ -210,10 +210,11 @@ class _Dialog:
     def _wait(self, *, reading: bool) -> None:
         """Until there is something to read, or room to write. `select`, since macOS polls no terminals."""
         both = [self._terminal] if reading else [], [] if reading else [self._terminal]
-        while not any(select.select(*both, [], POLL)):
-            if self.question.is_over or time.monotonic() > self._until:
-                self._farewell()
-                raise _Ended
+        while not (self.question.is_over or time.monotonic() > self._until):
+            if any(select.select(*both, [], POLL)):
+                return
+        self._farewell()
+        raise _Ended
 
     def _farewell(self) -> None:
         with contextlib.suppress(OSError):
