@@ -396,8 +396,7 @@ METHODS = (
 
 def list_prompts(client: Any, timeout: float | None = None) -> list[Any]:
     """All prompts, from all pages.  # spec: server/prompts/handle-pagination"""
-    pages = pagination.pages(client, "prompts/list", timeout=timeout)
-    return [prompt for page in pages for prompt in page["prompts"]]
+    return pagination.everything(client, "prompts/list", "prompts", timeout=timeout)
 
 
 def get_prompt(

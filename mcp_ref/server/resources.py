@@ -378,14 +378,12 @@ METHODS = (
 
 def list_resources(client: Any, timeout: float | None = None) -> list[Any]:
     """All resources, from all pages."""
-    pages = pagination.pages(client, "resources/list", timeout=timeout)
-    return [resource for page in pages for resource in page["resources"]]
+    return pagination.everything(client, "resources/list", "resources", timeout=timeout)
 
 
 def list_templates(client: Any, timeout: float | None = None) -> list[Any]:
     """All resource templates, from all pages."""
-    pages = pagination.pages(client, "resources/templates/list", timeout=timeout)
-    return [template for page in pages for template in page["resourceTemplates"]]
+    return pagination.everything(client, "resources/templates/list", "resourceTemplates", timeout=timeout)
 
 
 def read_resource(client: Any, uri: str, **options: Any) -> Any:

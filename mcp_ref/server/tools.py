@@ -42,6 +42,7 @@ from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, Request
 from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.patterns.mrtr import InputRequired, is_question
 from mcp_ref.basic.versioning import LATEST, Method
+from mcp_ref.runtime import audit
 from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.validators import BadSchema, validator
 from mcp_ref.schema import Mismatch, checker, opaque, required, since, until, was
@@ -63,7 +64,6 @@ if TYPE_CHECKING:
 __all__ = ["CallToolResult", "Tool", "ToolAnnotations", "call_tool", "list_tools"]
 
 _log = logging.getLogger("mcp_ref.tools")
-_audit = logging.getLogger("mcp_ref.audit")
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -248,8 +248,8 @@ def on_call_tool(server: Any, params: Json, context: Context) -> Json:
     finally:
         if not wait:
             limiter.leave()
-        if _audit.isEnabledFor(logging.INFO):
-            audit("served", params, outcome, context.principal or "-", server.audit_arguments)
+        if audit.is_kept():
+            audit.record("served", params, outcome, context.principal or "-", server.audit_arguments)
 
 
 def _refuse_arguments(name: str, problem: Mismatch) -> Json:
@@ -288,19 +288,6 @@ def write(result: Json) -> Encoded:
     except (ValueError, TypeError, RecursionError) as problem:
         dress: Json = {key: result[key] for key in ("resultType", "_meta") if key in result}
         return content.encode({**dress, **tool_error(f"the result of this tool is no JSON: {problem}")})
-
-
-def audit(what: str, params: Json, outcome: str, who: str, with_arguments: bool) -> None:
-    """One line for the logger mcp_ref.audit.  # spec: server/tools/log-usage"""
-    arguments = f" {_quoted(params.get('arguments', {}), 2000)}" if with_arguments else ""
-    name, who, outcome = _quoted(params.get("name"), 128), _quoted(who, 128), _quoted(outcome, 300)
-    _audit.info("%s tools/call %s for %s: %s%s", what, name, who, outcome, arguments)
-
-
-def _quoted(value: Any, most: int) -> str:
-    """What a stranger wrote, so that it cannot begin a line of its own."""
-    text = value if isinstance(value, str) else repr(value)
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:most])
 
 
 METHODS = (
@@ -432,12 +419,12 @@ def check_list(client: Any, params: Json, result: Json, timeout: float | None) -
 
 def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> None:
     """A call is over, whichever way: a line for the audit."""
-    if _audit.isEnabledFor(logging.INFO):
+    if audit.is_kept():
         if isinstance(outcome, dict):
             outcome = "error" if outcome.get("isError") else "done"
         elif isinstance(outcome, BaseException):
             outcome = f"{type(outcome).__name__}: {outcome!s:.200}"
-        audit("made", params, outcome, client.server_info.get("name", "-"), client.audit_arguments)
+        audit.record("made", params, outcome, client.server_info.get("name", "-"), client.audit_arguments)
 
 
 def _fetched(client: Any, name: Any, timeout: float | None) -> Any:

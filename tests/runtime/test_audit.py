@@ -1,0 +1,45 @@
+"""runtime/audit: a line for each call, that nobody can forge another with."""
+
+import logging
+
+import pytest
+
+from mcp_ref.runtime import audit
+
+
+@pytest.fixture
+def lines(caplog):
+    caplog.set_level(logging.INFO, "mcp_ref.audit")
+    return lambda: [record.getMessage() for record in caplog.records if record.name == "mcp_ref.audit"]
+
+
+def test_it_is_kept_only_where_somebody_listens(caplog):
+    caplog.set_level(logging.WARNING, "mcp_ref.audit")
+    assert not audit.is_kept()
+    caplog.set_level(logging.INFO, "mcp_ref.audit")
+    assert audit.is_kept()
+
+
+def test_a_line_says_what_was_called_for_whom_and_how_it_ended(lines):
+    audit.record("served", {"name": "add", "arguments": {"a": 1}}, "done", "alice", False)
+    assert lines() == ["served tools/call add for alice: done"]
+
+
+def test_arguments_are_in_it_only_when_they_are_asked_for(lines):
+    audit.record("made", {"name": "add", "arguments": {"a": 1}}, "done", "demo", True)
+    audit.record("made", {"name": "add"}, "done", "demo", True)
+    assert lines() == ["made tools/call add for demo: done {'a': 1}", "made tools/call add for demo: done {}"]
+
+
+@pytest.mark.spec("server/tools/log-usage")
+def test_what_a_stranger_wrote_begins_no_line_of_its_own(lines):
+    audit.record("served", {"name": "add\nserved tools/call root"}, "failed:\r\nx", "a\u2028b", True)
+    (line,) = lines()
+    assert len(line.splitlines()) == 1
+    assert "add\\nserved" in line
+
+
+def test_long_names_and_arguments_are_cut(lines):
+    audit.record("served", {"name": "n" * 1000, "arguments": {"a": "x" * 10_000}}, "done", "-", True)
+    (line,) = lines()
+    assert "n" * 128 in line and "n" * 129 not in line and len(line) < 2300
