@@ -228,17 +228,23 @@ class Context:
 
         `schema` is a dataclass or a TypedDict with simple fields, or a schema by hand; without one the
         question is whether or not. See `answer.action`, and `answer.data` for what was filled in.
+        `timeout` is for the legacy era, where a thread waits; in the modern one nothing does.
         """
         from mcp_ref.client.elicitation import Elicit
 
         answer: Answer = self.ask_all(Elicit(message, schema), timeout=timeout)[0]
         return answer
 
-    def elicit_url(self, message: str, url: str, *, timeout: float | None = None) -> Answer:
-        """Ask the person behind the client to open a URL: "accept" means that they will."""
+    def elicit_url(
+        self, message: str, url: str, *, elicitation_id: str | None = None, timeout: float | None = None
+    ) -> Answer:
+        """Ask the person behind the client to open a URL: "accept" means that they will.
+
+        `Server.elicitation_complete(elicitation_id)` tells a client of 2025-11-25 that they have.
+        """
         from mcp_ref.client.url_elicitation import ElicitUrl
 
-        answer: Answer = self.ask_all(ElicitUrl(message, url), timeout=timeout)[0]
+        answer: Answer = self.ask_all(ElicitUrl(message, url, elicitation_id), timeout=timeout)[0]
         return answer
 
     def sample(
