@@ -21,7 +21,7 @@ from mcp_ref.basic import versioning
 from mcp_ref.basic.errors import InvalidResponse, LocalError
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import LOG_LEVEL, Implementation, check_meta
-from mcp_ref.basic.patterns.mrtr import InputRefused, gather, retry
+from mcp_ref.basic.patterns.mrtr import InputRefused, check_question, gather, is_question, retry
 from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.versioning import TABLE, Revision, result_type
@@ -293,13 +293,15 @@ class Asking:
             result_type(result)
         except ValueError as problem:
             raise InvalidResponse(f"{method}: {problem}") from None
+        if is_question(result):
+            check_question(self.revision, method, result)
+            question = Result(result)
+            question.request = (method, params)
+            return question
         after = AFTER.get(method)
         if after is not None:
             after(self, params, result, timeout)
-        found = Result(result)
-        if found.is_input_required:
-            found.request = (method, params)
-        return found
+        return Result(result)
 
     def ended(self, method: str, params: Json, outcome: Json | BaseException) -> None:
         """A request of ours is over, well or not."""

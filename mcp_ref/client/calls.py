@@ -12,11 +12,12 @@ Threads     a PendingCall is settled by the reader, when its time is up by a wor
 from __future__ import annotations
 
 import base64
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.errors import McpError, RequestCancelled, RequestTimeout
+from mcp_ref.basic.errors import LocalError, McpError, RequestCancelled, RequestTimeout
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.patterns import cancellation, mrtr
 from mcp_ref.runtime.calls import Call
@@ -84,7 +85,7 @@ class PendingCall(Future[Result]):
         self._timer: Timer | None = None
         self._checked: Result | None = None
         self._rounds = client.max_rounds
-        self._given_up = False
+        self._given_up = threading.Event()
         self.call: Call  # set before anything can end it
 
     def begin(self, send: Callable[[Json], Call]) -> None:
@@ -95,7 +96,7 @@ class PendingCall(Future[Result]):
 
     def cancel(self) -> bool:
         """Give it up; False if it is over already, or a person is being asked something for it."""
-        self._given_up = True
+        self._given_up.set()
         return self._connection.cancel(self.call, "cancelled by its caller") or self.cancelled()
 
     def result(self, timeout: float | None = None) -> Result:
@@ -168,13 +169,18 @@ class PendingCall(Future[Result]):
         """Answer what is asked, and send the request again. Runs on a worker."""
         try:
             responses = mrtr.gather(self._client, self.call.method, outcome)
-            if self._given_up:
+            if self._given_up.is_set():
                 raise RequestCancelled(f"{self.call.method}: cancelled by its caller")
             self._params = mrtr.retry(self._params, outcome, responses)
             self.call = self._send(self._params)
             self.watch()
+            if self._given_up.is_set():  # while it was being sent
+                self.cancel()
         except McpError as problem:
             self._end(problem)
+        except BaseException as problem:  # a fault of ours must not leave whoever waits waiting
+            self._end(LocalError(f"{self.call.method}: {problem!r}"))
+            raise
 
     def _end(self, outcome: Json | McpError) -> None:
         call = self.call

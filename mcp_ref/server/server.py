@@ -83,9 +83,6 @@ ROWS = (
     *log_page.METHODS,
 )
 
-ASKING = (InputRequired, UrlElicitationRequired)
-"""What ends a handler that needs something of the client first."""
-
 PRINCIPALS = 10_000
 """Callers whose limits are remembered; the least recent is forgotten first."""
 
@@ -270,8 +267,10 @@ class Server(Registry):
                 result = through(self.hooks, self._handler(row), context, params)
             else:
                 result = row.handler(self, params, context)
-        except ASKING as asked:
-            result = _unwound(context, asked)
+        except BaseException as problem:
+            if not _asks(context, problem):
+                raise
+            result = _unwound(context, problem)
         finally:
             log_page.current.reset(token)
         return self._finished(self._result(result, row, context), row, context)
@@ -282,8 +281,10 @@ class Server(Registry):
         def handler(params: Json, context: Context) -> Any:
             try:
                 return _own(row.handler(self, params, context))
-            except ASKING as asked:
-                return _unwound(context, asked)
+            except BaseException as problem:
+                if not _asks(context, problem):
+                    raise
+                return _unwound(context, problem)
 
         return handler
 
@@ -407,11 +408,17 @@ def _info(name: str, version: str, more: Json, icons: list[Icon] | None) -> Impl
     return typing.cast(Implementation, info)
 
 
-def _unwound(context: Context, asked: BaseException) -> Json:
+def _asks(context: Context, problem: BaseException) -> bool:
+    """Whether a handler ended with a question, even if it made something else of being unwound."""
+    pending = context.exchange is not None and bool(context.exchange.pending)
+    return pending or isinstance(problem, InputRequired | UrlElicitationRequired)
+
+
+def _unwound(context: Context, problem: BaseException) -> Json:
     """What a handler asks that was unwound for it."""
-    if isinstance(asked, UrlElicitationRequired):
+    if isinstance(problem, UrlElicitationRequired):
         with contextlib.suppress(InputRequired):
-            url_elicitation.required(context, asked)
+            url_elicitation.required(context, problem)
     return mrtr.question(context)
 
 
