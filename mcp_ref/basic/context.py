@@ -272,6 +272,9 @@ class Context:
         """Several questions in one round: `ctx.ask_all(Elicit("Sure?"), Sample("A name", max_tokens=9))`."""
         from mcp_ref.basic.patterns import mrtr
 
+        for each in asked:
+            if not hasattr(each, "question"):
+                raise TypeError(f"ask_all takes Elicit, ElicitUrl, Sample and ListRoots, not {each!r:.60}")
         return mrtr.ask(self, [each.question(self) for each in asked], timeout)
 
     def ask(self, asked: Any) -> Any:
@@ -286,9 +289,13 @@ class Context:
 
     @property
     def input_responses(self) -> Json:
-        """What a retry brought for an input_required result of the handler's own making."""
-        found: Json = self.params.get("inputResponses", {})
-        return found
+        """The answers to an input_required result of the handler's own making, by its keys.
+
+        Raises InvalidParams for what is none.
+        """
+        from mcp_ref.basic.patterns import mrtr
+
+        return mrtr.responses(self)
 
     @property
     def request_state(self) -> str | None:

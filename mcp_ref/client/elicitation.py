@@ -44,6 +44,8 @@ from mcp_ref.basic.meta import RequestMeta
 from mcp_ref.basic.patterns.mrtr import Question
 from mcp_ref.client import forms
 from mcp_ref.client.fields import RequestedSchema, RequestedSchemaNow
+from mcp_ref.runtime.checks import check_text
+from mcp_ref.runtime.mismatch import must
 from mcp_ref.runtime.values import dump_any
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.basic.versioning import Revision
 
-__all__ = ["Answer", "Asked", "Elicit"]
+__all__ = ["ACTIONS", "Answer", "Asked", "Elicit"]
 
 _log = logging.getLogger("mcp_ref.elicitation")
 
@@ -102,6 +104,7 @@ DEFINITIONS: dict[str, Any] = {
     "ElicitResult": Annotated[ElicitResult, since("2025-06-18")],
 }
 
+ACTIONS = ("accept", "decline", "cancel")
 FORMS_SINCE = "2025-06-18"
 URLS_SINCE = "2025-11-25"
 
@@ -137,6 +140,7 @@ class Elicit:
     def question(self, context: Context) -> Question:
         """# spec: client/elicitation/create-request, client/elicitation/create-input-request"""
         check_exists(context, "form")
+        check_text(message=self.message)
         form = forms.form_of(self.schema)
         # spec: client/elicitation/form-parameters, client/elicitation/common-parameters
         # spec: client/elicitation/message-and-schema, client/elicitation/mode-omitted
@@ -183,10 +187,20 @@ def check_url(url: str) -> None:
         _log.warning("a URL for people should be https: %.200s", url)
 
 
+def check_result(result: Any, date: str) -> None:
+    """The shape of an answer. Raises Mismatch.
+
+    What fits the form is the form's to say: the schema of ElicitResult has no fractions, its page has.
+    """
+    checker(ElicitResult, date, ("_meta", "content"))(result)
+    if not isinstance(result.get("content", {}), dict):
+        raise must("be an object", result["content"]).under("content")
+
+
 def checked(result: Json, at: Revision) -> tuple[str, Json | None]:
     """Action and content of an ElicitResult. Raises InvalidResponse."""
     try:
-        checker(ElicitResult, at.date, ("_meta",))(result)
+        check_result(result, at.date)
     except Mismatch as problem:
         raise InvalidResponse(f"elicitation/create: {problem}") from None
     return result["action"], result.get("content")
@@ -242,17 +256,20 @@ class Asked:
 
 def answer(client: Any, params: Json, context: Context | None) -> Json:
     """Ask the application, and make a result of what it says. Raises ProtocolError."""
-    callbacks = client.callbacks
-    if callbacks.elicitation is None:
-        raise MethodNotFound("this client has no elicitation")
+    callbacks, at = client.callbacks, client.revision
+    if callbacks.elicitation is None or not at.reaches(FORMS_SINCE):
+        raise MethodNotFound("elicitation/create: this client has no elicitation")
     mode = params.get("mode", "form")
-    if mode not in callbacks.elicitation_modes:  # spec: client/elicitation/undeclared-mode-32602
-        raise InvalidParams(f"elicitation/create: this client has no mode {mode!r:.40}")
+    if mode not in callbacks.elicitation_modes or (mode == "url" and not at.reaches(URLS_SINCE)):
+        # spec: client/elicitation/undeclared-mode-32602
+        raise InvalidParams(f"elicitation/create: this client did not declare the mode {mode!r:.40}")
     shape = ElicitRequestURLParams if mode == "url" else ElicitRequestFormParams
     try:
-        checker(shape, client.revision.date, ("_meta", "task"))(params)
+        checker(shape, at.date, ("_meta", "task"))(params)
         if mode == "url":
             check_url(params["url"])
+        else:
+            forms.fields_of(params["requestedSchema"])
     except ValueError as problem:
         raise InvalidParams(f"elicitation/create: {problem}") from None
     over = threading.Event()
@@ -266,6 +283,8 @@ def answer(client: Any, params: Json, context: Context | None) -> Json:
 def _understood(asked: Asked, said: Any) -> Answer:
     """What a callback returned, as an Answer."""
     if isinstance(said, Answer):
+        if said.action not in ACTIONS:
+            raise InternalError(f"the client's callback answered {said.action!r:.40}, which is no action")
         return said
     if said is None or isinstance(said, bool):
         return {True: asked.accept(), False: asked.decline(), None: asked.cancel()}[said]

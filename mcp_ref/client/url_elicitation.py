@@ -36,6 +36,7 @@ from mcp_ref.client.elicitation import (
     check_url,
     checked,
 )
+from mcp_ref.runtime.checks import check_text, check_text_if_any
 from mcp_ref.schema import pruner, since, until
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ _log = logging.getLogger("mcp_ref.elicitation")
 
 MAX_REMEMBERED = 10_000
 """Elicitations that either side remembers; the oldest are forgotten first."""
+MAX_EARLY = 100
+"""Completions that a client keeps of elicitations which it does not know of, or not yet."""
+
+_remembering = threading.Lock()
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -111,6 +116,8 @@ class ElicitUrl:
 
     def params(self) -> Json:
         """As the revision with the most has them."""
+        check_text(message=self.message, url=self.url)
+        check_text_if_any(elicitation_id=self.elicitation_id)
         check_url(self.url)
         name = self.elicitation_id or str(uuid.uuid4())
         return {"mode": "url", "message": self.message, "url": self.url, "elicitationId": name}
@@ -158,9 +165,11 @@ def remember(context: Context, elicitation_id: str) -> None:
     """Whom to tell when it is done.  # spec: client/elicitation/complete-to-initiator-only"""
     if not context.revision.modern:
         asked = context.server.elicitations
-        asked[elicitation_id] = context.connection
-        while len(asked) > MAX_REMEMBERED:
-            asked.pop(next(iter(asked)), None)
+        with _remembering:
+            asked.pop(elicitation_id, None)  # else it would stay the oldest
+            asked[elicitation_id] = context.connection
+            if len(asked) > MAX_REMEMBERED:
+                del asked[next(iter(asked))]
 
 
 def complete(server: Any, elicitation_id: str) -> bool:
@@ -168,7 +177,9 @@ def complete(server: Any, elicitation_id: str) -> bool:
 
     # spec: client/elicitation/complete-notification, client/elicitation/complete-includes-id
     """
-    connection = server.elicitations.pop(elicitation_id, None)
+    check_text(elicitation_id=elicitation_id)
+    with _remembering:
+        connection = server.elicitations.pop(elicitation_id, None)
     if connection is None:
         return False
     try:
@@ -182,34 +193,51 @@ def complete(server: Any, elicitation_id: str) -> bool:
 
 
 class Completions:
-    """Which elicitations by URL this client knows of, and which of them are done.
-
-    # spec: client/elicitation/complete-unknown-ignored
-    """
+    """Which elicitations by URL this client knows of, and which of them are done."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._known: dict[str, bool] = {}  # guarded by _changed; id -> done
+        # Both guarded by _changed.
+        self._known: dict[str, bool] = {}  # id -> done
+        # A server's error -32042 is read by its caller a moment after the reader went on, to what may
+        # be the completion. So an unknown one counts for nothing, unless it becomes known soon.
+        self._early: dict[str, None] = {}
 
     def expect(self, elicitation_id: str) -> None:
         """One that a server asked for."""
         with self._changed:
-            self._known.setdefault(elicitation_id, False)
-            while len(self._known) > MAX_REMEMBERED:
+            self._expect(elicitation_id)
+
+    def _expect(self, elicitation_id: str) -> None:
+        """Holds _changed."""
+        if elicitation_id not in self._known:
+            self._known[elicitation_id] = elicitation_id in self._early
+            self._early.pop(elicitation_id, None)
+            if len(self._known) > MAX_REMEMBERED:
                 del self._known[next(iter(self._known))]
 
     def on_complete(self, params: Json) -> None:
-        """A server says that one is done. Runs on the reader."""
+        """A server says that one is done. Runs on the reader.
+
+        # spec: client/elicitation/complete-unknown-ignored
+        """
         name = params.get("elicitationId")
+        if not isinstance(name, str):
+            return
         with self._changed:
-            if isinstance(name, str) and name in self._known:
+            if name in self._known:
                 self._known[name] = True
                 self._changed.notify_all()
+            else:
+                self._early[name] = None
+                if len(self._early) > MAX_EARLY:
+                    del self._early[next(iter(self._early))]
 
     def wait(self, elicitation_id: str, timeout: float) -> bool:
-        """Until it is done; False if that does not come in time.
+        """Until it is done; False if that does not come in time. An error -32042 names those to wait for.
 
         # spec: client/elicitation/complete-auto-retry
         """
         with self._changed:
+            self._expect(elicitation_id)
             return self._changed.wait_for(lambda: self._known.get(elicitation_id, False), timeout)

@@ -21,11 +21,12 @@ same again, or stands elsewhere, is asked anew and never gets the answer of anot
 what must not be done twice.
 
 A handler may also return an input_required result of its own making; then `ctx.input_responses` and
-`ctx.request_state` (signed on its way as well) are what the retry brings.
+`ctx.request_state` (signed on its way as well) are what the retry brings. In the legacy era its questions
+travel as requests, and it runs again with the answers.
 
 Server half   `ask`, `once`, `resume`, `question`, `own`; how a handler gets to where it was is in
               basic/patterns/replay
-Client half   `gather`, `retry`
+Client half   `gather`, `retry`; the loop around them is `Client.request`, or whoever uses `Client.resume`
 
 Revisions   2026-07-28, on tools/call, prompts/get and resources/read; `ask` in all.
 Errors      state or responses that are not what they should be: -32602. What the client did not declare
@@ -36,24 +37,44 @@ Threads     `ask` runs on the request's worker, or a thread that its handler mad
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, Required, TypeAlias, TypedDict, Union
 
-from mcp_ref.basic.errors import InternalError, InvalidParams, InvalidResponse, LocalError, ProtocolError
+from mcp_ref.basic.errors import (
+    InternalError,
+    InvalidParams,
+    InvalidResponse,
+    LocalError,
+    McpError,
+    ProtocolError,
+    RequestCancelled,
+)
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import RequestMeta, ResultMeta
 from mcp_ref.basic.patterns.replay import KINDS, Exchange, InputRequired, Question, canonical
 from mcp_ref.basic.versioning import LATEST, Era, missing_capabilities, require_capability
+from mcp_ref.runtime.checks import check_text
+from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.seals import Broken
 from mcp_ref.schema import Mismatch, checker, since
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
+    from mcp_ref.basic.versioning import Revision
 
 __all__ = ["InputRequests", "InputRequired", "InputResponses", "Question", "ask", "once"]
 
 MAX_ROUNDS = 10
 """That a client answers by itself, and a server for its author in the legacy era."""
+
+ASKING = ("tools/call", "prompts/get", "resources/read")
+"""What may be answered with a question.
+
+# spec: basic/patterns/mrtr/supported-requests, basic/patterns/mrtr/unsupported-requests
+"""
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -110,8 +131,9 @@ def check_declared(context: Context, method: str, needs: Json) -> None:
     """
     if context.revision.modern:
         require_capability(context, needs)
-    elif missing_capabilities(needs, context.client_capabilities):
-        lacking = ", ".join(missing_capabilities(needs, context.client_capabilities))
+    declared = context.client_capabilities
+    for name, parts in missing_capabilities(needs, declared).items():
+        lacking = ".".join([name, *parts]) if name in declared else name
         raise LocalError(f"{method}: the client did not declare the capability {lacking}")
 
 
@@ -124,7 +146,7 @@ def _by_request(context: Context, questions: Sequence[Question], timeout: float 
 def _by_round(context: Context, questions: Sequence[Question], timeout: float | None) -> list[Any]:
     """Modern: the answers that the client sent along, or the end of this round."""
     if not context.asks:  # spec: basic/patterns/mrtr/unsupported-requests
-        raise LocalError(f"{context.method}: only tools/call, prompts/get and resources/read may ask")
+        raise LocalError(f"{context.method}: only {', '.join(ASKING)} may ask the client")
     return exchange_of(context).ask(questions)
 
 
@@ -134,6 +156,7 @@ WAYS = {Era.LEGACY: _by_request, Era.MODERN: _by_round}
 
 def once(context: Context, name: str, run: Callable[[], Any]) -> Any:
     """What `run` returns, as JSON; it runs the first time only, also where the handler is replayed."""
+    check_text(name=name)
     return exchange_of(context).once(name, run)
 
 
@@ -163,6 +186,7 @@ def resume(context: Context) -> None:
         except Broken as problem:
             raise InvalidParams(f"{context.method}: requestState is refused: {problem}") from None
     exchange = context.exchange = Exchange(context.method, state)
+    exchange.responses = responses
     exchange.hear(responses, lambda key, method, response: check_response(key, method, response, context))
 
 
@@ -200,24 +224,26 @@ def _sealed(context: Context, state: Json) -> str:
 
 
 def check_response(key: str, method: str, response: Any, context: Context) -> None:
-    """The shape of one answer; its contents are the asker's to check."""
+    """The shape of one answer; its contents are the asker's to check. Raises InvalidParams.
+
+    # spec: basic/patterns/mrtr/validate-input-responses
+    """
     try:
-        checker(_result_shape(method), context.revision.date)(response)
+        _check_result(method, response, context)
     except Mismatch as problem:
-        raise InvalidParams(f"inputResponses.{key}: {problem}") from None
+        raise InvalidParams(f"inputResponses.{key:.80}: {problem}") from None
 
 
-def _result_shape(method: str) -> Any:
-    from mcp_ref.client.elicitation import ElicitResult
-    from mcp_ref.client.roots import ListRootsResult
-    from mcp_ref.client.sampling import CreateMessageResult
+def _check_result(method: str, result: Any, context: Context) -> None:
+    from mcp_ref.client import elicitation, roots, sampling
 
-    shapes = {
-        "elicitation/create": ElicitResult,
-        "sampling/createMessage": CreateMessageResult,
-        "roots/list": ListRootsResult,
+    date = context.revision.date
+    checks: dict[str, Callable[[Any], object]] = {
+        "elicitation/create": functools.partial(elicitation.check_result, date=date),
+        "sampling/createMessage": checker(sampling.CreateMessageResult, date),
+        "roots/list": checker(roots.ListRootsResult, date),
     }
-    return shapes[method]
+    checks[method](result)
 
 
 def is_question(result: Any) -> bool:
@@ -233,47 +259,89 @@ def own(context: Context, result: Json, run: Callable[[Json], Any]) -> Any:
 
     In the legacy era its questions travel as requests, and `run` runs the handler again with the answers.
     """
+    exchange = exchange_of(context)
     for _ in range(MAX_ROUNDS):
-        _check_own(context, result)
+        questions = _own_questions(context, result)
+        exchange.own = result.get("requestState")
         if context.revision.modern:
-            state = result.get("requestState")
-            return result if state is None else {**result, "requestState": _sealed(context, {"own": state})}
-        result = run(_answered(context, result))
+            return _own_result(context, result, questions)
+        _have_answered(context, questions)
+        result = run(context.params)
         if not is_question(result):
             return result
     raise InternalError(f"{context.method}: the handler asked {MAX_ROUNDS} times, and again")
 
 
-def _check_own(context: Context, result: Json) -> None:
-    """Raises InternalError for a result that breaks the rules of its page."""
-    requests = result.get("inputRequests")
-    if requests is None and result.get("requestState") is None:
+def _own_questions(context: Context, result: Json) -> dict[str, Question]:
+    """Its questions, in the client's revision. Raises InternalError for what breaks a rule of their pages."""
+    if result.get("inputRequests") is None and result.get("requestState") is None:
         raise InternalError(f"{context.method}: input_required without inputRequests or requestState")
     try:
         checker(InputRequiredResult, LATEST.date)(result)
-    except Mismatch as problem:
-        raise InternalError(f"{context.method}: the handler's input_required result: {problem}") from None
-    for request in (requests or {}).values():
-        check_declared(context, request["method"], _needs(request))
+        asked = {key: _author_of(request) for key, request in result.get("inputRequests", {}).items()}
+        questions = {key: each.question(context) for key, each in asked.items()}
+        for question in questions.values():
+            check_declared(context, question.method, question.needs)
+    except (ValueError, TypeError, LocalError) as problem:
+        said = f"the handler's input_required result: {told(problem)}"
+        raise InternalError(f"{context.method}: {said}") from None
+    return questions
 
 
-def _needs(request: Json) -> Json:
-    """The capability that a question asks for."""
-    params = request.get("params") or {}
-    if request["method"] == "sampling/createMessage":
-        return {"sampling": {"tools": {}} if "tools" in params or "toolChoice" in params else {}}
+def _author_of(request: Json) -> Any:
+    """The Elicit, ElicitUrl, Sample or ListRoots that would ask this."""
+    from mcp_ref.client import elicitation, roots, sampling, url_elicitation
+
+    params = request.get("params", {})
     if request["method"] == "roots/list":
-        return {"roots": {}}
-    return {"elicitation": {"url": {}} if params.get("mode") == "url" else {"form": {}}}
+        return roots.ListRoots()
+    if request["method"] == "sampling/createMessage":
+        names = {re.sub("_(.)", lambda m: m[1].upper(), f.name): f.name for f in fields(sampling.Sample)}
+        return sampling.Sample(**{names[name]: value for name, value in params.items() if name in names})
+    if params.get("mode") == "url":
+        return url_elicitation.ElicitUrl(params["message"], params["url"], params.get("elicitationId"))
+    return elicitation.Elicit(params["message"], params["requestedSchema"])
 
 
-def _answered(context: Context, result: Json) -> Json:
-    """Legacy: have the questions answered; the params to run the handler again with."""
-    requests = result.get("inputRequests") or {}
-    results = context.requests([(r["method"], r.get("params", {})) for r in requests.values()])
-    exchange_of(context).own = result.get("requestState")
-    context.params = {**context.params, "inputResponses": dict(zip(requests, results, strict=True))}
-    return context.params
+def _own_result(context: Context, result: Json, questions: dict[str, Question]) -> Json:
+    """Modern: the result as it goes. Its state is signed, together with what was asked otherwise."""
+    asked = {key: {"method": each.method, "params": each.params} for key, each in questions.items()}
+    found = {**result, "inputRequests": asked} if "inputRequests" in result else dict(result)
+    state = exchange_of(context).state()
+    return {**found, "requestState": _sealed(context, state)} if state else found
+
+
+def _have_answered(context: Context, questions: dict[str, Question]) -> None:
+    """Legacy: ask, and wait for the answers. Raises InternalError."""
+    try:
+        results = context.requests([(each.method, each.params) for each in questions.values()])
+        for each, result in zip(questions.values(), results, strict=True):
+            _check_result(each.method, result, context)
+    except RequestCancelled:
+        raise
+    except (McpError, Mismatch) as problem:
+        raise InternalError(f"{context.method}: {problem}") from None
+    exchange_of(context).responses = dict(zip(questions, results, strict=True))
+
+
+def responses(context: Context) -> Json:
+    """What a retry brought for the questions of a handler's own. Raises InvalidParams.
+
+    Which they were, only the handler knows: each is to be an answer to something that may be asked.
+    """
+    found = context.exchange.responses if context.exchange is not None else {}
+    for key, response in found.items():
+        if not any(_is_result(method, response, context) for method in KINDS):
+            raise InvalidParams(f"inputResponses.{key:.80}: answers nothing that may be asked")
+    return found
+
+
+def _is_result(method: str, response: Any, context: Context) -> bool:
+    try:
+        _check_result(method, response, context)
+    except Mismatch:
+        return False
+    return True
 
 
 # --------------------------------------------------------------------------- client half
@@ -283,17 +351,29 @@ class InputRefused(LocalError):
     """What the server asked for cannot be had: the request was not sent again."""
 
 
+def check_question(at: Revision, method: str, result: Json) -> None:
+    """Whether an input_required result is one, in answer to this. Raises InvalidResponse.
+
+    # spec: basic/patterns/mrtr/unsupported-requests
+    """
+    if not at.modern or method not in ASKING:
+        raise InvalidResponse(f"{method}: the server asks for input, which it must not do here")
+    asked, state = result.get("inputRequests", {}), result.get("requestState", "")
+    if not isinstance(asked, dict) or not ("inputRequests" in result or "requestState" in result):
+        raise InvalidResponse(f"{method}: input_required without inputRequests or requestState")
+    if not isinstance(state, str):
+        raise InvalidResponse(f"{method}: input_required with a requestState that is no string")
+
+
 def gather(client: Any, method: str, result: Json) -> Json:
     """The answers to all questions of a result, from this client's callbacks.
 
     Raises InputRefused: there is no message in which a modern client could refuse.
     # spec: basic/patterns/mrtr/client-constructs-inputs, basic/patterns/mrtr/input-response-keys-match
     """
-    asked = result.get("inputRequests", {})
-    if not isinstance(asked, dict) or not ("inputRequests" in result or "requestState" in result):
-        raise InvalidResponse(f"{method}: input_required without inputRequests or requestState")
+    check_question(client.revision, method, result)
     responses = {}
-    for key, request in asked.items():
+    for key, request in result.get("inputRequests", {}).items():
         kind = request.get("method") if isinstance(request, dict) else None
         params = request.get("params", {}) if isinstance(request, dict) else None
         if kind not in KINDS or not isinstance(params, dict):

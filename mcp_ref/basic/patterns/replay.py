@@ -13,6 +13,7 @@ Threads     the request's worker, or threads that its handler made: `_lock` guar
 from __future__ import annotations
 
 import base64
+import copy
 import hashlib
 import json
 import logging
@@ -68,10 +69,14 @@ class Exchange:
         # All below guarded by _lock. Answers by the number of their question: what it was, and the answer.
         self._answers: dict[str, list[Any]] = state.get("answers", {})
         self._expected: dict[str, list[str]] = state.get("expected", {})  # key -> number, what it was
-        self._kept: Json = state.get("once", {})
+        self._kept: dict[str, list[Any]] = state.get("once", {})  # name -> value, how many it asked
         self._changes: int = state.get("changes", 0)
-        self.own: str | None = state.get("own")
         self._asked = 0
+        self._met: set[str] = set()  # names of `once` that this run came by
+        self.own: str | None = state.get("own")
+        """The requestState of a handler's own result."""
+        self.responses: Json = {}
+        """What the client answered to that."""
         self.pending: dict[str, Json] = {}
         """What the client is to be asked now: key -> request."""
 
@@ -102,7 +107,8 @@ class Exchange:
                 found.append(self._known(str(self._asked), question))
             if self.pending:
                 raise InputRequired
-        return [q.read(answer) for q, answer in zip(questions, found, strict=True)]
+        # Copies: what the author does with them must not get into the state.
+        return [q.read(copy.deepcopy(answer)) for q, answer in zip(questions, found, strict=True)]
 
     def _known(self, number: str, question: Question) -> Any:
         """The recorded answer to a question; without one, None, and it is pending. Holds _lock."""
@@ -131,24 +137,32 @@ class Exchange:
         self._answers = {n: answer for n, answer in self._answers.items() if int(n) < number}
 
     def once(self, name: str, run: Callable[[], Any]) -> Any:
-        """See above. Nothing is run in a request that is being unwound."""
+        """What `run` returned the first time. Nothing is run in a request that is being unwound."""
         with self._lock:
             if self.pending:
                 raise InputRequired
             if name in self._kept:
-                return self._kept[name]
+                value, asked = self._kept[name]
+                if name not in self._met:  # what it asked has its numbers, so that the next one has its own
+                    self._met.add(name)
+                    self._asked += asked
+                return copy.deepcopy(value)
+            before = self._asked
         value = json.loads(to_json(dump_any(run())))
         with self._lock:
-            return self._kept.setdefault(name, value)
+            self._met.add(name)
+            return copy.deepcopy(self._kept.setdefault(name, [value, self._asked - before])[0])
 
     def state(self) -> Json:
-        """What the next round needs to know."""
-        return {
+        """What the next round needs to know: of these, what is there."""
+        state = {
             "answers": self._answers,
             "expected": self._expected,
             "once": self._kept,
             "changes": self._changes,
+            "own": self.own,
         }
+        return {name: value for name, value in state.items() if value or value == ""}
 
 
 def _mark(question: Question) -> str:
