@@ -99,9 +99,11 @@ def with_defaults(schema: Json, content: Json | None = None) -> Json:
 
     # spec: client/elicitation/defaults-prefilled
     """
-    found = {field.name: field.default for field in fields_of(schema) if field.default is not None}
-    copies = {name: list(value) if isinstance(value, list) else value for name, value in found.items()}
-    return {**copies, **(content or {})}
+    given = content or {}
+    found = {f.name: given.get(f.name, f.default) for f in fields_of(schema)}
+    filled = {name: value for name, value in found.items() if name in given or value is not None}
+    copies = {name: list(value) if isinstance(value, list) else value for name, value in filled.items()}
+    return copies | {name: value for name, value in given.items() if name not in copies}
 
 
 # ---------------------------------------------------------------------- reading a schema

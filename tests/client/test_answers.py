@@ -323,6 +323,13 @@ def test_what_is_missing_takes_its_default_in_a_copy():
     assert content == {"name": "Mona"}
     filled["two"].append("a")
     assert with_defaults(EVERYTHING) == {"age": 18, "sure": False, "two": ["b"]}
+    assert list(with_defaults(EVERYTHING, {"more": 1, "sure": None, "name": "Mona"})) == [
+        "name",
+        "age",
+        "sure",
+        "two",
+        "more",
+    ]
     assert with_defaults(EVERYTHING, {"age": 3, "sure": True, "two": ["a"]}) == {
         "age": 3,
         "sure": True,
