@@ -121,6 +121,7 @@ def connect(
         limit=ask_limit,
         seconds=ask_timeout,
     )
+    kept = _cache_of(cache)
     capabilities = callbacks.capabilities()
     if experimental:
         capabilities["experimental"] = dict(experimental)
@@ -142,8 +143,8 @@ def connect(
             revisions=among,
             capabilities=capabilities,
             callbacks=callbacks,
-            cache=Cache() if cache is True else cache or None,
-            cache_key=_cache_key(target),
+            cache=kept,
+            cache_key=_cache_key(target, env, cwd),
             principal=object() if principal is None else principal,
             max_rounds=max_rounds,
             on_log=on_log,
@@ -167,9 +168,20 @@ def connect(
     return open_client(revisions)
 
 
-def _cache_key(target: Any) -> Hashable:
+def _cache_key(target: Any, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> Hashable:
     """What tells this server from others in a cache that several clients share."""
-    return tuple(map(str, target)) if isinstance(target, list | tuple) else target
+    if not isinstance(target, list | tuple):
+        return target  # type: ignore[no-any-return]
+    return (*map(os.fspath, target), os.path.abspath(cwd or "."), *sorted((env or {}).items()))
+
+
+def _cache_of(cache: Any) -> Cache | None:
+    """The cache that an option names. Raises TypeError."""
+    if isinstance(cache, bool):
+        return Cache() if cache else None
+    if not isinstance(cache, Cache):
+        raise TypeError(f"cache is True, False or a Cache, not {cache!r:.60}")
+    return cache
 
 
 def _check_target(target: Any) -> None:
