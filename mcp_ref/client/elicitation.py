@@ -301,6 +301,7 @@ def _result(asked: Asked, said: Answer) -> Json:
         content = dump_any(said.content) if said.content is not None else {}
         if not isinstance(content, dict):
             raise Mismatch("must be an object")
+        content = {name: value for name, value in content.items() if value is not None}  # left empty
         # spec: client/elicitation/defaults-prefilled, client/elicitation/client-validates-responses
         content = forms.with_defaults(asked.schema, content)
         forms.check_content(asked.schema, content)
