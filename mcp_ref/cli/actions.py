@@ -5,19 +5,37 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import json
+import os
 import sys
 import time
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mcp_ref.basic.errors import ErrorResponse, LocalError, MethodNotFound, RequestTimeout
 from mcp_ref.basic.messages import Json
+from mcp_ref.basic.patterns.listening import Changes
 from mcp_ref.cli import show
+from mcp_ref.client import terminal
+from mcp_ref.client.calls import Result
 from mcp_ref.client.client import Client
 from mcp_ref.client.connecting import connect
 from mcp_ref.server.server import Server
 
-__all__ = ["call", "discover", "ping", "serve", "tools"]
+__all__ = [
+    "call",
+    "complete",
+    "discover",
+    "listen",
+    "ping",
+    "prompt",
+    "prompts",
+    "read",
+    "resources",
+    "serve",
+    "tools",
+]
 
 
 def serve(options: Namespace) -> int:
@@ -85,34 +103,166 @@ def ping(options: Namespace) -> int:
     return 0
 
 
+def resources(options: Namespace) -> int:
+    """Print the resources of a server, and the templates for more."""
+    with _connected(options) as client:
+        found = {"resources": client.list_resources(), "resourceTemplates": _templates(client)}
+        show.as_json(found) if options.json else show.resources(*found.values())
+    return 0
+
+
+def _templates(client: Client) -> list[Any]:
+    try:
+        return client.list_resource_templates()
+    except ErrorResponse as problem:
+        if problem.code == MethodNotFound.code:  # a server with resources only
+            return []
+        raise
+
+
+def prompts(options: Namespace) -> int:
+    """Print the prompts of a server."""
+    with _connected(options) as client:
+        found = client.list_prompts()
+        show.as_json(found) if options.json else show.prompts(found)
+    return 0
+
+
 def call(options: Namespace) -> int:
     """Call a tool and print its result."""
-    with _connected(options) as client:
-        if options.log_level is not None:
-            client.set_log_level(options.log_level)
+    line = show.ProgressLine()
+    with _connected(options, line) as client:
         arguments = _arguments(options, client)
-        with show.progress_line() as on_progress:
-            result = client.call_tool(options.tool, arguments, on_progress=on_progress)
+        with line:
+            result = client.call_tool(options.tool, arguments, on_progress=line.on_progress)
         show.as_json(result) if options.json else show.result(result)
     return 1 if result.is_error else 0
 
 
-def _connected(options: Namespace) -> Client:
-    env = {}
-    for pair in options.env:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise ValueError(f"--env takes NAME=VALUE, not {pair!r}")
-        env[name] = value
-    return connect(
+def read(options: Namespace) -> int:
+    """Read a resource, and put its contents where they are wanted."""
+    line = show.ProgressLine()
+    with _connected(options, line) as client:
+        with line:
+            result = client.read_resource(options.uri, on_progress=line.on_progress)
+        _put(result, options)
+    return 0
+
+
+def _put(result: Result, options: Namespace) -> None:
+    """For people on a terminal, byte for byte anywhere else."""
+    if options.output not in (None, "-"):
+        try:
+            Path(options.output).write_bytes(show.as_bytes(result))
+        except OSError as problem:
+            raise ValueError(f"--output: {problem}") from None
+    elif options.json:
+        show.as_json(result)
+    elif sys.stdout.isatty() and options.output is None:
+        show.contents(result)
+    else:
+        sys.stdout.buffer.write(show.as_bytes(result))
+
+
+def prompt(options: Namespace) -> int:
+    """Get a prompt and print its messages."""
+    arguments = _pairs("an argument is", options.arguments)
+    line = show.ProgressLine()
+    with _connected(options, line) as client:
+        with line:
+            result = client.get_prompt(options.name, arguments, on_progress=line.on_progress)
+        show.as_json(result) if options.json else show.messages(result)
+    return 0
+
+
+def complete(options: Namespace) -> int:
+    """Print what an argument could be."""
+    chosen = _pairs("--with takes", options.chosen)
+    with _connected(options) as client:
+        result = client.complete(
+            prompt=options.prompt,
+            resource=options.resource,
+            argument=options.argument,
+            value=options.value,
+            arguments=chosen,
+        )
+    show.as_json(result) if options.json else show.suggestions(result)
+    return 0
+
+
+def listen(options: Namespace) -> int:
+    """Print what changes, until it was enough."""
+    wanted = {"tools": options.tools, "prompts": options.prompts, "resources": options.resources}
+    if not options.uris and not any(wanted.values()):
+        wanted = dict.fromkeys(wanted, True)
+    lists = {"tools": wanted["tools"], "prompts": wanted["prompts"], "resource_list": wanted["resources"]}
+    with _connected(options) as client, client.listen(resources=options.uris, **lists) as changes:
+        if changes.refused == {*changes.kinds, *changes.uris}:
+            raise LocalError("the server tells of nothing of this")
+        print("mcp-ref: listening", file=sys.stderr, flush=True)
+        return _tell(changes, options)
+
+
+def _tell(changes: Changes, options: Namespace) -> int:
+    """A line for each change, as it comes."""
+    end = time.monotonic() + (options.seconds or float("inf"))
+    told = 0
+    while told != options.count:
+        left = None if options.seconds is None else max(0.0, end - time.monotonic())
+        change = changes.next(left)
+        if change is not None:
+            show.change(change, options.json)
+            told += 1
+        elif time.monotonic() < end:
+            raise LocalError("the server tells of no more changes")
+        elif options.count is None:
+            break
+        else:
+            raise RequestTimeout(f"{told} of {options.count} changes within {options.seconds:g} s")
+    return 0
+
+
+def _connected(options: Namespace, line: show.ProgressLine | None = None) -> Client:
+    """A client; one that may be asked something has a `line` to take back while it is."""
+    level = getattr(options, "log_level", None)
+    client = connect(
         options.server,
         revision=options.revision,
         timeout=options.timeout,
         name="mcp-ref",
-        env=env,
+        env=_pairs("--env takes", options.env),
         on_stderr=(lambda line: None) if options.quiet else None,
-        on_log=show.log_message if getattr(options, "log_level", None) else None,
+        on_log=show.log_message if level else None,
+        elicitation=line.aside(terminal.ask) if line is not None and _somebody_is_there() else None,
+        roots=getattr(options, "root", None),
     )
+    if level is not None:
+        try:
+            client.set_log_level(level)
+        except BaseException:
+            client.close()
+            raise
+    return client
+
+
+def _somebody_is_there() -> bool:
+    """Whether there is a terminal on which a person can be asked."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+def _pairs(what: str, pairs: Sequence[str]) -> dict[str, str]:
+    """NAME=VALUE, several. Raises ValueError."""
+    found = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ValueError(f"{what} NAME=VALUE, not {pair!r}")
+        found[name] = value
+    return found
 
 
 def _arguments(options: Namespace, client: Client) -> Json:
@@ -122,14 +272,9 @@ def _arguments(options: Namespace, client: Client) -> Json:
         raise ValueError("--arguments takes a JSON object")
     if not options.arguments:
         return whole
+    single = _pairs("an argument is", options.arguments)
     properties = _properties(client, options.tool)
-    single = {}
-    for pair in options.arguments:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise ValueError(f"an argument is NAME=VALUE, not {pair!r}")
-        single[name] = _value(name, value, properties.get(name))
-    return {**whole, **single}
+    return {**whole, **{name: _value(name, text, properties.get(name)) for name, text in single.items()}}
 
 
 def _properties(client: Client, name: str) -> Json:

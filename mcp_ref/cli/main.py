@@ -5,7 +5,7 @@
 2    the command line makes no sense
 3    the server refused, or its answer makes no sense: a protocol error
 4    no connection: the server cannot be started, is gone, or does not have what is needed
-5    no answer in time
+5    no answer in time; of `listen`, fewer changes in the time given than were to be awaited
 130  interrupted (Ctrl-C); what was running was cancelled on the wire
 141  whoever read our output went away
 """
@@ -17,6 +17,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from mcp_ref import __version__
 from mcp_ref.basic.errors import ErrorResponse, InvalidResponse, McpError, RequestTimeout
@@ -93,25 +94,76 @@ def _parser() -> argparse.ArgumentParser:
     )
     common.add_argument("--quiet", action="store_true", help="drop what the server writes to stderr")
 
-    def command(name: str, action: object, text: str) -> argparse.ArgumentParser:
-        found = commands.add_parser(
-            name, help=text, parents=[common], usage=f"mcp-ref {name} [options] -- SERVER ..."
-        )
+    def command(name: str, action: object, text: str, words: str = "", *more: Any) -> argparse.ArgumentParser:
+        usage = f"mcp-ref {name} [options] {words}{' ' if words else ''}-- SERVER ..."
+        found = commands.add_parser(name, help=text, parents=[common, *more], usage=usage)
         found.set_defaults(action=action)
         return found
 
+    running = _running()
     command("discover", actions.discover, "what a server is and can do")
     command("tools", actions.tools, "the tools of a server")
+    command("resources", actions.resources, "its resources, and the templates for others")
+    command("prompts", actions.prompts, "its prompts")
     command("ping", actions.ping, "whether a server answers, and how fast")
-    call = command("call", actions.call, "call a tool")
-    call.usage = "mcp-ref call [options] TOOL [NAME=VALUE ...] -- SERVER ..."
+    call = command("call", actions.call, "call a tool", "TOOL [NAME=VALUE ...]", running)
     call.add_argument("tool", help="the tool's name")
     call.add_argument(
         "arguments", nargs="*", metavar="NAME=VALUE", help="JSON, or text where the tool wants a string"
     )
     call.add_argument("--arguments", dest="whole", metavar="JSON", help="all arguments as one JSON object")
-    call.add_argument("--log-level", help="show the server's log messages from this level on")
+    read = command("read", actions.read, "read a resource", "URI", running)
+    read.add_argument("uri", metavar="URI", help="the resource's URI")
+    read.add_argument("--output", metavar="FILE", help="write it there, byte for byte; - is stdout")
+    prompt = command("prompt", actions.prompt, "get a prompt", "NAME [ARGUMENT=VALUE ...]", running)
+    prompt.add_argument("name", metavar="NAME", help="the prompt's name")
+    prompt.add_argument("arguments", nargs="*", metavar="ARGUMENT=VALUE", help="text")
+    _complete(command("complete", actions.complete, "what an argument could be", "ARGUMENT [VALUE]"))
+    _listen(command("listen", actions.listen, "tell of changes, a line each", "[URI ...]"))
     return parser
+
+
+def _running() -> argparse.ArgumentParser:
+    """Options of what a server does for us, and may ask something for."""
+    options = argparse.ArgumentParser(add_help=False)
+    options.add_argument("--log-level", help="show the server's log messages from this level on")
+    options.add_argument(
+        "--root", action="append", metavar="DIR", help="a directory that the work is about; may be repeated"
+    )
+    return options
+
+
+def _complete(command: argparse.ArgumentParser) -> None:
+    of = command.add_mutually_exclusive_group(required=True)
+    of.add_argument("--prompt", metavar="NAME", help="of this prompt")
+    of.add_argument("--resource", metavar="TEMPLATE", help="of this template, as the server writes it")
+    command.add_argument("argument", metavar="ARGUMENT", help="the argument, or the variable")
+    command.add_argument("value", metavar="VALUE", nargs="?", default="", help="what was typed so far")
+    command.add_argument(
+        "--with",
+        dest="chosen",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another argument that was chosen already; may be repeated",
+    )
+
+
+def _listen(command: argparse.ArgumentParser) -> None:
+    command.add_argument("uris", nargs="*", metavar="URI", help="tell when this resource changes")
+    for kind in ("tools", "prompts", "resources"):
+        command.add_argument(f"--{kind}", action="store_true", help=f"tell when the list of {kind} changes")
+    command.add_argument("--count", type=_count, metavar="N", help="end after N changes")
+    command.add_argument(
+        "--for", dest="seconds", type=_seconds, metavar="SECONDS", help="end after this time"
+    )
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("a number above 0")
+    return value
 
 
 def _seconds(text: str) -> float:

@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
+from mcp_ref.basic.patterns.subscriptions import Change
 from mcp_ref.client.calls import Result
+from mcp_ref.runtime.plain import plain
 
-__all__ = ["as_json", "log_message", "progress_line", "result", "server", "tools"]
+__all__ = [
+    "ProgressLine",
+    "as_bytes",
+    "as_json",
+    "change",
+    "contents",
+    "log_message",
+    "messages",
+    "prompts",
+    "resources",
+    "result",
+    "server",
+    "suggestions",
+    "tools",
+]
 
 
 def as_json(value: Any) -> None:
@@ -44,9 +61,7 @@ def tools(found: list[Any]) -> None:
         print("no tools")
     for tool in found:
         print(plain(f"{tool['name']}({', '.join(_arguments(tool['inputSchema']))})"))
-        for line in (tool.get("title"), tool.get("description")):
-            if isinstance(line, str) and line.strip():
-                print(f"    {plain(line.strip().splitlines()[0])}")
+        _about(tool)
 
 
 def _arguments(schema: Any) -> Iterator[str]:
@@ -66,22 +81,105 @@ def _kind(schema: Any) -> str:
     return str(schema.get("type", "any"))
 
 
+def resources(found: list[Any], templates: list[Any]) -> None:
+    """The resources of a server, by their URIs, and the templates for more."""
+    if not found and not templates:
+        print("no resources")
+    for resource in (*found, *templates):
+        facts = [str(resource["mimeType"])] if "mimeType" in resource else []
+        facts += [f"{resource['size']} bytes"] if "size" in resource else []
+        print(plain(f"{resource.get('uri') or resource['uriTemplate']}  {', '.join(facts)}".rstrip()))
+        _about({"title": resource.get("title", resource["name"]), **resource})
+
+
+def prompts(found: list[Any]) -> None:
+    """The prompts of a server, each with its arguments."""
+    if not found:
+        print("no prompts")
+    for prompt in found:
+        arguments = prompt.get("arguments", ())
+        names = [a["name"] if a.get("required") else f"[{a['name']}]" for a in arguments]
+        print(plain(f"{prompt['name']}({', '.join(names)})"))
+        _about(prompt)
+
+
+def _about(definition: Any) -> None:
+    """Title and description, a line each."""
+    for line in (definition.get("title"), definition.get("description")):
+        if isinstance(line, str) and line.strip():
+            print(f"    {plain(line.strip().splitlines()[0])}")
+
+
 def result(value: Result) -> None:
     """A tool's content: text as it is, a line for anything else."""
     content = value.get("content")
     for block in content if isinstance(content, list) else ():
-        kind = block.get("type") if isinstance(block, dict) else None
-        if kind is None:
-            print(plain(f"[{block!r:.200}]"))
-            continue
-        if kind == "text":
-            print(plain(block["text"]))
-        elif kind in ("image", "audio"):
-            print(plain(f"[{kind}: {block['mimeType']}, {len(block['data']) * 3 // 4} bytes]"))
-        elif kind == "resource_link":
-            print(plain(f"[{block['name']}: {block['uri']}]"))
+        print(_shown(block))
+
+
+def _shown(block: Any) -> str:
+    """A block of content."""
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind is None:
+        return plain(f"[{block!r:.200}]")
+    if kind == "text":
+        return plain(block["text"])
+    if kind in ("image", "audio"):
+        return plain(f"[{kind}: {block['mimeType']}, {_size(block['data'])} bytes]")
+    if kind == "resource_link":
+        return plain(f"[{block['name']}: {block['uri']}]")
+    return plain(f"[{kind}: {block.get('resource', {}).get('uri', '')}]")
+
+
+def _size(data: str) -> int:
+    """Of what stands there in base64."""
+    return len(data.rstrip("=")) * 3 // 4
+
+
+def contents(value: Result) -> None:
+    """What was read, on a terminal: a line for what is no text."""
+    several = len(value["contents"]) > 1
+    for item in value["contents"]:
+        if several:
+            print(plain(f"[{item['uri']}]"))
+        if "blob" in item:
+            kind = item.get("mimeType", "of a kind that was not said")
+            print(plain(f"[blob: {kind}, {_size(item['blob'])} bytes; --output FILE keeps it]"))
         else:
-            print(plain(f"[{kind}: {block.get('resource', {}).get('uri', '')}]"))
+            print(plain(item["text"]), end="" if item["text"].endswith("\n") else "\n")
+
+
+def as_bytes(value: Result) -> bytes:
+    """What was read, one after another, and nothing else."""
+    found = value["contents"]
+    return b"".join(base64.b64decode(c["blob"]) if "blob" in c else c["text"].encode() for c in found)
+
+
+def messages(value: Result) -> None:
+    """The messages of a prompt, each below the name of who says it."""
+    for message in value["messages"]:
+        print(f"{plain(message['role'])}:")
+        for line in _shown(message["content"]).splitlines() or [""]:
+            print(f"    {line}")
+
+
+def suggestions(value: Result) -> None:
+    """What an argument could be, a line each."""
+    completion = value["completion"]
+    for text in completion["values"]:
+        print(plain(text))
+    if completion.get("hasMore"):
+        of = f" of {completion['total']}" if "total" in completion else ""
+        print(f"the first {len(completion['values'])}{of}", file=sys.stderr)
+
+
+def change(value: Change, in_json: bool) -> None:
+    """The URI of a resource, or which list: what changed, on a line of its own, at once."""
+    if in_json:
+        about = {"kind": value.kind} if value.uri is None else {"kind": value.kind, "uri": value.uri}
+        print(json.dumps(about, ensure_ascii=False), flush=True)
+    else:
+        print(plain(value.uri or value.kind), flush=True)
 
 
 def log_message(level: str, data: Any, logger: str | None) -> None:
@@ -90,32 +188,49 @@ def log_message(level: str, data: Any, logger: str | None) -> None:
     print(plain(f"{level}: {logger + ': ' if logger else ''}{said}"), file=sys.stderr)
 
 
-@contextmanager
-def progress_line() -> Iterator[Callable[[float, float | None, str | None], None] | None]:
-    """A line on the terminal while a call reports progress; nothing where there is no terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    shown = False
+class ProgressLine:
+    """A line on the terminal while a request reports progress; nothing where there is no terminal."""
 
-    def on_progress(progress: float, total: float | None, message: str | None) -> None:
-        nonlocal shown
-        shown = True
+    def __init__(self) -> None:
+        self.on_progress = self._report if sys.stderr.isatty() else None
+        self._writing = threading.Lock()
+        # Guarded by _writing.
+        self._is_shown = False
+        self._hidden = 0
+
+    def _report(self, progress: float, total: float | None, message: str | None) -> None:
         width = shutil.get_terminal_size().columns - 1
         how_far = f"{progress:g}"
         if total:
             filled = round(20 * min(1.0, max(0.0, progress / total)))
             how_far = f"[{'#' * filled}{'.' * (20 - filled)}] {progress:g} of {total:g}"
         line = plain(f"{how_far} {message or ''}".replace("\n", " "))[:width]
-        print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+        with self._writing:
+            if not self._hidden:
+                self._is_shown = True
+                print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
-    try:
-        yield on_progress
-    finally:
-        if shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+    def aside(self, ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The same callback, with the terminal to itself while somebody is asked."""
 
+        def asked(question: Any) -> Any:
+            self._hide(1)
+            try:
+                return ask(question)
+            finally:
+                self._hide(-1)
 
-def plain(text: Any) -> str:
-    """Text of a stranger's, without what would steer a terminal."""
-    return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in str(text))
+        return asked
+
+    def _hide(self, more: int) -> None:
+        with self._writing:
+            self._hidden += more
+            if self._is_shown:
+                self._is_shown = False
+                print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def __enter__(self) -> ProgressLine:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._hide(1)

@@ -39,9 +39,64 @@ def wait(ctx: Context) -> str:
         raise
     return "done"
 
+@server.tool
+def where(ctx: Context) -> list[str]:
+    return [root["uri"] for root in ctx.list_roots()]
+
+@server.tool
+def asked(ctx: Context) -> str:
+    ctx.progress(1, 2, "asking")
+    return ctx.elicit("Sure?").action
+
+@server.resource("demo://motto", mime_type="text/plain", size=4)
+def motto(ctx: Context) -> str:
+    "What we think."
+    ctx.log("info", "read")
+    return "So\\x1b!"
+
+@server.resource("demo://picture")
+def picture() -> bytes:
+    return bytes([0, 255, 10])
+
+def tables(value: str, arguments: dict[str, str]) -> list[str]:
+    return [arguments.get("room", "?")]
+
+@server.resource("demo://{room}/{table}", complete={"table": tables})
+def table(room: str, table: str) -> str:
+    return f"{table} in {room}"
+
+@server.resource("demo://ask")
+def ask(ctx: Context) -> str:
+    return ctx.elicit("Sure?").action
+
+@server.prompt(complete={"text": [f"value {n}" for n in range(120)]})
+def repeat(text: str, ctx: Context) -> str:
+    "Say it again."
+    ctx.progress(1, 2, "half")
+    return f"Say: {text}"
+
 other = 5
 if __name__ == "__main__":
     server.run()
+"""
+
+CHANGING = """
+import threading
+import time
+from mcp_ref import Server
+
+server = Server("changing")
+server.add_tool(lambda: "one", name="one")
+server.add_resource(lambda: "", "demo://a", name="a")
+
+def change():
+    while True:
+        server.resource_updated("demo://a")
+        server.add_tool(lambda: "new", name="new", replace=True)
+        time.sleep(0.02)
+
+threading.Thread(target=change, daemon=True).start()
+server.run()
 """
 
 
@@ -56,3 +111,11 @@ def server(tmp_path: Path) -> list[str]:
 @pytest.fixture(autouse=True)
 def from_the_tree(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@pytest.fixture
+def changing(tmp_path: Path) -> list[str]:
+    """The command of a server on which something changes all the time."""
+    path = tmp_path / "changing.py"
+    path.write_text(CHANGING)
+    return ["--", sys.executable, str(path)]

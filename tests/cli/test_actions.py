@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import select
+import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +14,7 @@ import pytest
 
 from mcp_ref.cli import actions
 from mcp_ref.cli.main import main
+from mcp_ref.client import terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = ["--env", f"PYTHONPATH={ROOT}"]
@@ -23,7 +27,8 @@ def test_tools_are_listed_for_people(server: list[str], capsys: pytest.CaptureFi
 
 def test_tools_are_listed_for_scripts(server: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tools", "--json", *ENV, *server]) == 0
-    assert [tool["name"] for tool in json.loads(capsys.readouterr().out)] == ["add", "say", "fail", "wait"]
+    names = [tool["name"] for tool in json.loads(capsys.readouterr().out)]
+    assert names == ["add", "say", "fail", "wait", "where", "asked"]
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
@@ -127,3 +132,281 @@ def test_a_module_that_raises_is_misuse_and_no_failed_tool(
     said = capsys.readouterr().err
     assert str(path) in said
     assert "Error" in said
+
+
+# --------------------------------------------------------------- resources, prompts, completion
+
+BOTH = pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
+
+
+def test_resources_and_templates_are_listed(server: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["resources", *ENV, *server]) == 0
+    assert "demo://motto  text/plain, 4 bytes\n    motto\n    What we think." in capsys.readouterr().out
+    assert main(["resources", "--json", *ENV, *server]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [r["uri"] for r in found["resources"]] == ["demo://motto", "demo://picture", "demo://ask"]
+    assert [r["uriTemplate"] for r in found["resourceTemplates"]] == ["demo://{room}/{table}"]
+
+
+def test_a_server_without_templates_has_resources_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["resources", *by_hand(-32601)]) == 0
+    assert capsys.readouterr().out == "a:b\n    b\n"
+    assert main(["resources", *by_hand(-32603)]) == 3
+
+
+def by_hand(code: int) -> list[str]:
+    """A server that answers a request for templates with this error."""
+    return [
+        "--",
+        sys.executable,
+        "-c",
+        f"""
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    answer = {{"jsonrpc": "2.0", "id": message["id"]}}
+    result = {{"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}}
+    if message["method"] == "server/discover":
+        result |= {{"supportedVersions": ["2026-07-28"], "capabilities": {{"resources": {{}}}}}}
+        answer["result"] = result
+    elif message["method"] == "resources/list":
+        answer["result"] = {{**result, "resources": [{{"uri": "a:b", "name": "b"}}]}}
+    else:
+        answer["error"] = {{"code": {code}, "message": "no"}}
+    print(json.dumps(answer), flush=True)
+""",
+    ]
+
+
+def test_what_is_read_into_a_pipe_is_what_there_is(
+    server: list[str], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["read", "demo://motto", *ENV, *server]) == 0
+    assert main(["read", "demo://picture", *ENV, *server]) == 0
+    assert capfdbinary.readouterr().out == b"So\x1b!" + b"\x00\xff\n"
+
+
+def test_what_is_read_goes_to_a_file_if_told_so(server: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "picture"
+    assert main(["read", "demo://picture", "--output", str(path), *ENV, *server]) == 0
+    assert path.read_bytes() == b"\x00\xff\n"
+
+
+def test_a_file_that_cannot_be_written_is_misuse(
+    server: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["read", "demo://motto", "--output", str(tmp_path), *ENV, *server]) == 2
+    assert "--output: " in capsys.readouterr().err
+
+
+class Screen(io.TextIOWrapper):
+    """A stdout that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (["demo://motto"], b"So\xef\xbf\xbd!\n"),
+        (["demo://picture"], b"[blob: application/octet-stream, 3 bytes; --output FILE keeps it]\n"),
+        (["demo://picture", "--output", "-"], b"\x00\xff\n"),
+        (["demo://t/1"], b"1 in t\n"),
+    ],
+)
+def test_what_is_read_on_a_terminal_cannot_steer_it(
+    server: list[str], monkeypatch: pytest.MonkeyPatch, words: list[str], printed: bytes
+) -> None:
+    screen = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", Screen(screen, encoding="utf-8"))
+    assert main(["read", *words, *ENV, *server]) == 0
+    assert screen.getvalue() == printed
+
+
+def test_a_resource_is_read_as_json_for_scripts(
+    server: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["read", "demo://motto", "--json", "--log-level", "info", *ENV, *server]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["contents"][0]["text"] == "So\x1b!"
+    assert "info: read" in said.err
+
+
+def test_prompts_are_listed_and_got(server: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prompts", *ENV, *server]) == 0
+    assert capsys.readouterr().out == "repeat(text)\n    Say it again.\n"
+    assert main(["prompts", "--json", *ENV, *server]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["name"] == "repeat"
+    assert main(["prompt", "repeat", "text=a=b", *ENV, *server]) == 0
+    assert capsys.readouterr().out == "user:\n    Say: a=b\n"
+    assert main(["prompt", "repeat", "text=7", "--json", *ENV, *server]) == 0
+    assert json.loads(capsys.readouterr().out)["messages"][0]["content"]["text"] == "Say: 7"
+
+
+@BOTH
+def test_arguments_are_completed(
+    server: list[str], capsys: pytest.CaptureFixture[str], revision: str
+) -> None:
+    options = ["--revision", revision, *ENV, *server]
+    assert main(["complete", "--prompt", "repeat", "text", "value 11", *options]) == 0
+    assert capsys.readouterr().out.splitlines()[:2] == ["value 11", "value 110"]
+    assert main(["complete", "--prompt", "repeat", "text", *options]) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 100
+    assert said.err == "the first 100 of 120\n"
+
+
+def test_variables_are_completed_by_what_was_chosen(
+    server: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    of = ["complete", "--resource", "demo://{room}/{table}", "table"]
+    assert main([*of, "--with", "room=hall", "--json", *ENV, *server]) == 0
+    assert json.loads(capsys.readouterr().out)["completion"]["values"] == ["hall"]
+
+
+# ------------------------------------------------------------------------------- listening
+
+
+@BOTH
+def test_changes_are_told_a_line_each(
+    changing: list[str], capsys: pytest.CaptureFixture[str], revision: str
+) -> None:
+    of = ["listen", "--tools", "demo://a", "--count", "4", "--revision", revision]
+    assert main([*of, *ENV, *changing]) == 0
+    said = capsys.readouterr()
+    assert len(said.out.splitlines()) == 4
+    assert set(said.out.splitlines()) == {"tools", "demo://a"}
+    assert "mcp-ref: listening" in said.err
+
+
+def test_changes_are_told_for_scripts(changing: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["listen", "--json", "demo://a", "--count", "1", *ENV, *changing]) == 0
+    assert json.loads(capsys.readouterr().out) == {"kind": "resource", "uri": "demo://a"}
+
+
+def test_who_names_nothing_hears_of_all_lists(
+    changing: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["listen", "--for", "5", "--count", "1", *ENV, *changing]) == 0
+    assert capsys.readouterr().out == "tools\n"
+
+
+def test_listening_for_a_while_ends_well(server: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["listen", "--prompts", "--for", "0.05", *ENV, *server]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_too_few_changes_in_the_time_given_are_exit_code_5(
+    server: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["listen", "demo://motto", "--for", "0.05", "--count", "2", *ENV, *server]) == 5
+    assert "0 of 2 changes within 0.05 s" in capsys.readouterr().err
+
+
+def test_a_server_that_tells_of_nothing_is_exit_code_4(
+    changing: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["listen", "--prompts", *ENV, *changing]) == 4
+    assert "tells of nothing of this" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("sys.exit(3)", "3"),
+        ("say(id=message['id'], result={'resultType': 'complete'}); sys.stdin.read()", "no more changes"),
+    ],
+)
+def test_a_server_that_tells_no_more_is_exit_code_4(
+    capsys: pytest.CaptureFixture[str], line: str, says: str
+) -> None:
+    code = f"""
+import json, sys
+def say(**said):
+    print(json.dumps({{"jsonrpc": "2.0", **said}}), flush=True)
+for text in sys.stdin:
+    message = json.loads(text)
+    if message["method"] == "server/discover":
+        able = {{"supportedVersions": ["2026-07-28"], "capabilities": {{"tools": {{"listChanged": True}}}}}}
+        able |= {{"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}}
+        say(id=message["id"], result=able)
+    else:
+        meta = {{"io.modelcontextprotocol/subscriptionId": message["id"]}}
+        agreed = {{"_meta": meta, "notifications": {{"toolsListChanged": True}}}}
+        say(method="notifications/subscriptions/acknowledged", params=agreed)
+        {line}
+"""
+    assert main(["listen", "--tools", "--for", "10", "--", sys.executable, "-c", code]) == 4
+    assert says in capsys.readouterr().err
+
+
+# -------------------------------------------------------------------------- what a server asks
+
+
+def test_roots_are_what_the_work_is_about(
+    server: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    roots = ["--root", str(tmp_path), "--root", str(other)]
+    assert main(["call", "where", "--json", *roots, *ENV, *server]) == 0
+    structured = json.loads(capsys.readouterr().out)["structuredContent"]
+    assert structured == {"result": [tmp_path.as_uri(), other.as_uri()]}
+    assert main(["call", "where", "--root", "nowhere/at/all", *ENV, *server]) == 2
+    assert "does not exist" in capsys.readouterr().err
+
+
+@BOTH
+def test_nobody_is_asked_where_there_is_no_terminal(
+    server: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, revision: str
+) -> None:
+    monkeypatch.setattr(actions, "_somebody_is_there", lambda: False)
+    assert main(["call", "asked", "--revision", revision, *ENV, *server]) in (1, 3)
+    assert "elicitation" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
+@pytest.mark.parametrize("words", [["call", "asked"], ["read", "demo://ask"]])
+def test_whoever_is_at_the_terminal_is_asked(
+    server: list[str],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    revision: str,
+    words: list[str],
+) -> None:
+    monkeypatch.setattr(actions, "_somebody_is_there", lambda: True)
+    monkeypatch.setattr(terminal, "ask", lambda question: question.decline())
+    assert main([*words, "--revision", revision, *ENV, *server]) == 0
+    assert capsys.readouterr().out.strip() == "decline"
+
+
+def test_a_prompt_asks_at_a_real_terminal(server: list[str]) -> None:
+    """All of it, as a person would do it: in a session whose controlling terminal is a new one."""
+    us, them = os.openpty()
+    command = [sys.executable, "-m", "mcp_ref", "call", "asked", *ENV, *server]
+    with subprocess.Popen(
+        [sys.executable, "-c", TAKES_TERMINAL, *command],
+        cwd=ROOT,
+        stdin=them,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as child:
+        os.close(them)
+        seen = b""
+        while b"accept, decline or cancel? > " not in seen:
+            assert select.select([us], [], [], 20)[0], seen
+            seen += os.read(us, 4096)
+        os.write(us, b"accept\n")
+        out, err = child.communicate(timeout=20)
+        os.close(us)
+    assert b"Sure?" in seen
+    assert (out, err, child.returncode) == (b"accept\n", b"", 0)
+
+
+TAKES_TERMINAL = """
+import fcntl, os, sys, termios
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""

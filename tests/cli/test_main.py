@@ -34,6 +34,8 @@ def test_a_tool_that_fails_is_exit_code_1(server: list[str], capsys: pytest.Capt
         (["call", "add", "--arguments", "{"], "--arguments: not JSON"),
         (["call", "add", "--log-level", "loud"], "'loud' is no log level"),
         (["tools", "--env", "NAME"], "--env takes NAME=VALUE"),
+        (["prompt", "repeat", "text"], "an argument is NAME=VALUE"),
+        (["complete", "--prompt", "repeat", "text", "--with", "=a"], "--with takes NAME=VALUE"),
     ],
 )
 def test_misuse_is_exit_code_2(
@@ -44,7 +46,18 @@ def test_misuse_is_exit_code_2(
 
 
 @pytest.mark.parametrize(
-    "arguments", [["tools"], ["tools", "--"], [], ["tools", "--timeout", "0", "--", "x"]]
+    "arguments",
+    [
+        ["tools"],
+        ["tools", "--"],
+        [],
+        ["tools", "--timeout", "0", "--", "x"],
+        ["complete", "a", "--", "x"],
+        ["complete", "a", "--prompt", "p", "--resource", "r:", "--", "x"],
+        ["listen", "--count", "0", "--", "x"],
+        ["listen", "--for", "0", "--", "x"],
+        ["listen", "--count", "many", "--", "x"],
+    ],
 )
 def test_a_command_line_without_sense_is_explained(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
@@ -82,6 +95,30 @@ def test_ctrl_c_cancels_the_call_on_the_wire_and_is_exit_code_130(server: list[s
         assert running.wait(10) == 130
     assert "ended: the caller stopped waiting" in rest
     assert "mcp-ref: interrupted" in rest
+
+
+def test_ctrl_c_ends_listening_on_the_wire_and_is_exit_code_130(changing: list[str]) -> None:
+    command = [sys.executable, "-m", "mcp_ref", "listen", "--tools", *ENV, *changing]
+    running = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == "tools\n"
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=10)
+        assert running.returncode == 130
+    assert said == "mcp-ref: listening\nmcp-ref: interrupted\n"
+
+
+@pytest.mark.parametrize("words", [["read", "demo://nothing"], ["prompt", "nothing"], ["prompt", "repeat"]])
+def test_what_the_server_does_not_have_is_exit_code_3(server: list[str], words: list[str]) -> None:
+    assert main([*words, *ENV, *server]) == 3
+
+
+def test_a_server_without_resources_is_exit_code_4(capsys: pytest.CaptureFixture[str]) -> None:
+    code = "from mcp_ref import Server; Server('empty').run()"
+    for words in ["resources"], ["prompts"], ["read", "a:b"]:
+        assert main([*words, *ENV, "--", sys.executable, "-c", code]) == 4
+    assert "did not declare the capability 'resources'" in capsys.readouterr().err
 
 
 def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:

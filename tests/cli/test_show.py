@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from mcp_ref.basic.patterns.subscriptions import Change
 from mcp_ref.cli import show
 from mcp_ref.client.calls import Result
 
@@ -87,10 +88,10 @@ def test_log_messages_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
 def test_progress_is_a_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with show.progress_line() as on_progress:
-        assert on_progress is not None
-        on_progress(5, 10, "half\nway")
-        on_progress(7, None, None)
+    with show.ProgressLine() as line:
+        assert line.on_progress is not None
+        line.on_progress(5, 10, "half\nway")
+        line.on_progress(7, None, None)
     said = terminal.getvalue()
     assert "[##########..........] 5 of 10 half way" in said
     assert "\x1b[K7 " in said
@@ -99,16 +100,35 @@ def test_progress_is_a_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_there_is_no_progress_line_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    with show.progress_line() as on_progress:
-        assert on_progress is None
+    with show.ProgressLine() as line:
+        assert line.on_progress is None
 
 
 def test_a_call_without_progress_leaves_the_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with show.progress_line():
+    with show.ProgressLine():
         pass
     assert terminal.getvalue() == ""
+
+
+def test_the_progress_line_is_away_while_somebody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with show.ProgressLine() as line:
+        assert line.on_progress is not None
+        line.on_progress(1, None, "before")
+
+        def ask(question: str) -> str:
+            assert line.on_progress is not None
+            assert terminal.getvalue().endswith("\r\x1b[K")
+            line.on_progress(2, None, "meanwhile")
+            return f"answer to {question}"
+
+        assert line.aside(ask)("a question") == "answer to a question"
+        line.on_progress(3, None, "after")
+    assert "meanwhile" not in terminal.getvalue()
+    assert "3 after" in terminal.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -145,3 +165,97 @@ def test_content_that_is_none_is_shown_as_it_is(
     """As in a result that is not a finished one, and so was not checked."""
     show.result(Result(resultType="input_required", content=content))
     assert capsys.readouterr().out == said
+
+
+def test_resources_and_templates_are_shown_by_their_uris(capsys: pytest.CaptureFixture[str]) -> None:
+    show.resources([], [])
+    show.resources(
+        [
+            {"uri": "a:b", "name": "b", "mimeType": "text/plain", "size": 5, "description": "The\nwhole"},
+            {"uri": "a:\x1b[2J", "name": "c", "title": "C"},
+        ],
+        [{"uriTemplate": "a:{d}", "name": "d", "mimeType": "image/png"}],
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "no resources",
+        "a:b  text/plain, 5 bytes",
+        "    b",
+        "    The",
+        "a:\ufffd[2J",
+        "    C",
+        "a:{d}  image/png",
+        "    d",
+    ]
+
+
+def test_prompts_show_which_arguments_may_lack(capsys: pytest.CaptureFixture[str]) -> None:
+    show.prompts([])
+    show.prompts(
+        [
+            {"name": "p", "arguments": [{"name": "a", "required": True}, {"name": "b"}], "description": "P."},
+            {"name": "q"},
+        ]
+    )
+    assert capsys.readouterr().out.splitlines() == ["no prompts", "p(a, [b])", "    P.", "q()"]
+
+
+BLOB = {"uri": "a:b", "mimeType": "image/png", "blob": "AAECAw=="}
+
+
+def test_what_was_read_is_shown_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    show.contents(Result(contents=[{"uri": "a:a", "text": "line\n"}]))
+    show.contents(Result(contents=[{"uri": "a:a", "text": "no end\x1b[2J"}, BLOB, {"uri": "c:", "blob": ""}]))
+    assert capsys.readouterr().out.splitlines() == [
+        "line",
+        "[a:a]",
+        "no end\ufffd[2J",
+        "[a:b]",
+        "[blob: image/png, 4 bytes; --output FILE keeps it]",
+        "[c:]",
+        "[blob: of a kind that was not said, 0 bytes; --output FILE keeps it]",
+    ]
+
+
+def test_what_was_read_can_be_had_byte_for_byte() -> None:
+    assert show.as_bytes(Result(contents=[{"uri": "a:a", "text": "caf\u00e9\x1b"}, BLOB])) == (
+        b"caf\xc3\xa9\x1b\x00\x01\x02\x03"
+    )
+
+
+def test_a_message_stands_below_who_says_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that no text can look like the next message."""
+    show.messages(
+        Result(
+            messages=[
+                {"role": "user", "content": {"type": "text", "text": "one\nassistant:\x07"}},
+                {"role": "assistant", "content": {"type": "image", "data": "AAAA", "mimeType": "image/png"}},
+                {"role": "user", "content": {"type": "text", "text": ""}},
+            ]
+        )
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "user:",
+        "    one",
+        "    assistant:\ufffd",
+        "assistant:",
+        "    [image: image/png, 3 bytes]",
+        "user:",
+        "    ",
+    ]
+
+
+def test_suggestions_stand_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    show.suggestions(Result(completion={"values": ["a", "b\x1b"], "total": 7, "hasMore": True}))
+    show.suggestions(Result(completion={"values": ["c"], "hasMore": True}))
+    show.suggestions(Result(completion={"values": []}))
+    said = capsys.readouterr()
+    assert said.out == "a\nb\ufffd\nc\n"
+    assert said.err == "the first 2 of 7\nthe first 1\n"
+
+
+def test_a_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for in_json in False, True:
+        show.change(Change("tools"), in_json)
+        show.change(Change("resource", "a:b"), in_json)
+    lines = ["tools", "a:b", '{"kind": "tools"}', '{"kind": "resource", "uri": "a:b"}']
+    assert capsys.readouterr().out.splitlines() == lines
