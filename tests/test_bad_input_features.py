@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from peers import MODERN, PATIENCE, REVISIONS, Json, RawClient, nothing_left, source
+from peers import MODERN, PATIENCE, REVISIONS, Json, RawClient, eventually, nothing_left, source
 
 from mcp_ref import Server
 from mcp_ref.runtime.templates import BadTemplate
@@ -35,7 +36,7 @@ FILES_CHANGED = "notifications/resources/list_changed"
 SECRET = "a secret of these tests"
 
 BODY = """
-import enum, itertools, os
+import enum, itertools, os, time
 from dataclasses import dataclass
 from typing import Literal
 
@@ -164,6 +165,14 @@ def touch(uris: list[str]) -> int:
     for uri in uris:
         server.resource_updated(uri)
     return len(uris)
+
+@server.tool
+def churn(uris: list[str], rounds: int) -> str:
+    for _ in range(rounds):
+        touch(uris)
+        time.sleep(0.03)  # longer than changes are gathered
+    open(directory + "/../churned", "w").close()
+    return "done"
 
 @server.resource("book:///{what}")
 def booked(what: str, ctx: Context) -> str:
@@ -657,3 +666,571 @@ def test_more_completions_than_may_be_known() -> None:
 )
 def test_completions_asked_for_nonsense(client: RawClient, params: Json, word: str) -> None:
     refused(request(client, "completion/complete", params), -32602, word)
+
+
+# ------------------------------------------------- elicitation answers that break the schema
+
+Reply = Callable[[str, Json], Json]
+"""Method and params of a question -> the members of its response: {"result": ...} or {"error": ...}."""
+
+
+def play(client: RawClient, reply: Reply, method: str, params: Json, **meta: Any) -> Json:
+    """Ask, answer what the server asks back, in the way of the era, until there is a response."""
+    if client.revision == MODERN:
+        answer = request(client, method, params, **meta)
+        while answer.get("result", {}).get("resultType") == "input_required":
+            answer = request(client, method, {**params, **retry(answer["result"], reply)}, **meta)
+        return answer
+    asked = client.ask(method, params)
+    while True:
+        message: Json = client.until(lambda m: m.get("id") == asked or ("method" in m and "id" in m))
+        if "method" not in message:
+            return message
+        client.send({"jsonrpc": "2.0", "id": message["id"], **reply(message["method"], message["params"])})
+
+
+def retry(result: Json, reply: Reply) -> Json:
+    """What a modern client sends besides the params of the first round."""
+    asked = result.get("inputRequests", {})
+    responses = {key: reply(r["method"], r["params"])["result"] for key, r in asked.items()}
+    return {"inputResponses": responses, "requestState": result["requestState"]}
+
+
+def accept(content: Any) -> Reply:
+    return lambda method, params: {"result": {"action": "accept", "content": content}}
+
+
+MONDAY = {"day": "monday", "seats": 2}
+WHERE = pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tools/call", {"name": "book", "arguments": {"what": "x"}}),
+        ("prompts/get", {"name": "bookable", "arguments": {"what": "x"}}),
+        ("resources/read", {"uri": "book:///x"}),
+    ],
+)
+
+
+@ASKED
+@WHERE
+def test_elicitation_answers_that_fit(client: RawClient, method: str, params: Json) -> None:
+    assert "accept Booking(day='monday', seats=2" in str(play(client, accept(MONDAY), method, params))
+
+
+@ASKED
+@WHERE
+@pytest.mark.parametrize(
+    ("content", "word"),
+    [
+        ({}, "required"),
+        ({"day": "monday"}, "seats"),
+        ({**MONDAY, "day": "sunday"}, "day"),
+        ({**MONDAY, "day": 1}, "day"),
+        ({**MONDAY, "seats": "2"}, "seats"),
+        ({**MONDAY, "seats": True}, "seats"),
+        ({**MONDAY, "note": 5}, "note"),
+        ({**MONDAY, "other": "x"}, "other"),
+        ({**MONDAY, "day": {"is": "monday"}}, "day"),
+        ({**MONDAY, "day": None}, "day"),
+        ({**MONDAY, "day": ["monday"]}, "day"),
+        ({**MONDAY, "x" * 10_000: 1}, "no"),
+        ({**MONDAY, "note": "x", **{f"n{n}": n for n in range(10_000)}}, "n0"),
+    ],
+)
+def test_elicitation_answers_that_break_the_schema(
+    client: RawClient, method: str, params: Json, content: Any, word: str
+) -> None:
+    """The server notices, and whoever asked sees what was wrong with the answer."""
+    answer = play(client, accept(content), method, params)
+    if method == "tools/call":
+        failed(answer, "does not fit the form", word)
+        assert len(answer["result"]["content"][0]["text"]) < 2000
+    else:
+        refused(answer, -32603, "does not fit the form", word)
+
+
+@ASKED
+@pytest.mark.parametrize(
+    "result",
+    [
+        {},
+        {"action": 5},
+        {"action": "perhaps"},
+        {"action": None},
+        {"action": ["accept"]},
+        {"content": MONDAY},
+        {"action": "accept", "content": []},
+        {"action": "accept", "content": "monday"},
+    ],
+)
+def test_elicitation_answers_that_are_none(client: RawClient, revision: str, result: Any) -> None:
+    """Wrong in their shape: in the modern era the retry is refused, else the tool is told."""
+    params = {"name": "book", "arguments": {"what": "x"}}
+    answer = play(client, lambda *asked: {"result": result}, "tools/call", params)
+    if revision == MODERN:
+        refused(answer, -32602, "inputResponses")
+    else:
+        failed(answer, "elicitation/create")
+
+
+@ASKED
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_elicitation_answers_with_content_that_nobody_asked_for(client: RawClient, action: str) -> None:
+    """A no is a no, whatever stands beside it."""
+    result = {"action": action, "content": {"day": "monday", "seats": 1, "other": "x"}}
+    answer = play(
+        client, lambda *asked: {"result": result}, "tools/call", {"name": "book", "arguments": {"what": ""}}
+    )
+    assert answer["result"]["content"][0]["text"] == f"{action} None"
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"error": {"code": -1, "message": "no"}},
+        {"error": {"code": "x"}},
+        {"error": None},
+        {"result": None},
+        {"result": []},
+        {"result": {}, "error": {}},
+        {},
+    ],
+)
+def test_errors_instead_of_an_answer(client: RawClient, members: Json) -> None:
+    params = {"name": "book", "arguments": {"what": "x"}}
+    failed(play(client, lambda *asked: members, "tools/call", params))
+
+
+@ASKED
+@pytest.mark.parametrize("kind", ["sampling/createMessage", "roots/list"])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"roots": 5},
+        {"roots": [{"uri": "https://example.com"}]},
+        {"roots": [{"uri": "file:///a"}] * 1001},
+        {"role": "assistant", "model": "m", "content": {"type": "text"}},
+        {"role": "system", "model": "m", "content": {"type": "text", "text": "x"}},
+        {"role": "user", "model": 5, "content": {"type": "text", "text": "x"}},
+        {
+            "role": "assistant",
+            "model": "m",
+            "content": {"type": "image", "data": "!", "mimeType": "image/png"},
+        },
+        {"role": "assistant", "model": "m", "content": 5},
+    ],
+)
+def test_answers_of_models_and_roots_that_are_wrong(
+    client: RawClient, revision: str, kind: str, wrong: Json
+) -> None:
+    """One of several questions at once is answered wrong: the others do not make up for it."""
+    right: Json = {
+        "elicitation/create": {"action": "decline"},
+        "sampling/createMessage": {
+            "role": "assistant",
+            "model": "m",
+            "content": {"type": "text", "text": "x"},
+        },
+        "roots/list": {"roots": [{"uri": "file:///a"}]},
+    }
+    params = {"name": "several", "arguments": {}}
+    answer = play(client, lambda method, p: {"result": right[method]}, "tools/call", params)
+    assert answer["result"]["content"][0]["text"] == "decline x 1"
+    answer = play(client, lambda method, p: {"result": {**right, kind: wrong}[method]}, "tools/call", params)
+    if "error" in answer:
+        assert revision == MODERN
+        refused(answer, -32602, "inputResponses")
+    else:
+        failed(answer, kind)
+
+
+# ---------------------------------------------------------------------- requestState, altered
+
+
+def opened(client: RawClient, method: str = "tools/call", params: Json | None = None, **meta: Any) -> Json:
+    """The first round of a question: its input_required result."""
+    params = params or {"name": "book", "arguments": {"what": "x"}}
+    result: Json = request(client, method, params, **meta)["result"]
+    assert result["resultType"] == "input_required"
+    return result
+
+
+def booked(client: RawClient, more: Json, what: str = "x", tool: str = "book", **meta: Any) -> Json:
+    """A retry of `book`."""
+    return request(client, "tools/call", {"name": tool, "arguments": {"what": what}, **more}, **meta)
+
+
+@IN_MODERN
+def test_request_state_altered_by_one_bit_at_every_position(client: RawClient) -> None:
+    """Each is refused, also where base64 would read the same bytes; the state itself stays good."""
+    first = opened(client)
+    answered = retry(first, accept(MONDAY))
+    state = answered["requestState"]
+    altered = [
+        state[:at] + chr(ord(state[at]) ^ (1 << bit)) + state[at + 1 :]
+        for at in range(len(state))
+        for bit in range(7)
+    ]
+    params = {"name": "book", "arguments": {"what": "x"}, "_meta": DECLARED}
+    for at in range(0, len(altered), 200):  # as many as may wait at once
+        retries = [
+            client.message("tools/call", {**params, **answered, "requestState": text})
+            for text in altered[at : at + 200]
+        ]
+        client.send(*retries)
+        for sent in retries:
+            refused(client.answer(sent["id"]), -32602, "requestState is refused")
+    assert "monday" in str(booked(client, answered))
+
+
+@IN_MODERN
+def test_request_state_truncated(client: RawClient) -> None:
+    answered = retry(opened(client), accept(MONDAY))
+    state = answered["requestState"]
+    params = {"name": "book", "arguments": {"what": "x"}, "_meta": DECLARED}
+    cuts = [state[:n] for n in range(len(state))] + [state[n:] for n in range(1, len(state), 7)]
+    cuts += [state + more for more in ("A", "=", "==", "\n", " ", "A" * 1000, state)]
+    for at in range(0, len(cuts), 200):
+        retries = [
+            client.message("tools/call", {**params, **answered, "requestState": text})
+            for text in cuts[at : at + 200]
+        ]
+        client.send(*retries)
+        for sent in retries:
+            refused(client.answer(sent["id"]), -32602, "requestState is refused")
+
+
+@IN_MODERN
+@pytest.mark.parametrize("state", [5, None, True, [], {}, 1.5])
+def test_request_state_of_another_type(client: RawClient, state: Any) -> None:
+    refused(booked(client, {"requestState": state}), -32602, "requestState")
+
+
+@IN_MODERN
+@pytest.mark.parametrize(
+    "state", ["", "x", "é", "\0", "=" * 100, "A" * 5_000_000, "A" * 43, "A" * 100, "-_" * 50]
+)
+def test_request_state_invented(client: RawClient, state: str) -> None:
+    refused(booked(client, {"requestState": state}), -32602, "requestState is refused")
+
+
+@IN_MODERN
+def test_request_state_replayed_elsewhere(client: RawClient) -> None:
+    """On another tool, with other arguments, on another method: it is of one request only."""
+    answered = retry(opened(client), accept(MONDAY))
+    refused(booked(client, answered, tool="other"), -32602, "requestState is refused")
+    refused(booked(client, answered, what="y"), -32602, "requestState is refused")
+    for method, params in (
+        ("resources/read", {"uri": "book:///x"}),
+        ("prompts/get", {"name": "bookable", "arguments": {"what": "x"}}),
+        ("prompts/get", {"name": "book", "arguments": {"what": "x"}}),
+        ("tools/call", {"name": "book", "arguments": {"what": "x"}, "more": 1}),
+        ("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}),
+    ):
+        refused(request(client, method, {**params, **answered}), -32602, "requestState is refused")
+    for method in ("tools/list", "server/discover", "resources/list"):  # that never ask, and never look
+        assert "result" in request(client, method, answered)
+    assert "monday" in str(booked(client, answered))
+
+
+@IN_MODERN
+def test_request_state_of_another_principal(client: RawClient) -> None:
+    who: Json = {"vendor/principal": "ann"}
+    answered = retry(opened(client, **who), accept(MONDAY))
+    for other in ({}, {"vendor/principal": "bob"}, {"vendor/principal": "ann "}, {"vendor/principal": ""}):
+        refused(booked(client, answered, **other), -32602, "requestState is refused")
+    assert "monday" in str(booked(client, answered, **who))
+
+
+@IN_MODERN
+def test_request_state_of_another_process(directory: Path, client: RawClient) -> None:
+    """One that shares the secret goes on with it; one that does not refuses it."""
+    answered = retry(opened(client), accept(MONDAY))
+    env = {"DIRECTORY": str(directory)}
+    with RawClient(source(BODY, options=OPTIONS), revision=MODERN, env=env) as same:
+        assert "monday" in str(booked(same, answered))
+        assert same.is_alive()
+    other = source(BODY, options="secret='another secret of tests'")
+    with RawClient(other, revision=MODERN, env=env) as foreign:
+        refused(booked(foreign, answered), -32602, "requestState is refused")
+        assert foreign.is_alive()
+
+
+@IN_MODERN
+def test_request_state_that_expired(directory: Path, revision: str) -> None:
+    text, env = source(BODY, options="state_seconds=0.05"), {"DIRECTORY": str(directory)}
+    with RawClient(text, revision=revision, env=env) as client:
+        answered = retry(opened(client), accept(MONDAY))
+        end = time.monotonic() + PATIENCE
+        while "result" in (answer := booked(client, answered)) and time.monotonic() < end:
+            pass
+        refused(answer, -32602, "requestState is refused", "expired")
+        assert client.is_alive()
+
+
+# --------------------------------------------------------------------- ten levels of nested asks
+
+
+@ASKED
+@pytest.mark.parametrize("levels", [10, 100])
+def test_ten_levels_of_nested_asks(client: RawClient, levels: int) -> None:
+    """Each question is made of the answers before: none is lost, none comes twice."""
+    heard: list[str] = []
+
+    def reply(method: str, params: Json) -> Json:
+        heard.append(params["message"])
+        return {"result": {"action": "accept", "content": {"day": "monday", "seats": len(heard)}}}
+
+    answer = play(client, reply, "tools/call", {"name": "count", "arguments": {"levels": levels}})
+    total = levels * (levels + 1) // 2
+    assert answer["result"]["content"][0]["text"] == str(total)
+    assert heard == [f"Level {n}, so far {n * (n + 1) // 2}?" for n in range(levels)]
+
+
+@ASKED
+def test_more_levels_than_may_be(client: RawClient, revision: str) -> None:
+    answer = play(client, accept(MONDAY), "tools/call", {"name": "count", "arguments": {"levels": 101}})
+    if revision == MODERN:
+        refused(answer, -32603, "100 questions")
+    else:
+        assert answer["result"]["content"][0]["text"] == "202"
+
+
+# ------------------------------------------------ a client that retries with other responses
+
+
+@IN_MODERN
+def test_a_retry_with_extra_responses(client: RawClient) -> None:
+    """What nobody asked for is ignored, whatever it is."""
+    answered = retry(opened(client), accept(MONDAY))
+    extra: Json = {
+        "x": 5,
+        "": None,
+        "elicitation-2": {"action": "accept"},
+        "elicitation-1 ": [],
+        "é" * 1000: "x",
+    }
+    answered["inputResponses"].update(extra)
+    assert "monday" in str(booked(client, answered))
+
+
+@IN_MODERN
+def test_a_retry_with_missing_responses(client: RawClient) -> None:
+    """Asked again, with the same questions; so as often as they are missing."""
+    first = opened(client)
+    several: list[Json] = [{}, {"inputResponses": {}}, {"inputResponses": {"unknown": {"action": "accept"}}}]
+    for more in several:
+        again = booked(client, {"requestState": first["requestState"], **more})["result"]
+        assert again["inputRequests"] == first["inputRequests"]
+    without_state = booked(client, {"inputResponses": retry(first, accept(MONDAY))["inputResponses"]})
+    assert without_state["result"]["inputRequests"] == first["inputRequests"]
+    assert "monday" in str(booked(client, retry(again, accept(MONDAY))))
+
+
+@IN_MODERN
+def test_a_retry_with_some_of_several_responses(client: RawClient) -> None:
+    """Those that came are kept, the others asked again."""
+    first = opened(client, "tools/call", {"name": "several", "arguments": {}})
+    assert len(first["inputRequests"]) == 3
+    key = next(k for k in first["inputRequests"] if k.startswith("elicitation"))
+    some = {"requestState": first["requestState"], "inputResponses": {key: {"action": "decline"}}}
+    again = call(client, "several", **some)["result"]
+    assert again["inputRequests"] == {k: r for k, r in first["inputRequests"].items() if k != key}
+
+
+@IN_MODERN
+@pytest.mark.parametrize("responses", [5, None, [], "x", True])
+def test_a_retry_whose_responses_are_none(client: RawClient, responses: Any) -> None:
+    state = opened(client)["requestState"]
+    refused(booked(client, {"requestState": state, "inputResponses": responses}), -32602, "inputResponses")
+    refused(booked(client, {"inputResponses": responses}), -32602, "inputResponses")
+
+
+@IN_MODERN
+@pytest.mark.parametrize("response", [5, None, [], "x", {}, {"roots": []}])
+def test_a_retry_whose_response_is_none(client: RawClient, response: Any) -> None:
+    first = opened(client)
+    responses = dict.fromkeys(first["inputRequests"], response)
+    answer = booked(client, {"requestState": first["requestState"], "inputResponses": responses})
+    refused(answer, -32602, "inputResponses.elicitation-1")
+
+
+@IN_MODERN
+def test_a_client_that_declared_nothing_is_not_asked(client: RawClient) -> None:
+    lacking: list[Json] = [{}, {"elicitation": {"url": {}}}, {"sampling": {}}]
+    for capabilities in lacking:
+        given = {"io.modelcontextprotocol/clientCapabilities": capabilities}
+        answer = request(client, "tools/call", {"name": "book", "arguments": {"what": "x"}}, **given)
+        error = refused(answer, -32021)
+        assert "elicitation" in error["data"]["requiredCapabilities"]
+
+
+# ------------------------------------------------------ subscriptions for what does not exist
+
+
+@SUBSCRIBED
+@pytest.mark.parametrize("uri", ["config://other", "dir:///nothing.txt", "unknown:x", "dir:///../secret.txt"])
+def test_subscriptions_for_uris_that_do_not_exist(client: RawClient, uri: str) -> None:
+    not_found(client, request(client, "resources/subscribe", {"uri": uri}), uri)
+    assert request(client, "resources/unsubscribe", {"uri": uri})["result"] == {}
+    call(client, "touch", {"uris": [uri, "config://app"]})
+
+
+@IN_MODERN
+def test_a_subscription_for_uris_that_do_not_exist(client: RawClient) -> None:
+    """Left out of the acknowledgment, and never told of."""
+    wanted = [
+        "config://other",
+        "no uri",
+        "",
+        "dir:///a.txt",
+        "dir:///../secret.txt",
+        "dir:///a.txt",
+        "unknown:x",
+    ]
+    with listening(client, resourceSubscriptions=wanted) as agreed:
+        assert agreed == {"resourceSubscriptions": ["dir:///a.txt"]}
+        call(client, "touch", {"uris": [*wanted, "config://app"]})
+        assert told(client)["params"]["uri"] == "dir:///a.txt"
+    with listening(client, resourceSubscriptions=["unknown:x"]) as agreed:
+        assert agreed == {"resourceSubscriptions": []}
+
+
+def told(client: RawClient) -> Json:
+    """The next notification of a resource."""
+    found: Json = client.until(lambda m: m.get("method") == "notifications/resources/updated")
+    return found
+
+
+@IN_MODERN
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        5,
+        None,
+        [],
+        "tools",
+        {"toolsListChanged": "yes"},
+        {"toolsListChanged": 1},
+        {"resourceSubscriptions": "config://app"},
+        {"resourceSubscriptions": [5]},
+        {"resourceSubscriptions": {}},
+    ],
+)
+def test_a_subscription_whose_filter_is_none(client: RawClient, wanted: Any) -> None:
+    refused(request(client, "subscriptions/listen", {"notifications": wanted}), -32602, "notifications")
+    refused(request(client, "subscriptions/listen"), -32602, "notifications")
+
+
+@IN_MODERN
+def test_a_subscription_to_nothing(client: RawClient) -> None:
+    with listening(client, vendor=True) as agreed:
+        assert agreed == {}
+        call(client, "touch", {"uris": ["config://app"]})
+
+
+# ------------------------------------------------------------------------ 1,000 subscriptions
+
+
+@SUBSCRIBED
+def test_1000_subscriptions(client: RawClient) -> None:
+    """Each is told of once, though it changed thrice; and when they are gone, of none."""
+    uris = [f"item:///{n}" for n in range(1000)]
+    for method, message in (("resources/subscribe", "result"), ("resources/subscribe", "result")):
+        asked = [client.message(method, {"uri": uri}) for uri in uris]
+        client.send(*asked)
+        assert all(message in client.answer(a["id"]) for a in asked)
+    call(client, "touch", {"uris": uris * 3})
+    assert sorted(told(client)["params"]["uri"] for _ in uris) == sorted(uris)
+    asked = [client.message("resources/unsubscribe", {"uri": uri}) for uri in uris]
+    client.send(*asked)
+    assert all("result" in client.answer(a["id"]) for a in asked)
+    call(client, "touch", {"uris": uris})
+
+
+@IN_MODERN
+def test_1000_listeners(client: RawClient) -> None:
+    """1,000 open requests, no thread each; every one is told, with its own id; and all can be ended."""
+    params = {"notifications": {"resourceSubscriptions": ["config://app"]}, "_meta": DECLARED}
+    asked = [client.message("subscriptions/listen", params) for _ in range(1000)]
+    names = {a["id"] for a in asked}
+    client.send(*asked)
+    for _ in asked:
+        assert subscription(client.until(lambda m: m.get("method") == ACKNOWLEDGED)) in names
+    call(client, "touch", {"uris": ["config://app"]})
+    assert {subscription(told(client)) for _ in asked} == names
+    refused(client.request("subscriptions/listen", params, id=asked[0]["id"]), -32600, "in use")
+    for name in names:
+        client.notify("notifications/cancelled", {"requestId": name})
+    assert client.is_alive()
+    call(client, "touch", {"uris": ["config://app"]})
+
+
+def subscription(message: Json) -> Any:
+    return message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"]
+
+
+@IN_MODERN
+def test_more_subscriptions_than_may_be(directory: Path, revision: str) -> None:
+    """2,001 streams, 10,001 URIs of one."""
+    text, env = source(BODY, options="queue=3000"), {"DIRECTORY": str(directory)}
+    with RawClient(text, revision=revision, env=env) as client:
+        params: Json = {"notifications": {"resourceSubscriptions": [f"item:///{n}" for n in range(10_001)]}}
+        refused(client.request("subscriptions/listen", params), 429, "10000")
+        params = {"notifications": {"resourcesListChanged": True}}
+        asked = [client.message("subscriptions/listen", params) for _ in range(2001)]
+        client.send(*asked)
+        outcomes = [client._next(PATIENCE) for _ in asked]
+        (last,) = [m for m in outcomes if m.get("method") != ACKNOWLEDGED]
+        refused(last, 429, "2000")
+        assert client.is_alive()
+
+
+# ------------------------------------------------------------------ a listener that stops reading
+
+
+class Deaf(RawClient):
+    """A client that can stop reading."""
+
+    def __init__(self, *target: Any, **options: Any) -> None:
+        self.hears = threading.Event()
+        self.hears.set()
+        super().__init__(*target, **options)
+
+    def _read_child(self) -> None:
+        assert self.child is not None and self.child.stdout is not None
+        with open(self.child.stdout.fileno(), "rb", closefd=False) as lines:
+            for line in lines:
+                self.hears.wait()
+                self._arrived.put(json.loads(line))
+
+
+@ALL
+def test_a_listener_that_stops_reading(tmp_path: Path, revision: str) -> None:
+    """It holds up nobody: the server goes on, keeps each change once, and tells it when it reads again."""
+    shared, count, rounds = tmp_path / "shared", 1500, 30
+    shared.mkdir()
+    uris = {f"item:///{'x' * 1000}{n}" for n in range(count)}
+    client = Deaf(source(BODY), revision=revision, env={"DIRECTORY": str(shared)})
+    with client:
+        if revision == MODERN:
+            wanted = {"resourceSubscriptions": sorted(uris)}
+            client.ask("subscriptions/listen", {"notifications": wanted})
+            client.until(lambda m: m.get("method") == ACKNOWLEDGED)
+        else:
+            asked = [client.message("resources/subscribe", {"uri": uri}) for uri in uris]
+            for at in range(0, count, 500):
+                client.send(*asked[at : at + 500])
+                assert all("result" in client.answer(a["id"]) for a in asked[at : at + 500])
+        client.hears.clear()
+        client.call("churn", {"uris": sorted(uris), "rounds": rounds})
+        assert eventually(lambda: (tmp_path / "churned").exists())
+        client.hears.set()
+        heard: list[Any] = []
+        while set(heard) < uris:
+            heard.append(told(client)["params"]["uri"])
+        assert client.is_alive()
+        heard += [m for m in client.aside if "id" not in m]
+        assert len(heard) < rounds * count / 4
