@@ -27,7 +27,7 @@ from mcp_ref.client.connecting import connect
 from mcp_ref.client.elicitation import Answer, Elicit
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.client.sampling import Sample, SamplingRefused
-from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationRequired
+from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
 from mcp_ref.runtime.bounds import Bounds
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.server.resources import ResourceNotFound
@@ -58,6 +58,7 @@ __all__ = [
     "Sample",
     "SamplingRefused",
     "Server",
+    "UrlElicitationNeeded",
     "UrlElicitationRequired",
     "connect",
 ]

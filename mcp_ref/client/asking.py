@@ -14,22 +14,24 @@ Threads     the caller's own: it waits for its answer, runs its on_progress, and
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from mcp_ref.basic import versioning
-from mcp_ref.basic.errors import InvalidResponse, LocalError
+from mcp_ref.basic.errors import ErrorResponse, InvalidResponse, LocalError
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import LOG_LEVEL, Implementation, check_meta
 from mcp_ref.basic.patterns.mrtr import InputRefused, check_question, gather, is_question, retry
 from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.versioning import TABLE, Revision, result_type
+from mcp_ref.client import url_elicitation
 from mcp_ref.client.callbacks import Callbacks
 from mcp_ref.client.calls import PendingCall, Result
 from mcp_ref.client.line import Line
 from mcp_ref.runtime.calls import Call
-from mcp_ref.runtime.checks import check_callable, check_object, check_text
+from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
 from mcp_ref.runtime.workers import QueueFull, Workers
 from mcp_ref.server import prompts, resources, tools
 from mcp_ref.server.utilities import completion
@@ -104,6 +106,8 @@ class Asking:
         self.log_level: str | None = log_page.UNSET if on_log is not None else None
         self.known_tools: dict[str, Any] = {}
         self.tools_fresh_until = 0.0
+        self.subscribing = threading.Lock()
+        """Legacy: held by whoever changes what this client is subscribed to (basic/patterns/listening)."""
         self._events = Workers(limit=1, queue=10_000)
         self._closed = False
 
@@ -188,11 +192,15 @@ class Asking:
         # spec: basic/patterns/mrtr/retry-new-id, basic/patterns/mrtr/client-immediate-retry
         """
         most = self.max_rounds if rounds is None else rounds
+        check_count(0, rounds=most)
         for left in range(most, -1, -1):
             since = self.cache.generation(self.cache_key) if self.cache is not None else 0
-            raw = self.alive().request(
-                method, self.with_meta(params), timeout=timeout, on_progress=on_progress
-            )
+            try:
+                raw = self.alive().request(
+                    method, self.with_meta(params), timeout=timeout, on_progress=on_progress
+                )
+            except ErrorResponse as problem:
+                raise self.explained(problem) from None
             result = self.checked(method, params, raw, timeout)
             if not result.is_input_required:
                 self._keep(method, params, result, since)
@@ -202,6 +210,10 @@ class Asking:
         if rounds is None:
             raise InputRefused(f"{method}: the server asked {most + 1} times, and no end")
         return result
+
+    def explained(self, problem: ErrorResponse) -> ErrorResponse:
+        """An error of the server's, as the exception that says most."""
+        return url_elicitation.explained(self, problem)
 
     def _kept(self, method: str, params: Json) -> Result | None:
         """What the cache has (server/utilities/caching)."""

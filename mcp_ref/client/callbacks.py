@@ -59,6 +59,10 @@ class Callbacks:
     ) -> None:
         """`roots` is a list that client/roots understands, or a function that gives one."""
         check_callable(elicitation=elicitation, sampling=sampling, sampling_review=sampling_review)
+        if sampling is None and (sampling_tools or sampling_context or sampling_review is not None):
+            raise ValueError("sampling_tools, sampling_context and sampling_review go with sampling")
+        if not isinstance(limit, Limit | None):
+            raise TypeError(f"ask_limit is a Limit, not {limit!r:.60}")
         if not elicitation_modes or not set(elicitation_modes) <= set(MODES):
             # spec: client/elicitation/at-least-one-mode
             raise ValueError(f"elicitation_modes are some of {', '.join(MODES)}, not {elicitation_modes!r}")

@@ -17,9 +17,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.errors import LocalError, McpError, RequestCancelled, RequestTimeout
+from mcp_ref.basic.errors import ErrorResponse, LocalError, McpError, RequestCancelled, RequestTimeout
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.patterns import cancellation, mrtr
+from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.timers import Timer, later
 from mcp_ref.server.content import texts
@@ -154,16 +155,15 @@ class PendingCall(Future[Result]):
         self.call = call  # it may be here before `call` has returned to whoever sent it
         if self._timer is not None:
             self._timer.cancel()
-        if self._goes_on(call.outcome):
-            return
-        self._end(call.outcome)
-
-    def _goes_on(self, outcome: Json | McpError) -> bool:
-        """Whether the server asks something first, and a worker sees to that (basic/patterns/mrtr)."""
-        if not mrtr.is_question(outcome) or not self._client.revision.modern or self._rounds <= 0:
-            return False
-        self._rounds -= 1
-        return self._connection.workers.submit(self._next_round, outcome, always=True)
+        if not mrtr.is_question(call.outcome) or not self._client.revision.modern:
+            self._end(call.outcome)
+        elif self._rounds <= 0:
+            asked = self._client.max_rounds + 1
+            self._end(InputRefused(f"{call.method}: the server asked {asked} times, and no end"))
+        else:  # a worker sees to what the server asks first (basic/patterns/mrtr)
+            self._rounds -= 1
+            if not self._connection.workers.submit(self._next_round, call.outcome, always=True):
+                self._end(call.outcome)
 
     def _next_round(self, outcome: Json) -> None:
         """Answer what is asked, and send the request again. Runs on a worker."""
@@ -191,6 +191,8 @@ class PendingCall(Future[Result]):
             self.set_running_or_notify_cancel()  # whoever is in `concurrent.futures.wait` is told
         elif not self.set_running_or_notify_cancel():
             pass
+        elif isinstance(outcome, ErrorResponse):
+            self.set_exception(self._client.explained(outcome))
         elif isinstance(outcome, McpError):
             self.set_exception(outcome)
         else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from mcp_ref.basic import versioning
@@ -172,7 +173,7 @@ def _cache_key(target: Any, env: Mapping[str, str] | None, cwd: str | os.PathLik
     """What tells this server from others in a cache that several clients share."""
     if not isinstance(target, list | tuple):
         return target  # type: ignore[no-any-return]
-    return (*map(os.fspath, target), os.path.abspath(cwd or "."), *sorted((env or {}).items()))
+    return (*map(os.fspath, target), str(Path(cwd or ".").resolve()), *sorted((env or {}).items()))
 
 
 def _cache_of(cache: Any) -> Cache | None:

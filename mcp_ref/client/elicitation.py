@@ -145,13 +145,16 @@ class Elicit:
         # spec: client/elicitation/form-parameters, client/elicitation/common-parameters
         # spec: client/elicitation/message-and-schema, client/elicitation/mode-omitted
         # spec: client/elicitation/flat-primitive-schema
-        params = {"mode": "form", "message": self.message, "requestedSchema": form.schema(context.revision)}
+        schema = form.schema(context.revision)
+        params: Json = {"mode": "form", "message": self.message, "requestedSchema": schema}
 
         def read(result: Json) -> Answer:
             action, content = checked(result, context.revision)
             if action != "accept":
                 return Answer(action)
-            content = {} if content is None else content
+            # What was not asked for is no fault: the schema does not close the object.
+            given = (content or {}).items()
+            content = {name: value for name, value in given if name in schema["properties"]}
             try:
                 return Answer(action, content, form.load(content))
             except Mismatch as problem:  # spec: client/elicitation/server-validates-data
@@ -193,6 +196,8 @@ def check_result(result: Any, date: str) -> None:
     What fits the form is the form's to say: the schema of ElicitResult has no fractions, its page has.
     """
     checker(ElicitResult, date, ("_meta", "content"))(result)
+    if result["action"] != "accept" or result.get("content") is None:
+        return  # some clients write a null
     if not isinstance(result.get("content", {}), dict):
         raise must("be an object", result["content"]).under("content")
 

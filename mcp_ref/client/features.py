@@ -22,8 +22,11 @@ from mcp_ref.basic.patterns.listening import Changes
 from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.utilities import ping
 from mcp_ref.client import roots as roots_page
+from mcp_ref.client import url_elicitation
 from mcp_ref.client.asking import Asking
-from mcp_ref.runtime.checks import check_object, check_text
+from mcp_ref.client.url_elicitation import UrlElicitationNeeded
+from mcp_ref.runtime.checks import check_object, check_seconds, check_text
+from mcp_ref.runtime.deadlines import FOR_PEOPLE
 from mcp_ref.server import prompts, resources, tools
 from mcp_ref.server.utilities import completion, pagination
 from mcp_ref.server.utilities import logging as log_page
@@ -155,6 +158,12 @@ class Features(Asking):
         uris = [] if isinstance(resources, bool) else list(resources)
         check_text(**{f"resources[{number}]": uri for number, uri in enumerate(uris)})
         return Changes(self, [kind for kind, given in wanted.items() if given], uris).open()
+
+    def visit(self, problem: UrlElicitationNeeded, timeout: float = FOR_PEOPLE) -> bool:
+        """Have the person go where an error -32042 of 2025-11-25 wants them; then the request may be
+        sent again. False if they would not, or the server did not say in time that they are done.
+        """
+        return url_elicitation.visit(self, problem, check_seconds("timeout", timeout))
 
     def set_roots(self, roots: Any) -> None:
         """Other directories than before; the server is told, where the revision has that (client/roots)."""

@@ -9,7 +9,7 @@ is between them and that site. "accept" is their consent, not its completion.
                                                                ask again
 
 Server half   `ElicitUrl`: what `ctx.elicit_url` asks; `UrlElicitationRequired`, `complete`
-Client half   `Completions`: what a client knows of them
+Client half   `Completions`: what a client knows of them; `UrlElicitationNeeded`, `visit`
 
 Revisions   2025-11-25  all of this
             2026-07-28  the question only, by way of basic/patterns/mrtr; - completion and -32042
@@ -22,14 +22,22 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.errors import ConnectionClosed, InternalError, LocalError, ProtocolError
+from mcp_ref.basic.errors import (
+    ConnectionClosed,
+    ErrorResponse,
+    InternalError,
+    LocalError,
+    ProtocolError,
+)
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.patterns.mrtr import Question, check_declared
 from mcp_ref.client.elicitation import (
+    URLS_SINCE,
     Answer,
     ElicitRequestURLParams,
     check_exists,
@@ -37,12 +45,19 @@ from mcp_ref.client.elicitation import (
     checked,
 )
 from mcp_ref.runtime.checks import check_text, check_text_if_any
-from mcp_ref.schema import pruner, since, until
+from mcp_ref.schema import checker, pruner, since, until
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
 
-__all__ = ["Completions", "ElicitUrl", "UrlElicitationRequired", "complete"]
+__all__ = [
+    "Completions",
+    "ElicitUrl",
+    "UrlElicitationNeeded",
+    "UrlElicitationRequired",
+    "complete",
+    "visit",
+]
 
 _log = logging.getLogger("mcp_ref.elicitation")
 
@@ -150,10 +165,12 @@ def required(context: Context, problem: UrlElicitationRequired) -> None:
     try:
         check_exists(context, "url")
         check_declared(context, "elicitation/create", {"elicitation": {"url": {}}})
-        while context.revision.modern:  # consent is not completion: then it is asked once more
+        if context.revision.modern:
             answers = context.ask_all(*problem.elicitations)
             if not all(each.accepted for each in answers):
                 raise InternalError("the person did not agree to open the URL")
+            # Consent is not completion: they are under way, and to ask again at once would help nobody.
+            raise InternalError(f"{problem.message}: not done yet, ask again when it is")
     except LocalError as told:
         raise InternalError(str(told)) from None
     for each in problem.data["elicitations"]:
@@ -190,6 +207,46 @@ def complete(server: Any, elicitation_id: str) -> bool:
 
 
 # ----------------------------------------------------------------------- client half
+
+
+class UrlElicitationNeeded(ErrorResponse):
+    """A server's -32042: the person is to go somewhere first. `Client.visit` asks them to.
+
+    # spec: client/elicitation/complete-manual-controls
+    """
+
+    def __init__(self, problem: ErrorResponse, elicitations: list[Json]) -> None:
+        super().__init__(problem.code, problem.message, problem.data)
+        self.elicitations = elicitations
+        """Where to, each with a `message`, a `url` and an `elicitationId`; those that make sense."""
+
+
+def explained(client: Any, problem: ErrorResponse) -> ErrorResponse:
+    """An error of the server's, as the one that it is."""
+    if problem.code != UrlElicitationRequired.code or client.revision.date != URLS_SINCE:
+        return problem
+    found = problem.data.get("elicitations") if isinstance(problem.data, dict) else None
+    good = []
+    for each in found if isinstance(found, list) else ():
+        try:
+            checker(ElicitRequestURLParams, URLS_SINCE)(each)
+            check_url(each["url"])
+        except ValueError as fault:
+            _log.warning("left out an elicitation that is none: %s", fault)
+            continue
+        client.elicitations.expect(each["elicitationId"])
+        good.append(each)
+    return UrlElicitationNeeded(problem, good)
+
+
+def visit(client: Any, problem: UrlElicitationNeeded, timeout: float) -> bool:
+    """Ask the person to go there, and wait until the server says that they did. False if not in time."""
+    deadline = time.monotonic() + timeout
+    for each in problem.elicitations:
+        if client.fulfil("elicitation/create", each, None)["action"] != "accept":
+            return False
+    names = [each["elicitationId"] for each in problem.elicitations]
+    return all(client.elicitations.wait(name, max(0.0, deadline - time.monotonic())) for name in names)
 
 
 class Completions:

@@ -240,7 +240,7 @@ def _check_result(method: str, result: Any, context: Context) -> None:
     date = context.revision.date
     checks: dict[str, Callable[[Any], object]] = {
         "elicitation/create": functools.partial(elicitation.check_result, date=date),
-        "sampling/createMessage": checker(sampling.CreateMessageResult, date),
+        "sampling/createMessage": checker(sampling.CreateMessageResult, date, ("stopReason",)),
         "roots/list": checker(roots.ListRootsResult, date),
     }
     checks[method](result)
