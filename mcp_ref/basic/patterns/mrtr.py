@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InputRequests", "InputRequired", "InputResponses", "Question", "ask", "once"]
 
-MAX_ROUNDS = 10
+MAX_ROUNDS = 30
 """That a client answers by itself, and a server for its author in the legacy era."""
 
 ASKING = ("tools/call", "prompts/get", "resources/read")
@@ -376,7 +376,7 @@ def gather(client: Any, method: str, result: Json) -> Json:
     for key, request in result.get("inputRequests", {}).items():
         kind = request.get("method") if isinstance(request, dict) else None
         params = request.get("params", {}) if isinstance(request, dict) else None
-        if kind not in KINDS or not isinstance(params, dict):
+        if not isinstance(kind, str) or kind not in KINDS or not isinstance(params, dict):
             raise InvalidResponse(f"{method}: inputRequests.{key:.80} is nothing that may be asked")
         try:
             responses[key] = client.fulfil(kind, params, None)
