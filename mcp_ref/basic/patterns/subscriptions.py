@@ -11,13 +11,12 @@ Until 2025-11-25 the same changes flow without asking: of lists, to every client
 `listChanged`; of resources, to those that sent resources/subscribe (server/resources). Behind the two
 ways stands one list of listeners, and on the client one call, `client.listen(...)`.
 
-Here          the shapes and the server's half: `on_listen`, `Listeners`
-Client half   basic/patterns/listening
+Here are the shapes and the server's half; the client's is basic/patterns/listening.
 
 Revisions   2026-07-28 for subscriptions/listen; the changes in all.
 Errors      too many listeners or URIs: 429. URIs of no resource are left out of the acknowledgment.
 Threads     `tell` may be called by any thread, and does not wait: clients hear of a change from
-            `mcp_ref changes`, which lives as long as there is something to tell. A client that does not
+            `mcp_ref changes`, one thread at a time, which lives for one round. A client that does not
             read holds up no other: what it is to hear waits, each change once.
 """
 
@@ -28,7 +27,7 @@ import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Required, TypedDict
 
-from mcp_ref.basic.errors import ConnectionClosed, TooManyRequests
+from mcp_ref.basic.errors import ConnectionClosed, MethodNotFound, TooManyRequests
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
 from mcp_ref.basic.patterns.request_response import LATER
@@ -139,15 +138,12 @@ NOTICES = {
 }
 KINDS = {method: kind for kind, method in NOTICES.items()}
 LISTS = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
-"""Kind -> member of the filter."""
 
 # ----------------------------------------------------------------------- server half
 
-MAX_STREAMS = 2_000
-"""Open subscriptions/listen requests of one connection."""
-
-MAX_URIS = 10_000
-"""Resources that one listener may watch."""
+MAX_STREAMS, MAX_URIS = 2_000, 10_000
+"""What one connection has at most: subscriptions/listen requests, and resources that it watches."""
+TOO_MANY_URIS = f"a connection watches at most {MAX_URIS} resources"
 
 BURST = 0.02
 """Seconds in which several changes of the same become one notification."""
@@ -171,7 +167,7 @@ def on_listen(server: Any, params: Json, context: Context) -> Any:
     if "resourceSubscriptions" in wanted and server.offers("resources"):
         uris = list(dict.fromkeys(wanted["resourceSubscriptions"]))
         if len(uris) > MAX_URIS:
-            raise TooManyRequests(f"one subscription watches at most {MAX_URIS} resources", 1.0)
+            raise TooManyRequests(TOO_MANY_URIS, 1.0)
         agreed["resourceSubscriptions"] = [uri for uri in uris if server.has_resource(uri)]
     kinds = {kind for kind, member in LISTS.items() if member in agreed}
     stream = Stream(context, kinds, set(agreed.get("resourceSubscriptions", ())))
@@ -234,10 +230,9 @@ class Stream(Listener):
 
         # spec: basic/patterns/subscriptions/id-is-request-id
         """
-        context = self.context
-        with context.speaking:
-            if not context.is_over:
-                tagged = {**(params or {}), "_meta": {SUBSCRIPTION_ID: context.request_id}}
+        with self.context.speaking:
+            if not self.context.is_over:
+                tagged = {**(params or {}), "_meta": {SUBSCRIPTION_ID: self.context.request_id}}
                 self.connection.notify(method, tagged, wait=wait)
 
     def end(self, reason: str) -> None:
@@ -260,6 +255,7 @@ class Listeners:
         # All below guarded by _lock.
         self._sessions: dict[Connection, Listener] = {}
         self._streams: dict[Connection, list[Stream]] = {}
+        self._closing: dict[Connection, str] = {}
         self._telling = False
 
     def attach(self, connection: Connection) -> None:
@@ -272,36 +268,43 @@ class Listeners:
         with self._lock:
             self._sessions.pop(connection, None)
             self._streams.pop(connection, None)
+            self._closing.pop(connection, None)
 
     def subscribe(self, connection: Connection, uri: str) -> None:
-        """Legacy: resources/subscribe."""
+        """Legacy: resources/subscribe.  # spec: architecture/index/subscription-capability-needed"""
+        if not connection.session.server_capabilities.get("resources", {}).get("subscribe"):
+            raise MethodNotFound("resources/subscribe was not declared when this session began")
         with self._lock:
             listener = self._sessions.get(connection)
             if listener is not None:
-                if len(listener.uris) >= MAX_URIS:
-                    raise TooManyRequests(f"a session watches at most {MAX_URIS} resources", 1.0)
+                if len(listener.uris) >= MAX_URIS and uri not in listener.uris:
+                    raise TooManyRequests(TOO_MANY_URIS, 1.0)
                 listener.uris.add(uri)
 
     def unsubscribe(self, connection: Connection, uri: str) -> None:
         """Legacy: resources/unsubscribe."""
         with self._lock:
-            listener = self._sessions.get(connection)
-            if listener is not None:
-                listener.uris.discard(uri)
+            if connection in self._sessions:
+                self._sessions[connection].uris.discard(uri)
 
     def add(self, stream: Stream) -> None:
         """Modern: a subscription that is to be acknowledged. It ends with its request."""
         with self._lock:
-            streams = self._streams.setdefault(stream.connection, [])
+            streams = self._streams.get(stream.connection, [])
             if len(streams) >= MAX_STREAMS:
                 raise TooManyRequests(f"a connection has at most {MAX_STREAMS} subscriptions", 1.0)
-            streams.append(stream)
+            if sum(len(each.uris) for each in (*streams, stream)) > MAX_URIS:
+                raise TooManyRequests(TOO_MANY_URIS, 1.0)
+            self._streams[stream.connection] = [*streams, stream]
         stream.context.ends_with(lambda reason: self._remove(stream))
 
     def begin(self, stream: Stream) -> None:
         """It was acknowledged: what changed meanwhile is told now."""
         stream.acknowledged = True
-        if stream.pending:
+        closing = self._closing.get(stream.connection)
+        if closing is not None:
+            self.close(stream.connection, closing)
+        elif stream.pending:
             self._tell_soon()
 
     def opened(self, connection: Connection) -> None:
@@ -322,9 +325,10 @@ class Listeners:
             return True
 
     def close(self, connection: Connection, reason: str) -> None:
-        """End the subscriptions of a client, gracefully."""
+        """End the subscriptions of a client, gracefully; also those that are not acknowledged yet, then."""
         with self._lock:
-            streams = list(self._streams.get(connection, ()))
+            self._closing[connection] = reason
+            streams = [stream for stream in self._streams.get(connection, ()) if stream.acknowledged]
         for stream in streams:
             if self._remove(stream):
                 try:
@@ -347,35 +351,36 @@ class Listeners:
         for streams in self._streams.values():
             yield from streams
 
-    def _tell_soon(self) -> None:
+    def _tell_soon(self, seconds: float = BURST) -> None:
         with self._lock:
             if self._telling:
                 return
             self._telling = True
-        later(BURST, self._tell_on_a_thread)
+        later(seconds, self._tell_on_a_thread)
 
     def _tell_on_a_thread(self) -> None:
         """Neither the timers may wait for a client that does not read, nor clients for a free worker."""
-        thread = threading.Thread(target=self._tell_all, name="mcp_ref changes", daemon=True)
         try:
-            thread.start()
+            threading.Thread(target=self._tell_all, name="mcp_ref changes", daemon=True).start()
         except RuntimeError:
             _log.exception("clients are not told what changed")
             with self._lock:
                 self._telling = False
 
     def _tell_all(self) -> None:
-        """Until there is nothing more to tell, or nobody left to be told."""
-        pause = threading.Event()
-        while True:
-            with self._lock:
-                waiting = [listener for listener in self._all() if listener.pending and listener.ready]
-                if not waiting:
-                    self._telling = False
-                    return
-            told = [self._tell_one(listener) for listener in waiting]
-            if not all(told):
-                pause.wait(AGAIN)
+        """One round; what changed meanwhile, or could not be told, is for the next."""
+        with self._lock:
+            waiting = self._waiting()
+        told = [self._tell_one(listener) for listener in waiting]
+        with self._lock:
+            self._telling = False
+            more = bool(self._waiting())
+        if more:
+            self._tell_soon(BURST if all(told) else AGAIN)
+
+    def _waiting(self) -> list[Listener]:
+        """Those that something is to be told. Holds _lock."""
+        return [listener for listener in self._all() if listener.pending and listener.ready]
 
     def _tell_one(self, listener: Listener) -> bool:
         """False if the client does not read just now."""
