@@ -11,7 +11,8 @@ Revisions   all.
 Errors      what the server does not tell of is in `refused`, and no error; a connection that is lost is.
 Threads     the reader runs `on_notification` and leaves changes with each `Changes`, whose user takes
             them on a thread of their own. `close` may be called by any thread. The dict of pending
-            changes has each of them once, and so is bounded.
+            changes has each of them once, and so is bounded. Legacy: `subscribing` of the client makes
+            those that begin to watch a resource and those that cease to do so one after another.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = ["Changes", "on_notification"]
 _log = logging.getLogger("mcp_ref.subscriptions")
 
 MAX_PENDING = 10_000
-"""Changes that wait for whoever listens; a server that names more is not to be believed."""
+"""Changes of what nobody asked for by name, but of a part of it, that wait for whoever listens."""
 
 LONGEST = 3600.0
 """Seconds after which every wait looks again."""
@@ -46,9 +47,9 @@ LONGEST = 3600.0
 class Changes:
     """What changed on the server, one after another. Iterate over it, from one thread at a time.
 
-    The iteration ends when this is closed, or when the server ends the subscription. It raises when the
-    connection is lost; a modern server that crashed is started again and listened to anew, and then all
-    counts as changed, since nobody knows.
+    The iteration ends when this is closed, or when the server ends the subscription and all that it told
+    before has been taken. It raises when the connection is lost; a modern server that crashed is started
+    again and listened to anew, and then all counts as changed, since nobody knows.
     """
 
     def __init__(self, client: Any, kinds: Iterable[str], uris: Iterable[str]) -> None:
@@ -56,6 +57,7 @@ class Changes:
         self.kinds, self.uris = frozenset(kinds), tuple(dict.fromkeys(uris))
         if not self.kinds and not self.uris:
             raise ValueError("listen to something: tools, prompts or resources=True, or resources=[uri]")
+        self._watched = frozenset(self.uris)
         self._news = threading.Condition()
         # All below guarded by _news.
         self._pending: dict[Change, None] = {}
@@ -64,6 +66,8 @@ class Changes:
         self._over = False
         self.call: Call | None = None
         """The open request, in the modern era."""
+        self.connection: Connection = client.connection
+        """Where it was sent."""
 
     # -- what its user does ------------------------------------------------------------------
 
@@ -85,13 +89,13 @@ class Changes:
                     left = LONGEST if end is None else end - time.monotonic()
                     if left <= 0:
                         return None
-                    self._news.wait(left)
-                if self._over:
-                    return None
+                    self._news.wait(min(left, LONGEST))
                 if self._pending:
                     change = next(iter(self._pending))
                     del self._pending[change]
                     return change
+                if self._over:
+                    return None
             self._resume()
 
     def __iter__(self) -> Iterator[Change]:
@@ -106,6 +110,7 @@ class Changes:
     def close(self) -> None:
         """Listen no longer; whoever waits for a change is let go. Any thread, any number of times."""
         with self._news:
+            self._pending.clear()
             if self._over:
                 return
             self._over = True
@@ -123,6 +128,9 @@ class Changes:
 
     def open(self) -> Changes:
         """Begin to listen; returns when the server has agreed."""
+        self.connection = self.client.alive()
+        if self.connection.failure is not None:
+            raise self.connection.failure
         self.client.listening.add(self)
         try:
             if self.client.revision.modern:
@@ -132,7 +140,10 @@ class Changes:
         except BaseException:
             self.client.listening.discard(self)
             raise
-        if self.refused:
+        if self._over:  # closed by another thread, which may have been too early to stop anything
+            self.client.listening.discard(self)
+            stop(self)
+        elif self.refused:
             _log.warning("the server does not tell of changes of %s", ", ".join(sorted(self.refused)))
         return self
 
@@ -152,15 +163,21 @@ class Changes:
         with self._news:
             self._problem = self._agreed = None
         self.open()
-        for change in (*(Change(kind) for kind in self.kinds), *(Change("resource", u) for u in self.uris)):
-            self.push(change)
+        refused = self.refused
+        for change in (*map(Change, sorted(self.kinds)), *(Change("resource", uri) for uri in self.uris)):
+            if (change.uri or change.kind) not in refused:
+                self.push(change)
 
     def push(self, change: Change) -> None:
-        """Something changed. Runs on the reader."""
+        """Something changed, once or more since somebody looked. Runs on the reader."""
         with self._news:
-            if len(self._pending) < MAX_PENDING:
-                self._pending[change] = None
-                self._news.notify_all()
+            if self._over or change in self._pending:
+                return
+            if len(self._pending) >= MAX_PENDING + len(self.uris) + len(self.kinds):
+                _log.warning("a change is forgotten, since nobody takes them: %.200s", change)
+                return
+            self._pending[change] = None
+            self._news.notify_all()
 
     def agree(self, agreed: Iterable[str]) -> None:
         """What the server will tell of."""
@@ -174,6 +191,8 @@ class Changes:
             if problem is None or self.client.is_closed:
                 self._over = True
                 self.client.listening.discard(self)
+                if problem is not None:
+                    self._pending.clear()
             elif not self._over:
                 self._problem = problem
             self._news.notify_all()
@@ -191,8 +210,10 @@ class Changes:
             return True
 
     def wants(self, change: Change) -> bool:
-        """Whether somebody here listens to this."""
-        return change.kind in self.kinds if change.uri is None else change.uri in self.uris
+        """Whether somebody here listens to this, or to what it is a part of."""
+        if change.uri is None:
+            return change.kind in self.kinds
+        return change.uri in self._watched or any(_is_part(change.uri, uri) for uri in self.uris)
 
 
 def on_notification(client: Any, method: str, params: Json) -> None:
@@ -210,17 +231,21 @@ def on_notification(client: Any, method: str, params: Json) -> None:
         if change.kind == "resource" and change.uri is None:
             return
         for changes in _meant(client, params) if client.revision.modern else list(client.listening):
-            if client.revision.modern or changes.wants(change):
+            if changes.wants(change):
                 changes.push(change)
 
 
+def _is_part(uri: str, whole: str) -> bool:
+    """Whether a resource is within another: then it may be told of though only the other was named."""
+    return uri.startswith(whole) and (whole.endswith("/") or uri[len(whole)] in "/?#")
+
+
 def _meant(client: Any, params: Json) -> list[Changes]:
-    """Those whose request has the id that this notification names."""
+    """Whoever waits for an answer to the request that this notification names."""
     meta = params.get("_meta")
     name = meta.get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
-    if type(name) is not int:
-        return []
-    return [c for c in list(client.listening) if c.call is not None and c.call.id == name]
+    call = client.connection.waiting.get(name) if type(name) is int else None
+    return [] if call is None else [c for c in list(client.listening) if c.call is call]
 
 
 def _honoured(notifications: Any) -> set[str]:
@@ -241,7 +266,7 @@ def _request(changes: Changes) -> None:
     wanted: Json = {LISTS[kind]: True for kind in sorted(changes.kinds)}
     if changes.uris:
         wanted["resourceSubscriptions"] = list(changes.uris)
-    connection: Connection = client.alive()
+    connection = changes.connection
 
     def prepare(call: Call) -> None:  # before it is sent: the answer may be quicker than we are
         changes.call = call
@@ -266,25 +291,28 @@ def stop(changes: Changes) -> None:
 
     # spec: basic/patterns/subscriptions/client-cancels
     """
-    if changes.call is not None:
-        changes.client.connection.cancel(changes.call, "nobody listens any more")
-    else:
+    if not changes.client.revision.modern:
         _unsubscribe(changes)
+    elif changes.call is not None:
+        changes.connection.cancel(changes.call, "nobody listens any more")
 
 
 # ---------------------------------------------------------------------- legacy: by way of the session
 
 
 def _subscribe(changes: Changes) -> None:
-    """resources/subscribe for each URI that nobody listens to yet."""
+    """resources/subscribe for each URI."""
     client = changes.client
     declared: Json = client.server_capabilities or {}
     able: Json = {kind: declared.get(kind) for kind in LISTS}
     agreed = {k for k in changes.kinds if isinstance(able[k], dict) and able[k].get("listChanged") is True}
     resources = able["resources"]
     if isinstance(resources, dict) and resources.get("subscribe") is True:
-        agreed |= {uri for uri in changes.uris if _subscribed(client, uri)}
+        with client.subscribing:
+            agreed |= {uri for uri in changes.uris if _subscribed(client, uri)}
     changes.agree(agreed)
+    if changes.connection.failure is not None:  # it may have been too early to be told so
+        raise changes.connection.failure
 
 
 def _subscribed(client: Any, uri: str) -> bool:
@@ -300,12 +328,14 @@ def _subscribed(client: Any, uri: str) -> bool:
 def _unsubscribe(changes: Changes) -> None:
     """Unless somebody else of this client listens to the same."""
     client = changes.client
-    refused = changes.refused
-    others = {uri for other in list(client.listening) for uri in other.uris}
-    for uri in changes.uris:
-        if uri in refused or uri in others or client.connection.failure is not None:
-            continue
-        try:
-            client.request("resources/unsubscribe", {"uri": uri})
-        except McpError as problem:  # then it goes on; what comes of it is ignored
-            _log.info("%.200s: %s", uri, problem)
+    with client.subscribing:
+        kept = changes.refused.union(*(other.uris for other in list(client.listening)))
+        for uri in changes.uris:
+            if uri in kept or changes.connection.failure is not None:
+                continue
+            try:
+                client.request("resources/unsubscribe", {"uri": uri})
+            except McpError as problem:  # then it goes on; what comes of it is ignored
+                _log.info("%.200s: %s", uri, problem)
+                if not isinstance(problem, ErrorResponse):
+                    return  # nobody answers: one such wait is enough
