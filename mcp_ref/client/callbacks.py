@@ -158,4 +158,6 @@ class _Asking:
         if self._problem is not None:
             _log.error("a callback failed", exc_info=self._problem)
             raise InternalError(f"the client failed to answer: {told(self._problem)}") from self._problem
+        if isinstance(self._value, ProtocolError):  # returned, but meant to be raised
+            raise self._value
         return self._value

@@ -234,7 +234,7 @@ class Asked:
     @property
     def fields(self) -> Sequence[forms.FormField]:
         """What is to be filled in.  # spec: client/elicitation/enum-variants"""
-        return forms.fields_of(self.schema)
+        return forms.fields_of(self.schema) if self.mode == "form" else ()
 
     @property
     def host(self) -> str:

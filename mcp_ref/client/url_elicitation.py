@@ -49,6 +49,7 @@ from mcp_ref.schema import checker, pruner, since, until
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
+    from mcp_ref.basic.patterns.request_response import Connection
 
 __all__ = [
     "Completions",
@@ -183,10 +184,20 @@ def remember(context: Context, elicitation_id: str) -> None:
     if not context.revision.modern:
         asked = context.server.elicitations
         with _remembering:
+            # spec: schema/elicitation-id-unique
+            if asked.get(elicitation_id, context.connection) is not context.connection:
+                raise ValueError(f"the elicitation id {elicitation_id!r:.60} is another client's")
             asked.pop(elicitation_id, None)  # else it would stay the oldest
             asked[elicitation_id] = context.connection
             if len(asked) > MAX_REMEMBERED:
                 del asked[next(iter(asked))]
+
+
+def forget(server: Any, connection: Connection) -> None:
+    """A client is gone: nobody is left to be told."""
+    with _remembering:
+        for name in [name for name, asked in server.elicitations.items() if asked is connection]:
+            del server.elicitations[name]
 
 
 def complete(server: Any, elicitation_id: str) -> bool:

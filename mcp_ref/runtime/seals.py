@@ -86,7 +86,7 @@ def secrets_of(given: str | bytes | Sequence[str | bytes] | None) -> tuple[bytes
     """Secrets as bytes; none for None. Raises TypeError, ValueError."""
     if given is None:
         return ()
-    several = (given,) if isinstance(given, str | bytes) else tuple(given)
+    several = tuple(given) if isinstance(given, list | tuple) else (given,)
     found = [secret.encode("utf-8") if isinstance(secret, str) else secret for secret in several]
     if not found or not all(isinstance(secret, bytes) for secret in found):
         raise TypeError("a secret is bytes or text, or a list of these, the newest first")

@@ -155,6 +155,8 @@ def resource_from(
     parameters = text_parameters_of(function, Context)
     if "{" in uri:
         template = Template(uri)  # spec: server/resources/uri-template-rfc6570
+        if _SCHEME.match(uri) is None:
+            raise ValueError(f"{uri!r:.100}: a template begins with the scheme of its URIs, as in file:")
         _fit(template.variables, parameters, uri)
         if size is not None:
             raise ValueError(f"{uri} is a template, and has no size of its own")
@@ -204,6 +206,7 @@ def _checked(shape: Any, definition: Json) -> Any:
     return definition
 
 
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _TIME = re.compile(r"[0-9-]+(T[0-9:.,]+(Z|[+-][0-9:]+)?)?")
 
 

@@ -434,10 +434,22 @@ def check_list(client: Any, params: Json, result: Json, timeout: float | None) -
 
 
 def check_result(client: Any, params: Json, result: Json, timeout: float | None) -> None:
-    """The shape of what came.  # spec: server/prompts/validate-input-output"""
+    """The shape of what came, and whether its data are real base64.
+
+    # spec: server/prompts/validate-input-output
+    """
     if is_question(result):
         return
     try:
         checker(GetPromptResult, LATEST.date, ("_meta", "resultType"))(result)
+        for index, message in enumerate(result["messages"]):
+            _check_data(message["content"], ("messages", index, "content"))
     except Mismatch as problem:
         raise InvalidResponse(f"prompts/get {params.get('name')}: {problem}") from None
+
+
+def _check_data(block: Any, path: tuple[str | int, ...]) -> None:
+    if block["type"] in ("image", "audio"):
+        check_base64(block["data"], (*path, "data"))
+    elif block["type"] == "resource" and "blob" in block["resource"]:
+        check_base64(block["resource"]["blob"], (*path, "resource", "blob"))

@@ -13,7 +13,7 @@ Threads     registering may happen on any thread at any time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from os import PathLike
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
@@ -21,12 +21,13 @@ from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import Icon
 from mcp_ref.basic.versioning import Method
 from mcp_ref.runtime.hooks import Hook, handler_of
+from mcp_ref.runtime.templates import BadUri, check_uri
 from mcp_ref.schema import REVISIONS, pruner
 from mcp_ref.server.content import Annotations
 from mcp_ref.server.directories import Directory
 from mcp_ref.server.library import RegisteredResource, RegisteredTemplate, resource_from
 from mcp_ref.server.prompts import Prompt, RegisteredPrompt, prompt_from
-from mcp_ref.server.resources import Resource, ResourceTemplate
+from mcp_ref.server.resources import Resource, ResourceNotFound, ResourceTemplate, find
 from mcp_ref.server.shelf import Shelf
 from mcp_ref.server.toolbox import RegisteredTool, tool_from, toolbox
 from mcp_ref.server.tools import ToolAnnotations
@@ -58,7 +59,15 @@ class ResourceOptions(TypedDict, total=False):
 class Registry:
     """The lists of one server, and what its author hangs in besides."""
 
-    def __init__(self, page_size: int, changed: Callable[[str], None], rows: tuple[Method, ...]) -> None:
+    def __init__(
+        self,
+        page_size: int,
+        changed: Callable[[str], None],
+        rows: tuple[Method, ...],
+        offers: Iterable[str] = (),
+        *,
+        logging: bool = True,
+    ) -> None:
         """`changed("tools")` is called after each change of a list; `rows` are the methods there are."""
 
         def shelf(kind: str, method: str, member: str, key: str, shape: Any) -> Shelf[Any]:
@@ -66,7 +75,7 @@ class Registry:
                 method,
                 member,
                 lambda item: item.definition[key],
-                lambda item, date: pruner(shape, date)(item.definition),
+                lambda item, date: _listed(shape, item.definition, date),
                 page_size,
                 lambda: changed(kind),
             )
@@ -79,6 +88,8 @@ class Registry:
             "resources", "resources/templates/list", "resourceTemplates", "uriTemplate", ResourceTemplate
         )
         self.prompts: Shelf[RegisteredPrompt] = shelf("prompts", "prompts/list", "prompts", "name", Prompt)
+        self.logging = logging
+        self._declared = _features(offers)
         self.directories: tuple[Directory, ...] = ()
         self.hooks: tuple[Hook, ...] = ()
         self.listeners_of: dict[str, Callable[..., Any]] = {}
@@ -225,3 +236,47 @@ class Registry:
         """
         self.hooks = (*self.hooks, hook)
         return hook
+
+    # -- what there is -----------------------------------------------------------------------------
+
+    def offers(self, capability: str) -> bool:
+        """Whether there is anything behind a capability, or will be."""
+        if capability in self._declared:
+            return True
+        if capability == "tools":
+            return self.toolbox.used
+        if capability == "resources":
+            return self.resources.used or self.templates.used
+        if capability == "prompts":
+            return self.prompts.used
+        if capability == "completions":
+            completable: list[Any] = [*self.prompts.values(), *self.templates.values()]
+            return any(item.complete for item in completable)
+        return self.logging
+
+    def has_resource(self, uri: str) -> bool:
+        """Whether something could be read there."""
+        try:
+            find(self, check_uri(uri))
+        except (BadUri, ResourceNotFound):
+            return False
+        return True
+
+
+FEATURES = ("tools", "resources", "prompts", "completions")
+
+
+def _features(offers: Iterable[str]) -> frozenset[str]:
+    """Raises ValueError for what is no feature."""
+    given = frozenset((offers,) if isinstance(offers, str) else offers)
+    if not given <= set(FEATURES):
+        raise ValueError(f"offers are some of {', '.join(FEATURES)}, not {', '.join(sorted(given))}")
+    return given
+
+
+def _listed(shape: Any, definition: Any, date: str) -> Json:
+    """A definition without what a revision does not have."""
+    listed = pruner(shape, date)(definition)
+    if listed.get("annotations") == {}:  # all that was in them is younger
+        listed = {name: value for name, value in listed.items() if name != "annotations"}
+    return listed

@@ -53,7 +53,6 @@ from mcp_ref.runtime.checks import (
 from mcp_ref.runtime.hooks import Handler, through
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.seals import Seal, secrets_of
-from mcp_ref.runtime.templates import BadUri, check_uri
 from mcp_ref.runtime.workers import QueueFull, Workers
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server import discover, prompts, resources, tools
@@ -111,6 +110,8 @@ class Server(Registry):
         caching: Mapping[str, Caching] | None = None,
         secret: str | bytes | Sequence[str | bytes] | None = None,
         state_seconds: float = 900.0,
+        offers: Iterable[str] = (),
+        principal: Callable[[Context], str | None] | None = None,
         limit: Limit | None = None,
         notices: Limit | None = None,
         workers: int = 100,
@@ -124,31 +125,36 @@ class Server(Registry):
         connection or principal; `workers` requests of one connection run at once and `queue` wait;
         `timeout` is for requests to the client. `caching` says for a method what `ttl_ms` and
         `cache_scope` say for all. `secret` signs the state of questions, which is good for
-        `state_seconds`: processes that share a secret go on with each other's questions.
+        `state_seconds`: processes that share a secret go on with each other's questions. `offers` names
+        what is declared though there is nothing of it yet: "tools", "resources", "prompts". `principal`
+        says for whom a request is; limits, and the state of questions, are each principal's own.
         `identify=False` leaves serverInfo out of results.
         """
         check_text(name=name, version=version)
         check_text_if_any(instructions=instructions)
         check_object(experimental=experimental, extensions=extensions, caching=caching)
-        check_callable(lifespan=lifespan)
+        check_callable(lifespan=lifespan, principal=principal)
         check_count(1, page_size=page_size, workers=workers, max_message_bytes=max_message_bytes)
         check_count(0, queue=queue)
         check_seconds("timeout", timeout)
         if not all(isinstance(bound, Limit | None) for bound in (limit, notices)):
             raise TypeError("limit and notices are each a Limit")
         check_extensions(extensions or {})
-        super().__init__(page_size, lambda kind: self.listeners.tell(Change(kind)), ROWS)
+        super().__init__(
+            page_size, lambda kind: self.listeners.tell(Change(kind)), ROWS, offers, logging=logging
+        )
         more = {"title": title, "description": description, "websiteUrl": website_url}
         self.info = _info(name, version, more, icons)
         self.instructions = instructions
         self.revisions = [r.date for r in versioning.TABLE if r.date in {revision(d).date for d in revisions}]
-        self.experimental, self.extensions, self.logging = experimental, extensions, logging
+        self.experimental, self.extensions = experimental, extensions
         self.hints = hint_table(Caching(ttl_ms, cache_scope), caching)
         self.seal = Seal(secrets_of(secret), check_seconds("state_seconds", state_seconds))
         self.limit, self._notices = limit or Limit(), notices
         self.workers, self.queue, self.timeout = workers, queue, timeout
         self.max_message_bytes = max_message_bytes
         self.audit_arguments = audit_arguments
+        self._principal = principal
         self.listeners = subscriptions.Listeners()
         self.elicitations: dict[str, Connection] = {}
         """Of URL mode, those whose completion may still be told."""
@@ -163,6 +169,9 @@ class Server(Registry):
         self._principals: OrderedDict[str, Limiter] = OrderedDict()  # guarded by _lock
 
     # -- changes that only the author knows of -------------------------------------------------
+
+    def _changed(self, kind: str) -> None:
+        self.listeners.tell(Change(kind))
 
     def resource_updated(self, uri: str) -> None:
         """The contents of a resource are no longer what they were: tell whoever subscribed to it."""
@@ -237,6 +246,7 @@ class Server(Registry):
     def detach(self, connection: Connection, reason: str) -> None:
         """A client is gone."""
         self.listeners.detach(connection)
+        url_elicitation.forget(self, connection)
         connection.end(reason)
 
     # -- what a connection asks (basic/patterns/request_response.Endpoint) ----------------------
@@ -258,6 +268,8 @@ class Server(Registry):
             # spec: schema/method-not-found-ungated, schema/removed-methods-2026
             raise MethodNotFound(f"there is no method {context.method[:100]!r} here, in {context.revision}")
         row.check(params, context.revision.date)
+        if self._principal is not None:
+            context.principal = self._principal(context)
         context.asks = row.asks
         if row.asks and ("requestState" in params or "inputResponses" in params) and context.revision.modern:
             mrtr.resume(context)
@@ -365,27 +377,6 @@ class Server(Registry):
         if self.extensions:
             found["extensions"] = self.extensions
         return found
-
-    def offers(self, capability: str) -> bool:
-        """Whether there is anything behind a capability."""
-        if capability == "tools":
-            return self.toolbox.used
-        if capability == "resources":
-            return self.resources.used or self.templates.used
-        if capability == "prompts":
-            return self.prompts.used
-        if capability == "completions":
-            completable: list[Any] = [*self.prompts.values(), *self.templates.values()]
-            return any(item.complete for item in completable)
-        return self.logging
-
-    def has_resource(self, uri: str) -> bool:
-        """Whether something could be read there."""
-        try:
-            resources.find(self, check_uri(uri))
-        except (BadUri, resources.ResourceNotFound):
-            return False
-        return True
 
     def limiter(self, context: Context) -> Limiter:
         """What counts the tool calls of this caller: its principal's, or its connection's."""
