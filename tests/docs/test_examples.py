@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
-SERVED = {"demo_server.py", "quickstart_server.py", "readme/server.py"}
+SERVED = {"demo_server.py", "quickstart_server.py", "readme/server.py", "sqlite_server.py"}
 """Examples that other examples start."""
 TOLD = sorted(str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.out"))
 
