@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from peers import ENV, LEGACY, MODERN, REVISIONS, Notes, eventually, nothing_left, python, raw_server, source
 
-from mcp_ref import ConnectionClosed, ErrorResponse, McpError, RequestTimeout, Server, connect
+from mcp_ref import Cache, ConnectionClosed, ErrorResponse, McpError, RequestTimeout, Server, connect
 from mcp_ref.basic.errors import LocalError
 
 ECHO = source("""
@@ -240,3 +240,80 @@ def test_a_connection_that_fails_leaves_nothing_either():
             with pytest.raises(LocalError):
                 connect(["no-such-program-at-all"])
     assert eventually(lambda: descriptors() <= before)
+
+
+# -- caches and callbacks: what an auditor found ---------------------------------------------------
+
+
+def counting(reads):
+    server = Server("counting", ttl_ms=60_000, cache_scope="public")
+
+    @server.resource("config://app")
+    def config() -> str:
+        reads.append(1)
+        return f"read {len(reads)} times"
+
+    return server
+
+
+def test_a_shared_cache_is_used_although_it_is_empty_at_first():
+    reads, cache = [], Cache()
+    server = counting(reads)
+    for _ in range(2):
+        with connect(server, cache=cache) as client:
+            assert client.read_resource("config://app").text == "read 1 times"
+    assert len(cache) >= 1
+
+
+@pytest.mark.spec("server/utilities/caching/scope-private-not-shared")
+def test_private_results_are_a_principals_own_in_a_shared_cache():
+    reads, cache = [], Cache()
+    server = counting(reads)
+    server.hints["resources/read"] = {"ttlMs": 60_000, "cacheScope": "private"}
+    said = []
+    for principal in ("alice", "bob", "alice", None, None):
+        with connect(server, cache=cache, principal=principal) as client:
+            said.append(client.read_resource("config://app").text)
+    assert said == [f"read {n} times" for n in (1, 2, 1, 3, 4)]
+
+
+def test_servers_that_differ_in_folder_or_environment_share_nothing(tmp_path):
+    script = """
+        import os
+
+        @server.resource("where://i/am")
+        def where() -> str:
+            return os.getcwd() + os.environ.get("TOKEN", "")
+    """
+    command, cache = python(source(script, options="ttl_ms=60000, cache_scope='public'")), Cache()
+    said = set()
+    for folder, token in (("a", "1"), ("b", "1"), ("b", "2")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        with connect(command, cwd=tmp_path / folder, env={**ENV, "TOKEN": token}, cache=cache) as client:
+            said.add(client.read_resource("where://i/am").text)
+    assert len(said) == 3
+
+
+@pytest.mark.parametrize("cache", [1, "x", {}])
+def test_what_is_no_cache_is_refused_by_name(cache):
+    with pytest.raises(TypeError, match="cache"):
+        connect(Server("x"), cache=cache)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"ask_limit": 3}, "ask_limit"),
+        ({"sampling_tools": True}, "sampling"),
+        ({"sampling_review": lambda request, proceed: proceed(request)}, "sampling"),
+        ({"elicitation": print, "elicitation_modes": ()}, "elicitation_modes"),
+        ({"elicitation": print, "elicitation_modes": ("voice",)}, "elicitation_modes"),
+        ({"sampling": "gpt"}, "sampling"),
+        ({"max_rounds": 0}, "max_rounds"),
+        ({"roots": ["/no/such/folder/anywhere"]}, "folder"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_callbacks_that_make_no_sense_are_refused_before_anything_is_started(options, problem):
+    with nothing_left(), pytest.raises((TypeError, ValueError), match=problem):
+        connect(Server("x"), **options)

@@ -517,3 +517,12 @@ def test_choices_complete_by_themselves_and_others_as_the_author_says():
     assert set(made.complete) == {"kind", "name"}
     with pytest.raises(ValueError, match="nobody"):
         resource_from(one, "x://{kind}/{name}", complete={"nobody": []})
+
+
+@pytest.mark.parametrize("uri", ["no{a}", "{a}", "/x/{a}", "1x:{a}"])
+def test_a_template_whose_uris_could_have_no_scheme_is_refused(uri):
+    def read(a: str) -> str:
+        return a
+
+    with pytest.raises(ValueError, match="scheme"):
+        resource_from(read, uri)

@@ -639,3 +639,63 @@ def test_a_method_of_one_server_is_no_method_of_another():
     with connect(other) as client, pytest.raises(ErrorResponse) as refused:
         client.request("vendor/mine")
     assert refused.value.code == -32601
+
+
+# -- principals, and features that come later: what an auditor found ---------------------------------
+
+
+@pytest.mark.spec("basic/patterns/mrtr/request-state-principal")
+def test_a_question_is_gone_on_with_by_its_own_principal_only():
+    who = ["alice"]
+    server = Server("of many", principal=lambda ctx: who[0])
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return f"{ctx.elicit('Sure?').action} by {ctx.principal}"
+
+    with RawClient(server, revision=MODERN) as raw:
+        meta = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+        asked = raw.answer(raw.call("ask", meta=meta))["result"]
+        (key,) = asked["inputRequests"]
+        again = {
+            "name": "ask",
+            "arguments": {},
+            "_meta": meta,
+            "inputResponses": {key: {"action": "accept", "content": {}}},
+            "requestState": asked["requestState"],
+        }
+        who[0] = "mallory"
+        assert raw.request("tools/call", again)["error"]["code"] == -32602
+        who[0] = "alice"
+        assert raw.request("tools/call", again)["result"]["content"][0]["text"] == "accept by alice"
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_what_is_offered_is_declared_before_there_is_any_and_its_first_is_announced(date):
+    server = Server("later", offers=["prompts", "tools"])
+    with connect(server, revision=date) as client, client.listen(prompts=True) as changes:
+        assert client.list_prompts() == client.list_tools() == []
+        assert not changes.refused
+        server.add_prompt(lambda: "hi", name="first")
+        assert changes.next(PATIENCE).kind == "prompts"
+
+
+@pytest.mark.parametrize("options", [{"offers": ["toys"]}, {"offers": "toys"}, {"secret": "short"}], ids=str)
+def test_options_of_no_sense_are_refused_with_the_reason(options):
+    with pytest.raises(ValueError, match=r"offers|secret"):
+        Server("bad", **options)
+
+
+@pytest.mark.parametrize("secret", [5, [5], [], object()], ids=str)
+def test_a_secret_is_bytes_or_text(secret):
+    with pytest.raises(TypeError, match="a secret is bytes or text"):
+        Server("bad", secret=secret)
+
+
+def test_a_directory_that_is_added_while_clients_are_there_is_watched(tmp_path):
+    server = Server("late", offers=["resources"])
+    with connect(server) as client, client.listen(resources=True) as changes:
+        server.add_directory(tmp_path, poll=0.05)
+        (tmp_path / "new.txt").write_text("hi")
+        assert changes.next(PATIENCE).kind == "resources"
+        assert [r["name"] for r in client.list_resources()] == ["new.txt"]
