@@ -115,7 +115,7 @@ def test_the_revision_is_the_one_the_server_speaks(revision):
             assert client.server_info.title == ("Ours" if titled else None)
             capabilities = client.server_capabilities
             assert capabilities.logging is not None
-            assert capabilities.tools.list_changed is (None if revision == MODERN else True)
+            assert capabilities.tools.list_changed is True
             assert capabilities.prompts is None
             assert capabilities.resources is None
 

@@ -34,6 +34,7 @@ from peers import LEGACY, MODERN, PATIENCE, REVISIONS, nothing_left
 from mcp_ref import Change, Client, ErrorResponse, InvalidResponse, Limit, SamplingRefused, connect
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.client.messages import tool_use
+from mcp_ref.client.url_elicitation import UrlElicitationNeeded
 from mcp_ref.server.resources import is_not_found
 
 HERE = Path(__file__).parent
@@ -492,12 +493,19 @@ def test_a_person_is_asked_to_open_a_url(sessions):
 def test_a_call_that_needs_a_url_goes_on_when_the_person_is_done(sessions):
     """-32042 names the URL, a notification says that it is done, and then the same call works."""
     client = sessions.official
-    problem = refused(client.call_tool, "paid")
-    (elicitation,) = problem.data["elicitations"]
-    assert (problem.code, elicitation["url"]) == (-32042, "https://example.org/pay")
-    client.elicitations.expect(elicitation["elicitationId"])
-    client.call_tool("complete_payment")
-    assert client.elicitations.wait(elicitation["elicitationId"], PATIENCE)
+    with pytest.raises(UrlElicitationNeeded) as caught:
+        client.call_tool("paid")
+    (elicitation,) = caught.value.elicitations
+    assert (caught.value.code, elicitation["url"]) == (-32042, "https://example.org/pay")
+    sessions.person.answer = lambda asked: False
+    assert not client.visit(caught.value)
+
+    def pay(asked: Any) -> bool:
+        assert asked.url == "https://example.org/pay"
+        return client.call_tool("complete_payment").text == "told"
+
+    sessions.person.answer = pay
+    assert client.visit(caught.value, PATIENCE)
     assert client.call_tool("paid").text == "paid"
 
 
@@ -702,7 +710,9 @@ def test_a_server_may_want_nothing_but_another_call(sessions):
 def test_a_server_that_asks_without_end_is_given_up(sessions):
     with pytest.raises(InputRefused, match="no end"):
         sessions.official.call_tool("forever")
-    assert len(sessions.person.asked) == 10
+    assert len(sessions.person.asked) == sessions.official.max_rounds
+    with pytest.raises(InputRefused, match="no end"):
+        sessions.official.submit("tools/call", {"name": "forever"}).result(PATIENCE)
 
 
 @since(list(LEGACY))
