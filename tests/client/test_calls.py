@@ -18,6 +18,7 @@ from mcp_ref import (
     Server,
     connect,
 )
+from mcp_ref.basic.patterns.mrtr import InputRefused
 
 
 class Gate:
@@ -52,6 +53,23 @@ def gate():
 
 def call(client, name, arguments=None, **options):
     return client.submit("tools/call", {"name": name, "arguments": arguments or {}}, **options)
+
+
+def test_a_future_whose_server_asks_without_end_fails():
+    """As `call_tool` does: the question is no result."""
+    server, asked = Server("curious"), []
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        for number in range(20):
+            ctx.elicit(f"Question {number}?")
+        return "enough"
+
+    with nothing_left(), connect(server, elicitation=asked.append, max_rounds=3) as client:
+        problem = call(client, "ask").exception(PATIENCE)
+        assert isinstance(problem, InputRefused)
+        assert str(problem) == "tools/call: the server asked 4 times, and no end"
+        assert len(asked) == 3
 
 
 # -- results -------------------------------------------------------------------------------------
