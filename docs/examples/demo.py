@@ -2,8 +2,9 @@
 
     make demo        or: python docs/examples/demo.py
 
-The same few lines of Python run twice, once in each era of the protocol. Between the two processes
-stands wire.py, which shows each message as it crosses.
+The same few lines of Python run twice, once in each era of the protocol; then a tool that asks something
+before it goes on, again in both. Between the two processes stands wire.py, which shows each message as it
+crosses.
 """
 
 from __future__ import annotations
@@ -11,17 +12,32 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import wire
 
 from mcp_ref import Client, connect
+from mcp_ref.client.elicitation import Asked
 
 HERE = Path(__file__).parent
 COMMAND = [sys.executable, str(HERE / "wire.py"), sys.executable, str(HERE / "demo_server.py")]
+LEGACY, MODERN = "2025-11-25", "2026-07-28"
 SESSIONS = {
-    "2025-11-25": "the legacy era: initialize opens a session, which remembers the client",
-    "2026-07-28": "the modern era: no session, every request says in _meta who asks",
+    LEGACY: "the legacy era: initialize opens a session, which remembers the client",
+    MODERN: "the modern era: no session, every request says in _meta who asks",
+}
+QUESTIONS = {
+    LEGACY: """a question in the legacy era: the server sends a request of its own
+
+  Until elicitation/create is answered, the thread that runs book() waits inside of ctx.elicit(...).
+""",
+    MODERN: """a question in the modern era: the server answers with it
+
+  ctx.elicit(...) ends book(). The client calls again, with its reply in inputResponses, and with
+  the requestState, in which the server has signed how far it was. So book() runs again from its
+  top, and this time ctx.elicit(...) returns at once.
+""",
 }
 
 
@@ -39,7 +55,17 @@ def use(client: Client) -> dict[str, object]:
     }
 
 
-def session(revision: str) -> dict[str, object]:
+def book(client: Client) -> dict[str, object]:
+    """A tool that asks: whoever calls it sees nothing of that."""
+    return {'book("Friday")': client.call_tool("book", {"day": "Friday"}).text}
+
+
+def ask(question: Asked) -> object:
+    """Stands where a person would be asked: see mcp_ref.client.terminal."""
+    return {"guests": 4}
+
+
+def session(revision: str, run: Callable[[Client], dict[str, object]]) -> dict[str, object]:
     """One session, shown on the screen; what came of it."""
     passed = []
 
@@ -47,29 +73,38 @@ def session(revision: str) -> dict[str, object]:
         passed.append(line)
         print(line, flush=True)
 
-    colours = {"FORCE_COLOR": "1"} if wire.wants_colour(sys.stdout) else {"NO_COLOR": "1"}
-    with connect(COMMAND, revision=revision, name="demo client", env=colours, on_stderr=show) as client:
-        found = use(client)
-    return {**found, "messages on the wire": sum('"jsonrpc"' in line for line in passed)}
+    options = {"revision": revision, "name": "demo client", "elicitation": ask, "on_stderr": show}
+    options["env"] = {"FORCE_COLOR": "1"} if wire.wants_colour(sys.stdout) else {"NO_COLOR": "1"}
+    with connect(COMMAND, **options) as client:
+        found = run(client)
+    found["messages on the wire"] = sum('"jsonrpc"' in line for line in passed)
+    if begun := sum("book() begins" in line for line in passed):
+        found["runs of book()"] = begun
+    return found
 
 
 def main() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `demo.py | head` ends quietly
     wire.coloured = wire.wants_colour(sys.stdout)
     print("A client --> and a server <--, two processes, joined by two pipes.")
-    print(f"The server is {os.path.relpath(HERE / 'demo_server.py')}: two functions, add and count.")
-    results = {}
-    for revision, about in SESSIONS.items():
-        print("\n" + wire.paint(f"== {revision}, {about}", "title") + "\n")
-        results[revision] = session(revision)
+    print(f"The server is {os.path.relpath(HERE / 'demo_server.py')}: the functions add, count and book.")
+    results = []
+    for run, sessions in (use, SESSIONS), (book, QUESTIONS):
+        results.append({})
+        for revision, about in sessions.items():
+            title, _, more = about.partition("\n")
+            print("\n" + wire.paint(f"== {revision}, {title}", "title") + f"\n{more}")
+            results[-1][revision] = session(revision, run)
 
     print("\n" + wire.paint("== The result: one script, both eras", "title") + "\n")
-    print(" " * 24 + "".join(revision.ljust(38) for revision in results).rstrip())
-    for row in results["2025-11-25"]:
-        print(f"  {row:22}" + "".join(str(found[row]).ljust(38) for found in results.values()).rstrip())
+    print(" " * 24 + "".join(revision.ljust(38) for revision in SESSIONS).rstrip())
+    for found in results:
+        for row in found[LEGACY]:
+            print(f"  {row:22}" + "".join(str(of[row]).ljust(38) for of in found.values()).rstrip())
+        print()
 
     example = os.path.relpath(HERE / "quickstart_server.py")
-    print("\n" + wire.paint("== The next step", "title") + "\n")
+    print(wire.paint("== The next step", "title") + "\n")
     print(f"  Change {os.path.relpath(HERE / 'demo_server.py')} and run this again.")
     print(f"  Write your own: docs/quickstart.rst begins with {example}.")
     print("  Read a page of the specification beside its module: server/tools is mcp_ref/server/tools.py.")

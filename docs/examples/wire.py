@@ -33,13 +33,19 @@ PAGES = {
     "server/discover": "server/discover",
     "notifications/cancelled": "basic/patterns/cancellation",
     "notifications/progress": "basic/patterns/progress",
-    "logging/setLevel": "server/utilities/logging",
     "notifications/message": "server/utilities/logging",
-    "tools/list": "server/tools",
-    "tools/call": "server/tools",
-    "notifications/tools/list_changed": "server/tools",
+    "input_required": "basic/patterns/mrtr",
+    "tools": "server/tools",
+    "resources": "server/resources",
+    "prompts": "server/prompts",
+    "completion": "server/utilities/completion",
+    "logging": "server/utilities/logging",
+    "subscriptions": "basic/patterns/subscriptions",
+    "elicitation": "client/elicitation",
+    "sampling": "client/sampling",
+    "roots": "client/roots",
 }
-"""Where the newest revision that has a method describes it."""
+"""Where the newest revision that has a method describes it: by its name, or by how its name begins."""
 
 OLD_PAGES = {
     "basic/patterns/cancellation": "basic/utilities/cancellation",
@@ -99,14 +105,23 @@ class Wire:
             method = str(message["method"])
             self._asked[arrow, key] = method
             self._legacy = self._legacy or method == "initialize"
+            if "inputResponses" in _object(message.get("params")):
+                return f"{method} again, with what was asked for", "input_required"
             return method, method
         asked_by = "<--" if arrow == "-->" else "-->"
         method = self._asked.pop((asked_by, key), "")
+        if _object(message.get("result")).get("resultType") == "input_required":
+            return f"question instead of a result of {method}", "input_required"
         return f"{'error' if 'error' in message else 'result'} of {method or 'something'}", method
 
     def _page(self, method: str) -> str:
-        page = PAGES.get(method, "basic/index")
+        feature = method.removeprefix("notifications/").partition("/")[0]
+        page = PAGES.get(method) or PAGES.get(feature, "basic/index")
         return OLD_PAGES.get(page, page) if self._legacy else page
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 # -------------------------------------------------------------------------- its JSON

@@ -92,26 +92,31 @@ def shown(python: str) -> str:
 
 def test_the_demo_shows_every_message_in_both_directions(shown: str) -> None:
     heads = re.findall(r"^(-->|<--) +(\d+\.\d\d) s  (.*?) +page: (\S+)$", shown, re.M)
-    asked = [
-        "initialize",
-        "notifications/initialized",
-        "tools/list",
-        "tools/call",
-        "tools/call",
-        "end of input",
-        "server/discover",
-        "tools/list",
-        "tools/call",
-        "tools/call",
-        "end of input",
-    ]
+    calls = ["tools/list", "tools/call", "tools/call", "end of input"]
+    once = ["tools/call", "result of elicitation/create", "end of input"]
+    twice = ["tools/call", "tools/call again, with what was asked for", "end of input"]
+    hello = ["initialize", "notifications/initialized"]
+    asked = [*hello, *calls, "server/discover", *calls, *hello, *once, "server/discover", *twice]
     assert [what for arrow, _, what, _ in heads if arrow == "-->"] == asked
+    ended = ["result of tools/call", "the server exits with code 0"]
+    calls = ["result of tools/list", "result of tools/call", *["notifications/progress"] * 3, *ended]
+    once = ["elicitation/create", *ended]
+    twice = ["question instead of a result of tools/call", *ended]
+    hello, hi = ["result of initialize"], ["result of server/discover"]
     answered = [what for arrow, _, what, _ in heads if arrow == "<--"]
-    calls = ["result of tools/list", "result of tools/call"]
-    calls += ["notifications/progress"] * 3 + ["result of tools/call", "the server exits with code 0"]
-    assert answered == ["result of initialize", *calls, "result of server/discover", *calls]
+    assert answered == [*hello, *calls, *hi, *calls, *hello, *once, *hi, *twice]
     messages = [what for _, _, what, _ in heads if "end of" not in what and "exits" not in what]
-    assert shown.count('"jsonrpc": "2.0"') == len(messages) == 23
+    assert shown.count('"jsonrpc": "2.0"') == len(messages) == 36
+
+
+def test_the_demo_shows_where_the_tool_is_while_it_asks(shown: str) -> None:
+    """It waits for the answer in the legacy era, and runs anew with it in the modern one."""
+    _, legacy, modern = re.split("== 20.*a question", shown)
+    begins, goes_on = "the function book() begins, and asks", "the function book() has its answer, and ends"
+    moments = re.compile("the function.*|elicitation/create  |question instead|again, with what")
+    asked = "elicitation/create  "
+    assert moments.findall(legacy) == [begins, asked, asked, goes_on]
+    assert moments.findall(modern) == [begins, "question instead", "again, with what", begins, goes_on]
 
 
 def test_the_demo_names_pages_that_exist(shown: str) -> None:
@@ -125,6 +130,8 @@ def test_the_demo_ends_with_the_result_and_the_next_step(shown: str) -> None:
     result = shown.partition("== The result")[2]
     assert re.search(r"add\(2, 3\) +5 +5$", result, re.M)
     assert re.search(r"messages on the wire +12 +11$", result, re.M)
+    assert re.search(r"messages on the wire +7 +6$", result, re.M)
+    assert re.search(r"runs of book\(\) +1 +2$", result, re.M)
     assert "== The next step" in result
     for name in re.findall(r"docs/\S+\.(?:py|rst)", result):
         assert (ROOT / name).is_file(), name
