@@ -18,9 +18,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peers import MODERN, PATIENCE, REVISIONS, Json, RawClient, eventually, nothing_left, source
+from peers import (
+    MODERN,
+    PATIENCE,
+    REVISIONS,
+    Json,
+    Notes,
+    RawClient,
+    eventually,
+    nothing_left,
+    raw_server,
+    source,
+)
 
-from mcp_ref import Server
+from mcp_ref import Answer, Client, McpError, RequestTimeout, Server, connect
+from mcp_ref.basic.errors import LocalError
+from mcp_ref.basic.patterns.mrtr import InputRequired
+from mcp_ref.client.elicitation import Asked
 from mcp_ref.runtime.templates import BadTemplate
 
 ASKING = ("2025-06-18", "2025-11-25", MODERN)
@@ -1234,3 +1248,274 @@ def test_a_listener_that_stops_reading(tmp_path: Path, revision: str) -> None:
         assert client.is_alive()
         heard += [m for m in client.aside if "id" not in m]
         assert len(heard) < rounds * count / 4
+
+
+# ------------------------------------------------------------- callbacks that raise or hang
+
+
+def asks(revision: str, method: str = "elicitation/create", params: Any = None) -> list[str]:
+    """A server whose every tool asks one question, and gives as text what it was answered.
+
+    `params` are those of the question, or the text that makes them in the server.
+    """
+    made = params if isinstance(params, str) else repr(FORM if params is None else params)
+    return raw_server(f"""
+    changes = {{"listChanged": True}}
+    ABLE.update(resources={{**changes, "subscribe": True}}, prompts=changes, tools=changes, completions={{}})
+    open_any({revision!r})
+    question = {{"method": {method!r}, "params": {made}}}
+    while True:
+        call = receive("tools/call", "ping", "server/discover")
+        if call["method"] != "tools/call":
+            answer(call, {{}} if call["method"] == "ping" else discovered())
+        elif {revision == MODERN} and "requestState" not in call["params"]:
+            required = {{"inputRequests": {{"q": question}}, "requestState": "s"}}
+            answer(call, {{"resultType": "input_required", **required}})
+        elif {revision == MODERN}:
+            answer(call, text(json.dumps(call["params"]["inputResponses"]["q"])))
+        else:
+            send(id="q", **question)
+            while "method" in (said := receive()):
+                if "id" in said:
+                    answer(said, {{}})
+            answer(call, text(json.dumps(said["result"] if "result" in said else said["error"])))
+    """)
+
+
+FORM = {
+    "message": "Which day?",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {"day": {"type": "string", "enum": ["monday", "tuesday"]}, "note": {"type": "string"}},
+        "required": ["day"],
+    },
+}
+
+
+def opened_for(command: list[str], revision: str, **options: Any) -> Client:
+    """A client of ours; what its server says to people is nobody's business."""
+    return connect(command, revision=revision, on_stderr=Notes(), **options)
+
+
+def answered(client: Client) -> Json:
+    """What the server of `asks` was answered: a result, or an error. A modern client raises that instead."""
+    found: Json = json.loads(client.call_tool("any").text)
+    return found
+
+
+def refusal(client: Client) -> str:
+    """Why a question was not answered."""
+    if client.revision == MODERN:
+        with pytest.raises(LocalError) as problem:
+            answered(client)
+        return str(problem.value)
+    error = answered(client)
+    assert error["code"] == -32603, error
+    return str(error["message"])
+
+
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("not even this")
+
+
+LOOP: list[Any] = []
+LOOP.append(LOOP)
+
+
+@ASKED
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({}, "day"),
+        ({"day": "sunday"}, "day"),
+        ({"day": "monday", "other": 1}, "other"),
+        ({"day": "monday", "note": 5}, "note"),
+        ({"day": "monday", "note": "\ud800"}, "surrogates"),
+        ({"day": "monday", "note": object()}, "note"),
+        ({"day": float("nan")}, "day"),
+        (True, "day"),
+        (5, "object"),
+        ("monday", "object"),
+        (["monday"], "object"),
+        (b"monday", "object"),
+        (object(), "object"),
+        (LOOP, "recursion"),
+        ({"day": "monday", "note": 10**5000}, ""),
+        (Answer("perhaps"), "perhaps"),
+        (Answer("accept", {"day": 5}), "day"),
+        ({1: 2}, "key"),
+        (Answer, ""),
+    ],
+)
+def test_a_callback_whose_answer_breaks_the_schema(revision: str, said: Any, words: str) -> None:
+    """Our client notices before the server does; nothing is sent for an answer that would be none."""
+    with opened_for(asks(revision), revision, elicitation=lambda asked: said) as client:
+        assert words in refusal(client)
+        client.ping()
+
+
+@ASKED
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        (ValueError("no way"), "no way"),
+        (Silent(), "Silent"),
+        (ValueError("\ud800"), "ud800"),
+        (SystemExit(3), "3"),
+        (KeyboardInterrupt(), "KeyboardInterrupt"),
+        (RequestTimeout("another request"), "another request"),
+        (InputRequired(), "InputRequired"),
+        (RecursionError("deep"), "deep"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["elicitation", "sampling", "roots"])
+def test_callbacks_that_raise(revision: str, kind: str, problem: BaseException, words: str) -> None:
+    def fail(*asked: Any) -> Any:
+        raise problem
+
+    with opened_for(asks(revision, *WAYS[kind]), revision, **{kind: fail}) as client:
+        assert words in refusal(client)
+        client.ping()
+
+
+WAYS: dict[str, tuple[str, Json]] = {
+    "elicitation": ("elicitation/create", FORM),
+    "sampling": (
+        "sampling/createMessage",
+        {"messages": [{"role": "user", "content": {"type": "text", "text": "x"}}], "maxTokens": 5},
+    ),
+    "roots": ("roots/list", {}),
+}
+
+
+@ASKED
+@pytest.mark.parametrize("kind", ["elicitation", "sampling", "roots"])
+def test_callbacks_that_hang(revision: str, kind: str) -> None:
+    """The time-out ends the wait, the server gets an error, and the callback can see that it is over."""
+    over = threading.Event()
+
+    def hang(*asked: Any) -> Any:
+        over.wait(PATIENCE)
+
+    command, options = asks(revision, *WAYS[kind]), {kind: hang}
+    with opened_for(command, revision, ask_timeout=0.05, **options) as client:
+        assert "within 0.05 s" in refusal(client)
+        client.ping()
+        over.set()
+
+
+@ASKED
+def test_more_callbacks_that_hang_than_may_run(revision: str) -> None:
+    """Ten, and each further question is refused at once; when they end, questions are answered again."""
+    over = threading.Event()
+
+    def hang(asked: Any) -> Any:
+        return over.wait(PATIENCE) and {"day": "monday"}
+
+    command = asks(revision)
+    with opened_for(command, revision, ask_timeout=0.01, elicitation=hang) as client:
+        for _ in range(10):
+            assert "within 0.01 s" in refusal(client)
+        if revision == MODERN:
+            assert "too much" in refusal(client)
+        else:
+            assert answered(client)["code"] == 429
+        over.set()
+        assert eventually(lambda: "monday" in str(tried(client)))
+
+
+def tried(client: Client) -> Any:
+    try:
+        return answered(client)
+    except McpError as problem:
+        return problem
+
+
+@ASKED
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({}, "message"),
+        ({**FORM, "message": 5}, "message"),
+        ({**FORM, "requestedSchema": 5}, "requestedSchema"),
+        ({**FORM, "requestedSchema": {}}, "type"),
+        ({**FORM, "requestedSchema": {"type": "object"}}, "properties"),
+        ({**FORM, "requestedSchema": {"type": "object", "properties": {}, "required": ["ghost"]}}, "ghost"),
+        ({**FORM, "requestedSchema": {"type": "object", "properties": {"a": {"type": "object"}}}}, "a"),
+        ({**FORM, "requestedSchema": {"type": "object", "properties": {"a": {"type": []}}}}, "a"),
+        ({**FORM, "requestedSchema": {"type": "object", "properties": {"a": {"$ref": "#"}}}}, "a"),
+        (
+            {
+                **FORM,
+                "requestedSchema": {"type": "object", "properties": {"a": {"type": "string", "enum": []}}},
+            },
+            "a",
+        ),
+    ],
+)
+def test_questions_that_are_none(revision: str, params: Json, words: str) -> None:
+    """A hostile server's: nobody is asked."""
+    asked: list[Any] = []
+    command = asks(revision, params=params)
+    with opened_for(command, revision, elicitation=asked.append) as client:
+        outcome = tried(client)
+        assert words in str(outcome)
+        assert isinstance(outcome, LocalError) or outcome["code"] == -32602
+        client.ping()
+    assert not asked
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("javascript:alert(1)", "URL"),
+        ("file:///etc/passwd", "URL"),
+        ("https://b\u0430nk.example/", "URL"),
+        ("https://a\0b/", "URL"),
+        ("https://[::1", "URL"),
+        ("https:///x", "URL"),
+        ("https://a b/", "URL"),
+        ("//example.com", "URL"),
+        ("", "URL"),
+        (5, "url"),
+        (None, "url"),
+    ],
+)
+def test_urls_that_are_none(revision: str, url: Any, words: str) -> None:
+    """Nobody is asked to open them."""
+    asked: list[Any] = []
+    params = {"mode": "url", "message": "Look", "url": url, "elicitationId": "1"}
+    with opened_for(asks(revision, params=params), revision, elicitation=asked.append) as client:
+        assert words in str(tried(client))
+        client.ping()
+    assert not asked
+
+
+@ASKED
+@pytest.mark.parametrize(
+    "properties",
+    [
+        '{f"field {n}": {"type": "string"} for n in range(5_000)}',
+        '{"a": {"type": "string", "enum": [str(n) for n in range(50_000)]}}',
+        '{"a" * 500_000: {"type": "boolean", "title": "b" * 500_000}}',
+        '{"\\u202e\\0\\x1b[2J\\U0001F600": {"type": "string", "title": "\\x1b]0;x\\7"}}',
+        '{"__class__": {"type": "string"}, "": {"type": "integer", "minimum": 9, "maximum": 1}}',
+        '{"a": {"type": "string", "minLength": 10**30, "pattern": "(a+)+$", "default": "x" * 1_000_000}}',
+    ],
+)
+def test_unicode_and_huge_forms(revision: str, properties: str) -> None:
+    """A person may say no to them."""
+    asked: list[Asked] = []
+
+    def decline(question: Asked) -> Any:
+        asked.append(question)
+        assert all(field.name in question.schema["properties"] for field in question.fields)
+        return False
+
+    schema = f'{{"type": "object", "properties": {properties}}}'
+    params = f'{{"message": "?" * 100_000, "requestedSchema": {schema}}}'
+    with opened_for(asks(revision, params=params), revision, elicitation=decline) as client:
+        assert answered(client) == {"action": "decline"}
+    assert len(asked) == 1

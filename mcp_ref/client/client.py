@@ -31,7 +31,7 @@ from mcp_ref.basic.errors import (
     LocalError,
     MethodNotFound,
 )
-from mcp_ref.basic.messages import Encoded, Json
+from mcp_ref.basic.messages import Encoded, Json, encode
 from mcp_ref.basic.meta import SERVER_INFO
 from mcp_ref.basic.patterns import listening
 from mcp_ref.basic.patterns.listening import Changes
@@ -42,6 +42,7 @@ from mcp_ref.client.features import Features
 from mcp_ref.client.line import Line
 from mcp_ref.client.url_elicitation import Completions
 from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
+from mcp_ref.runtime.mismatch import told
 from mcp_ref.schema import pruner
 from mcp_ref.server import discover
 from mcp_ref.server.utilities import logging as log_page
@@ -140,7 +141,13 @@ class Client(Features):
 
     def fulfil(self, method: str, params: Json, context: Context | None) -> Json:
         """Do what a server asks for: in its request, or in an input_required result (context None)."""
-        return ANSWERS[method](self, params, context)
+        try:
+            result = ANSWERS[method](self, params, context)
+            encode(result)  # what the application gave may be no JSON
+        except (ValueError, TypeError, RecursionError) as problem:
+            _log.error("%s: the answer cannot be sent", method, exc_info=problem)
+            raise InternalError(f"{method}: this client's answer cannot be sent: {told(problem)}") from None
+        return result
 
     def notice(self, connection: Connection, method: str, params: Json) -> None:
         """A notification of the server's. Runs on the reader; callbacks run on the thread for events."""
