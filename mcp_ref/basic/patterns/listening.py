@@ -61,6 +61,7 @@ class Changes:
         self._news = threading.Condition()
         # All below guarded by _news.
         self._pending: dict[Change, None] = {}
+        self._overflowed = False  # and that was said
         self._agreed: set[str] | None = None  # None: no answer yet
         self._problem: McpError | None = None
         self._over = False
@@ -93,6 +94,7 @@ class Changes:
                 if self._pending:
                     change = next(iter(self._pending))
                     del self._pending[change]
+                    self._overflowed = False
                     return change
                 if self._over:
                     return None
@@ -173,8 +175,12 @@ class Changes:
         with self._news:
             if self._over or change in self._pending:
                 return
-            if len(self._pending) >= MAX_PENDING + len(self.uris) + len(self.kinds):
-                _log.warning("a change is forgotten, since nobody takes them: %.200s", change)
+            # What was asked for by name is as much as was asked for; of its parts there is no end.
+            named = change.uri is None or change.uri in self._watched
+            if not named and len(self._pending) >= MAX_PENDING:
+                if not self._overflowed:
+                    _log.warning("changes are forgotten, since nobody takes them: %.200s", change)
+                self._overflowed = True
                 return
             self._pending[change] = None
             self._news.notify_all()
@@ -198,14 +204,14 @@ class Changes:
             self._news.notify_all()
 
     def wait_for_agreement(self, deadline: Deadline) -> bool:
-        """False if it does not come in time. Raises what came instead."""
+        """False if it does not come in time. Raises what came instead; what comes after it is for `next`."""
         with self._news:
             while self._agreed is None and not self._over and self._problem is None:
                 left = deadline.left()
                 if left <= 0:
                     return False
                 self._news.wait(min(left, LONGEST))
-            if self._problem is not None:
+            if self._agreed is None and self._problem is not None:
                 raise self._problem
             return True
 
@@ -304,10 +310,8 @@ def _subscribe(changes: Changes) -> None:
     """resources/subscribe for each URI."""
     client = changes.client
     declared: Json = client.server_capabilities or {}
-    able: Json = {kind: declared.get(kind) for kind in LISTS}
-    agreed = {k for k in changes.kinds if isinstance(able[k], dict) and able[k].get("listChanged") is True}
-    resources = able["resources"]
-    if isinstance(resources, dict) and resources.get("subscribe") is True:
+    agreed = {kind for kind in changes.kinds if declared.get(kind, {}).get("listChanged")}
+    if declared.get("resources", {}).get("subscribe"):
         with client.subscribing:
             agreed |= {uri for uri in changes.uris if _subscribed(client, uri)}
     changes.agree(agreed)

@@ -117,6 +117,9 @@ def ask(context: Context, questions: Sequence[Question], timeout: float | None =
     """
     if context.server is None:
         raise LocalError("only a server asks its client")
+    if context.is_over:
+        context.check_cancelled()
+        raise LocalError(f"{context.method} was answered: nothing can be asked for it any more")
     for question in questions:
         check_declared(context, question.method, question.needs)
     if not questions:
