@@ -20,6 +20,7 @@ from typing import IO, Any, Literal
 import anyio
 import mcp_types as types
 import pytest
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, ClientSession, StdioServerParameters
 from mcp.client.extension import ClientExtension, NotificationBinding
 from mcp.client.stdio import stdio_client
@@ -41,19 +42,36 @@ def tidy() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def portal() -> Iterator[BlockingPortal]:
+    with nothing_left(), start_blocking_portal() as portal:
+        yield portal
+
+
+@pytest.fixture(scope="module", params=REVISIONS)
+def client(request: pytest.FixtureRequest, portal: BlockingPortal) -> Iterator[Client]:
+    """A client and a server of one revision, shared by the tests that leave nothing behind in either."""
+    with portal.wrap_async_context_manager(official(request.param)) as client:
+        assert client.protocol_version == request.param
+        yield client
+
+
 @pytest.fixture(params=REVISIONS)
 def revision(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def run(session: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run one asynchronous session, with a limit."""
+def run(session: Callable[[], Coroutine[Any, Any, None]], portal: BlockingPortal | None = None) -> None:
+    """Run one asynchronous session, with a limit; where its client lives, if that is shared."""
 
     async def limited() -> None:
         with anyio.fail_after(3 * PATIENCE):
             await session()
 
-    asyncio.run(limited())
+    if portal is not None:
+        portal.call(limited)
+    else:
+        asyncio.run(limited())
 
 
 def command(revisions: tuple[str, ...]) -> StdioServerParameters:
@@ -191,162 +209,162 @@ def test_the_plain_session_class_initializes(revision):
 @pytest.mark.spec(
     "server/utilities/pagination/both-flows", "server/utilities/pagination/invalid-cursor-32602"
 )
-def test_every_field_of_a_tool_arrives_that_the_revision_has(revision):
+def test_every_field_of_a_tool_arrives_that_the_revision_has(client, portal):
     """Five tools a page; fields that came later are left out."""
+    revision = client.protocol_version
 
     async def session():
-        async with official(revision) as client:
-            tools, pages = await all_tools(client)
-            assert pages == -(-len(tools) // 5)
-            assert {"add", "adorned", "asks_back", "tells"} <= tools.keys()
-            adorned = tools["adorned"]
-            since = REVISIONS.index(revision)
-            assert adorned.description == "It has every member that a tool may have."
-            assert adorned.input_schema["properties"] == {"n": {"type": "integer", "minimum": 1}}
-            assert adorned.input_schema["required"] == ["n"]
-            if since >= REVISIONS.index("2025-03-26"):
-                assert adorned.annotations.title == "Hint"
-                assert adorned.annotations.read_only_hint is True
-                assert adorned.annotations.open_world_hint is False
-                assert adorned.annotations.destructive_hint is None
-            else:
-                assert adorned.annotations is None
-            if since >= REVISIONS.index("2025-06-18"):
-                assert adorned.title == "Adorned"
-                assert adorned.output_schema["properties"] == {"n": {"type": "integer"}}
-                assert adorned.meta == {"example.org/shelf": 7}
-                assert tools["add"].output_schema["required"] == ["result"]
-            else:
-                assert (adorned.title, adorned.output_schema, adorned.meta) == (None, None, None)
-                assert tools["add"].output_schema is None
-            if since >= REVISIONS.index("2025-11-25"):
-                (icon,) = adorned.icons
-                assert icon.src == "data:image/png;base64,AAAA"
-                assert (icon.mime_type, icon.sizes) == ("image/png", ["1x1"])
-            else:
-                assert adorned.icons is None
-            with pytest.raises(MCPError) as caught:
-                await client.list_tools(cursor="nonsense")
-            assert caught.value.code == types.INVALID_PARAMS
+        tools, pages = await all_tools(client)
+        assert pages == -(-len(tools) // 5)
+        assert {"add", "adorned", "asks_back", "tells"} <= tools.keys()
+        adorned = tools["adorned"]
+        since = REVISIONS.index(revision)
+        assert adorned.description == "It has every member that a tool may have."
+        assert adorned.input_schema["properties"] == {"n": {"type": "integer", "minimum": 1}}
+        assert adorned.input_schema["required"] == ["n"]
+        if since >= REVISIONS.index("2025-03-26"):
+            assert adorned.annotations.title == "Hint"
+            assert adorned.annotations.read_only_hint is True
+            assert adorned.annotations.open_world_hint is False
+            assert adorned.annotations.destructive_hint is None
+        else:
+            assert adorned.annotations is None
+        if since >= REVISIONS.index("2025-06-18"):
+            assert adorned.title == "Adorned"
+            assert adorned.output_schema["properties"] == {"n": {"type": "integer"}}
+            assert adorned.meta == {"example.org/shelf": 7}
+            assert tools["add"].output_schema["required"] == ["result"]
+        else:
+            assert (adorned.title, adorned.output_schema, adorned.meta) == (None, None, None)
+            assert tools["add"].output_schema is None
+        if since >= REVISIONS.index("2025-11-25"):
+            (icon,) = adorned.icons
+            assert icon.src == "data:image/png;base64,AAAA"
+            assert (icon.mime_type, icon.sizes) == ("image/png", ["1x1"])
+        else:
+            assert adorned.icons is None
+        with pytest.raises(MCPError) as caught:
+            await client.list_tools(cursor="nonsense")
+        assert caught.value.code == types.INVALID_PARAMS
 
-    run(session)
+    run(session, portal)
 
 
-def test_typed_arguments_and_results_go_there_and_back(revision):
+def test_typed_arguments_and_results_go_there_and_back(client, portal):
     """Dataclasses, dates and enums of ours are plain JSON for the SDK, checked against our schema."""
+    revision = client.protocol_version
 
     async def session():
-        async with official(revision) as client:
-            await all_tools(client)  # so that the SDK checks the results against the schemas
-            walks = [{"day": "2026-07-28", "length": 2.5}, {"day": "2026-07-30", "length": 1, "unit": "ft"}]
-            result = await client.call_tool("summarise", {"walks": walks})
-            assert not result.is_error
-            if revision in ("2024-11-05", "2025-03-26"):
-                assert result.structured_content is None
-            else:
-                assert result.structured_content == {"walks": 2, "total": 3.5, "last": "2026-07-30"}
-            assert '"total":3.5' in text_of(result).replace(" ", "")
-            twice = await client.call_tool("adorned", {"n": 4})
-            assert '"n":8' in text_of(twice).replace(" ", "")
-            default = await client.call_tool("bounded", {"n": 9})
-            assert '"so":9' in text_of(default).replace(" ", "")
+        await all_tools(client)  # so that the SDK checks the results against the schemas
+        walks = [{"day": "2026-07-28", "length": 2.5}, {"day": "2026-07-30", "length": 1, "unit": "ft"}]
+        result = await client.call_tool("summarise", {"walks": walks})
+        assert not result.is_error
+        if revision in ("2024-11-05", "2025-03-26"):
+            assert result.structured_content is None
+        else:
+            assert result.structured_content == {"walks": 2, "total": 3.5, "last": "2026-07-30"}
+        assert '"total":3.5' in text_of(result).replace(" ", "")
+        twice = await client.call_tool("adorned", {"n": 4})
+        assert '"n":8' in text_of(twice).replace(" ", "")
+        default = await client.call_tool("bounded", {"n": 9})
+        assert '"so":9' in text_of(default).replace(" ", "")
 
-    run(session)
+    run(session, portal)
 
 
 @pytest.mark.spec("server/tools/protocol-errors")
-def test_an_unknown_tool_is_a_protocol_error(revision):
+def test_an_unknown_tool_is_a_protocol_error(client, portal):
     async def session():
-        async with official(revision) as client:
-            with pytest.raises(MCPError) as caught:
-                await client.call_tool("subtract", {})
-            assert caught.value.code == types.INVALID_PARAMS
-            assert "subtract" in caught.value.message
-            assert text_of(await client.call_tool("add", {"a": 1, "b": 1})) == "2"
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("subtract", {})
+        assert caught.value.code == types.INVALID_PARAMS
+        assert "subtract" in caught.value.message
+        assert text_of(await client.call_tool("add", {"a": 1, "b": 1})) == "2"
 
-    run(session)
+    run(session, portal)
 
 
 @pytest.mark.spec("server/tools/invalid-arguments-protocol-error", "server/tools/input-validation-tool-error")
-def test_bad_arguments_are_told_as_the_revision_says(revision):
+def test_bad_arguments_are_told_as_the_revision_says(client, portal):
     """A protocol error until 2025-06-18, a result that a model can read from 2025-11-25 on."""
+    revision = client.protocol_version
 
     async def session():
-        async with official(revision) as client:
-            for arguments in ({}, {"n": "many"}, {"n": 10}, {"n": 1, "word": None}):
-                if revision in ("2025-11-25", MODERN):
-                    result = await client.call_tool("bounded", arguments)
-                    assert result.is_error, arguments
-                    assert "bounded" in text_of(result)
-                else:
-                    with pytest.raises(MCPError) as caught:
-                        await client.call_tool("bounded", arguments)
-                    assert caught.value.code == types.INVALID_PARAMS
+        for arguments in ({}, {"n": "many"}, {"n": 10}, {"n": 1, "word": None}):
+            if revision in ("2025-11-25", MODERN):
+                result = await client.call_tool("bounded", arguments)
+                assert result.is_error, arguments
+                assert "bounded" in text_of(result)
+            else:
+                with pytest.raises(MCPError) as caught:
+                    await client.call_tool("bounded", arguments)
+                assert caught.value.code == types.INVALID_PARAMS
 
-    run(session)
+    run(session, portal)
 
 
 @pytest.mark.spec("server/tools/execution-errors-in-result")
-def test_a_tool_that_raises_is_an_error_result_without_a_traceback(revision):
+def test_a_tool_that_raises_is_an_error_result_without_a_traceback(client, portal):
     async def session():
-        async with official(revision) as client:
-            result = await client.call_tool("broken", {"kind": "plain"})
-            assert result.is_error
-            assert text_of(result) == "the well is dry"
-            with pytest.raises(MCPError) as caught:
-                await client.call_tool("broken", {"kind": "protocol"})
-            assert (caught.value.code, caught.value.message) == (1001, "no such account")
-            assert caught.value.data == {"account": 7}
+        result = await client.call_tool("broken", {"kind": "plain"})
+        assert result.is_error
+        assert text_of(result) == "the well is dry"
+        with pytest.raises(MCPError) as caught:
+            await client.call_tool("broken", {"kind": "protocol"})
+        assert (caught.value.code, caught.value.message) == (1001, "no such account")
+        assert caught.value.data == {"account": 7}
 
-    run(session)
+    run(session, portal)
 
 
-def test_every_type_of_content_arrives(revision):
+def test_every_type_of_content_arrives(client, portal):
     """What the revision does not have arrives as text."""
+    revision = client.protocol_version
 
     async def session():
-        async with official(revision) as client:
-            result = await client.call_tool("contents")
-            text, image, audio, link, resource, blob = result.content
-            assert isinstance(text, types.TextContent)
-            assert text.annotations.audience == ["user"]
-            assert text.annotations.priority == 0.5
-            assert isinstance(image, types.ImageContent)
-            assert (image.data, image.mime_type) == ("iVBORw==", "image/png")
-            assert (audio.type, link.type) == {
-                "2024-11-05": ("text", "text"),
-                "2025-03-26": ("audio", "text"),
-            }.get(revision, ("audio", "resource_link"))
-            if isinstance(audio, types.AudioContent):
-                assert (audio.data, audio.mime_type) == ("UklGRg==", "audio/wav")
-            if isinstance(link, types.ResourceLink):
-                assert (link.name, str(link.uri), link.size) == ("a.txt", "file:///a.txt", 3)
-                assert text.meta == {"example.org/k": "v"}
-            else:
-                assert "file:///a.txt" in link.text
-                assert text.meta is None
-            assert resource.resource.text == "its text"
-            assert blob.resource.blob == "AAE="
+        result = await client.call_tool("contents")
+        text, image, audio, link, resource, blob = result.content
+        assert isinstance(text, types.TextContent)
+        assert text.annotations.audience == ["user"]
+        assert text.annotations.priority == 0.5
+        assert isinstance(image, types.ImageContent)
+        assert (image.data, image.mime_type) == ("iVBORw==", "image/png")
+        assert (audio.type, link.type) == {
+            "2024-11-05": ("text", "text"),
+            "2025-03-26": ("audio", "text"),
+        }.get(revision, ("audio", "resource_link"))
+        if isinstance(audio, types.AudioContent):
+            assert (audio.data, audio.mime_type) == ("UklGRg==", "audio/wav")
+        if isinstance(link, types.ResourceLink):
+            assert (link.name, str(link.uri), link.size) == ("a.txt", "file:///a.txt", 3)
+            assert text.meta == {"example.org/k": "v"}
+        else:
+            assert "file:///a.txt" in link.text
+            assert text.meta is None
+        assert resource.resource.text == "its text"
+        assert blob.resource.blob == "AAE="
 
-    run(session)
+    run(session, portal)
 
 
-def test_the_meta_of_a_result_arrives(revision):
+def test_the_meta_of_a_result_arrives(client, portal):
+    revision = client.protocol_version
+
     async def session():
-        async with official(revision) as client:
-            result = await client.call_tool("whole")
-            assert result.meta["example.org/trace"] == "t1"
-            named = "io.modelcontextprotocol/serverInfo" in result.meta
-            assert named == (revision == MODERN)
+        result = await client.call_tool("whole")
+        assert result.meta["example.org/trace"] == "t1"
+        named = "io.modelcontextprotocol/serverInfo" in result.meta
+        assert named == (revision == MODERN)
 
-    run(session)
+    run(session, portal)
 
 
 # ----------------------------------------------------------------------------- while it runs
 
 
-def test_progress_reaches_the_caller(revision):
+def test_progress_reaches_the_caller(client, portal):
     """Before 2025-03-26, progress has no message."""
+    revision = client.protocol_version
 
     async def session():
         reports: list[tuple[float, float | None, str | None]] = []
@@ -354,15 +372,14 @@ def test_progress_reaches_the_caller(revision):
         async def on_progress(progress: float, total: float | None, message: str | None) -> None:
             reports.append((progress, total, message))
 
-        async with official(revision) as client:
-            result = await client.call_tool("count", {"upto": 3}, progress_callback=on_progress)
-            assert text_of(result) == "counted"
-            while len(reports) < 3:  # the SDK runs callbacks as tasks of their own
-                await anyio.lowlevel.checkpoint()
-            said = revision != "2024-11-05"
-            assert sorted(reports) == [(n, 3, f"step {n}" if said else None) for n in (1, 2, 3)]
+        result = await client.call_tool("count", {"upto": 3}, progress_callback=on_progress)
+        assert text_of(result) == "counted"
+        while len(reports) < 3:  # the SDK runs callbacks as tasks of their own
+            await anyio.lowlevel.checkpoint()
+        said = revision != "2024-11-05"
+        assert sorted(reports) == [(n, 3, f"step {n}" if said else None) for n in (1, 2, 3)]
 
-    run(session)
+    run(session, portal)
 
 
 @pytest.mark.spec("server/utilities/logging/at-or-above-level")
@@ -443,22 +460,22 @@ def test_a_call_that_takes_too_long_is_stopped(revision):
     run(session)
 
 
-def test_ping_goes_both_ways_in_the_legacy_era(revision):
+def test_ping_goes_both_ways_in_the_legacy_era(client, portal):
     """2026-07-28 has no ping, and its servers send no requests."""
+    revision = client.protocol_version
 
     async def session():
-        async with official(revision) as client:
-            back = await client.call_tool("asks_back")
-            if revision == MODERN:
-                assert back.is_error
-                with pytest.raises(MCPError) as caught:
-                    await client.send_ping()
-                assert caught.value.code == types.METHOD_NOT_FOUND
-            else:
-                assert text_of(back) == "answered with {}"
+        back = await client.call_tool("asks_back")
+        if revision == MODERN:
+            assert back.is_error
+            with pytest.raises(MCPError) as caught:
                 await client.send_ping()
+            assert caught.value.code == types.METHOD_NOT_FOUND
+        else:
+            assert text_of(back) == "answered with {}"
+            await client.send_ping()
 
-    run(session)
+    run(session, portal)
 
 
 @pytest.mark.parametrize("revision", LEGACY)
@@ -531,16 +548,17 @@ class ToldParams(types.NotificationParams):
     news: int
 
 
-def test_a_vendor_request_and_notification_are_heard(revision):
-    async def session():
-        async with official(revision) as client:
-            doubled = await client.session.send_request(Double(params=DoubleParams(n=21)), Doubled)
-            assert (doubled.doubled, doubled.revision) == (42, revision)
-            await client.session.send_notification(Heard(params=HeardParams(news="rain")))
-            heard = await client.call_tool("notifications_heard")
-            assert text_of(heard) == '[{"news":"rain"}]'
+def test_a_vendor_request_and_notification_are_heard(client, portal):
+    revision = client.protocol_version
 
-    run(session)
+    async def session():
+        doubled = await client.session.send_request(Double(params=DoubleParams(n=21)), Doubled)
+        assert (doubled.doubled, doubled.revision) == (42, revision)
+        await client.session.send_notification(Heard(params=HeardParams(news="rain")))
+        heard = await client.call_tool("notifications_heard")
+        assert text_of(heard) == '[{"news":"rain"}]'
+
+    run(session, portal)
 
 
 def test_a_vendor_notification_of_the_server_is_heard(revision):
@@ -567,7 +585,7 @@ def test_a_vendor_notification_of_the_server_is_heard(revision):
     run(session)
 
 
-def test_a_method_that_nobody_has_is_not_found(revision):
+def test_a_method_that_nobody_has_is_not_found(client, portal):
     """Neither one that no revision has, nor one whose capability the server did not declare."""
 
     class Nothing(types.Request[types.RequestParams, Literal["vendor/nothing"]]):
@@ -575,15 +593,14 @@ def test_a_method_that_nobody_has_is_not_found(revision):
         params: types.RequestParams
 
     async def session():
-        async with official(revision) as client:
-            with pytest.raises(MCPError) as caught:
-                await client.session.send_request(Nothing(params=types.RequestParams()), types.EmptyResult)
-            assert caught.value.code == types.METHOD_NOT_FOUND
-            with pytest.raises(MCPError) as caught:
-                await client.list_prompts()
-            assert caught.value.code == types.METHOD_NOT_FOUND
+        with pytest.raises(MCPError) as caught:
+            await client.session.send_request(Nothing(params=types.RequestParams()), types.EmptyResult)
+        assert caught.value.code == types.METHOD_NOT_FOUND
+        with pytest.raises(MCPError) as caught:
+            await client.list_prompts()
+        assert caught.value.code == types.METHOD_NOT_FOUND
 
-    run(session)
+    run(session, portal)
 
 
 # ------------------------------------------------------------------------------ size and end
@@ -599,12 +616,12 @@ def test_a_mebibyte_goes_there_and_back(revision):
     run(session)
 
 
-def test_twenty_calls_run_at_once(revision):
+def test_twenty_calls_run_at_once(client, portal):
     """Each of them waits for all the others."""
 
     async def session():
         results: list[str] = []
-        async with official(revision) as client, anyio.create_task_group() as group:
+        async with anyio.create_task_group() as group:
 
             async def meet() -> None:
                 results.append(text_of(await client.call_tool("meet")))
@@ -613,7 +630,7 @@ def test_twenty_calls_run_at_once(revision):
                 group.start_soon(meet)
         assert results == ["met"] * 20
 
-    run(session)
+    run(session, portal)
 
 
 def test_what_a_tool_prints_does_not_reach_the_wire(revision, tmp_path):
