@@ -35,7 +35,7 @@ from mcp_ref.basic.errors import (
     ProtocolError,
 )
 from mcp_ref.basic.messages import Json, RequestId
-from mcp_ref.basic.patterns.mrtr import Question, check_declared
+from mcp_ref.basic.patterns.mrtr import InputRefused, Question, check_declared
 from mcp_ref.client.elicitation import (
     URLS_SINCE,
     Answer,
@@ -172,10 +172,10 @@ def required(context: Context, problem: UrlElicitationRequired) -> None:
                 raise InternalError("the person did not agree to open the URL")
             # Consent is not completion: they are under way, and to ask again at once would help nobody.
             raise InternalError(f"{problem.message}: not done yet, ask again when it is")
-    except LocalError as told:
+        for each in problem.data["elicitations"]:
+            remember(context, each["elicitationId"])
+    except (LocalError, ValueError) as told:
         raise InternalError(str(told)) from None
-    for each in problem.data["elicitations"]:
-        remember(context, each["elicitationId"])
     raise problem
 
 
@@ -251,13 +251,20 @@ def explained(client: Any, problem: ErrorResponse) -> ErrorResponse:
 
 
 def visit(client: Any, problem: UrlElicitationNeeded, timeout: float) -> bool:
-    """Ask the person to go there, and wait until the server says that they did. False if not in time."""
+    """Ask the person to go there, and wait until the server says that they did. False if not in time.
+
+    Raises InputRefused if nobody can be asked.
+    """
     deadline = time.monotonic() + timeout
     for each in problem.elicitations:
-        if client.fulfil("elicitation/create", each, None)["action"] != "accept":
-            return False
+        try:
+            if client.fulfil("elicitation/create", each, None)["action"] != "accept":
+                return False
+        except ProtocolError as fault:
+            raise InputRefused(f"nobody can be asked to open the URL: {fault}") from fault
     names = [each["elicitationId"] for each in problem.elicitations]
-    return all(client.elicitations.wait(name, max(0.0, deadline - time.monotonic())) for name in names)
+    done = [client.elicitations.wait(name, max(0.0, deadline - time.monotonic())) for name in names]
+    return bool(done) and all(done)
 
 
 class Completions:

@@ -1,0 +1,521 @@
+"""client/url_elicitation: a person is asked to open a URL; when they are done, whoever asked is told."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventually, nothing_left, raw_server
+
+from mcp_ref import Context, ErrorResponse, Server, UrlElicitationNeeded, connect
+from mcp_ref.basic.errors import InvalidResponse, LocalError
+from mcp_ref.basic.patterns.mrtr import InputRefused
+from mcp_ref.basic.versioning import revision
+from mcp_ref.client import url_elicitation
+from mcp_ref.client.elicitation import Answer
+from mcp_ref.client.url_elicitation import Completions, ElicitUrl, UrlElicitationRequired
+from mcp_ref.schema import Mismatch, checker, definitions
+
+WITH_URLS = REVISIONS[3:]
+WHERE = "https://example.com/sign-in?state=1"
+ABLE = {"elicitation": {"form": {}, "url": {}}}
+
+
+def asked_in(date, connection=None):
+    """As much of a request's context as a question looks at."""
+    server = SimpleNamespace(elicitations={})
+    return SimpleNamespace(revision=revision(date), server=server, connection=connection)
+
+
+# ---------------------------------------------------------------------------- shapes
+
+
+@pytest.mark.parametrize("name", ["ElicitationCompleteNotification", "URLElicitationRequiredError"])
+def test_the_completion_and_the_error_are_in_2025_11_25_only(name):
+    assert [date for date in REVISIONS if name in definitions(date)] == ["2025-11-25"]
+
+
+@pytest.mark.spec("client/elicitation/complete-includes-id")
+def test_a_completion_names_its_elicitation():
+    check = checker(url_elicitation.ElicitationCompleteNotification, "2025-11-25")
+    method = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete"}
+    check({**method, "params": {"elicitationId": "1"}})
+    with pytest.raises(Mismatch, match="elicitationId: is required"):
+        check({**method, "params": {}})
+
+
+# ----------------------------------------------------------------------- server half: asking
+
+
+@pytest.mark.spec("client/elicitation/url-parameters", "client/elicitation/common-parameters")
+def test_a_question_of_2026_07_28_has_no_id():
+    asked = ElicitUrl("Sign in", WHERE, "mine").question(asked_in(MODERN))
+    assert asked.method == "elicitation/create"
+    assert asked.needs == {"elicitation": {"url": {}}}
+    assert asked.params == {"mode": "url", "message": "Sign in", "url": WHERE}
+
+
+@pytest.mark.spec("client/elicitation/url-parameters-with-id", "schema/elicitation-id-unique")
+def test_a_question_of_2025_11_25_has_an_id():
+    context = asked_in("2025-11-25", connection="ours")
+    asked = [ElicitUrl("Sign in", WHERE).question(context).params for _ in range(3)]
+    ids = {params.pop("elicitationId") for params in asked}
+    assert asked == [{"mode": "url", "message": "Sign in", "url": WHERE}] * 3
+    assert len(ids) == 3
+    own = ElicitUrl("Sign in", WHERE, "mine").question(context).params["elicitationId"]
+    assert own == "mine"
+    assert context.server.elicitations == dict.fromkeys([*ids, "mine"], "ours")
+
+
+@pytest.mark.parametrize("date", REVISIONS[:3])
+def test_there_are_no_urls_before_2025_11_25(date):
+    with pytest.raises(LocalError, match=f"came with 2025-11-25; this client speaks {date}"):
+        ElicitUrl("Sign in", WHERE).question(asked_in(date))
+
+
+@pytest.mark.spec("client/elicitation/url-valid")
+@pytest.mark.parametrize("date", WITH_URLS)
+def test_what_cannot_be_opened_is_not_asked(date):
+    for url in ("example.com", "javascript:alert(1)", "https://", "https://example.com/a b"):
+        with pytest.raises(ValueError, match="URL"):
+            ElicitUrl("Sign in", url).question(asked_in(date))
+    for wrong in (ElicitUrl(5, WHERE), ElicitUrl("x", 5), ElicitUrl("x", WHERE, 5)):
+        with pytest.raises(TypeError, match="is a string"):
+            wrong.question(asked_in(date))
+
+
+@pytest.mark.spec("client/elicitation/url-accept-is-consent", "client/elicitation/handle-actions")
+@pytest.mark.parametrize("date", WITH_URLS)
+def test_the_answer_is_consent_and_brings_nothing(date):
+    read = ElicitUrl("Sign in", WHERE).question(asked_in(date)).read
+    for action in ("accept", "decline", "cancel"):
+        assert read({"action": action}) == read({"action": action, "content": {"x": 1}}) == Answer(action)
+    with pytest.raises(InvalidResponse, match="action"):
+        read({"action": "done"})
+
+
+# ------------------------------------------------------------------------ over a connection
+
+
+def signing_in(**options):
+    """A server with a tool that asks for a visit, and one that cannot go on before there was one."""
+    server = Server("signing in", **options)
+    server.done = set()
+
+    @server.tool
+    def ask(ctx: Context, name: str = "id-1") -> str:
+        return ctx.elicit_url("Sign in", WHERE, elicitation_id=name).action
+
+    @server.tool
+    def need(ctx: Context, name: str = "id-1") -> str:
+        if name not in server.done:
+            raise UrlElicitationRequired(ElicitUrl("Sign in", WHERE, name), message="sign in first")
+        return f"signed in as {name}"
+
+    return server
+
+
+@pytest.mark.parametrize("date", WITH_URLS)
+@pytest.mark.parametrize(("said", "action"), [(True, "accept"), (False, "decline"), (None, "cancel")])
+def test_a_tool_asks_for_a_visit(date, said, action):
+    seen = []
+
+    def ask(question):
+        seen.append((question.mode, question.url, question.host, question.elicitation_id))
+        return said
+
+    with nothing_left(), connect(signing_in(), revision=date, elicitation=ask) as client:
+        assert client.call_tool("ask").text == action
+    assert seen == [("url", WHERE, "example.com", None if date == MODERN else "id-1")]
+
+
+def told(raw):
+    """Ids of the completions that a client was told of, up to now."""
+    other = raw.ask("ping")
+    messages = []
+    while (message := raw.receive()).get("id") != other:
+        messages.append(message)
+    methods = {message["method"] for message in messages}
+    assert methods <= {"notifications/elicitation/complete"}
+    return [message["params"] for message in messages]
+
+
+def accept(raw, name):
+    """Have a raw client be asked for a visit, and agree to it."""
+    called = raw.call("ask", {"name": name})
+    request = raw.receive()
+    assert request["params"]["elicitationId"] == name
+    raw.send({"jsonrpc": "2.0", "id": request["id"], "result": {"action": "accept"}})
+    assert raw.answer(called)["result"]["content"][0]["text"] == "accept"
+
+
+@pytest.mark.spec(
+    "client/elicitation/complete-notification",
+    "client/elicitation/complete-to-initiator-only",
+    "client/elicitation/complete-includes-id",
+)
+def test_whoever_asked_is_told_of_the_completion_and_nobody_else():
+    server = signing_in()
+    with (
+        RawClient(server, revision="2025-11-25", capabilities=ABLE) as one,
+        RawClient(server, revision="2025-11-25", capabilities=ABLE) as other,
+        RawClient(server, revision="2025-06-18", capabilities=ABLE) as older,
+    ):
+        accept(one, "a")
+        accept(other, "b")
+        assert server.elicitation_complete("a")
+        assert told(one) == [{"elicitationId": "a"}]
+        assert told(other) == told(older) == []
+        assert server.elicitation_complete("b")
+        assert told(other) == [{"elicitationId": "b"}]
+        assert told(one) == []
+        for name in ("a", "b", "c", ""):  # told already, or never asked
+            assert not server.elicitation_complete(name)
+        assert told(one) == told(other) == []
+
+
+def test_a_completion_is_for_an_id():
+    with pytest.raises(TypeError, match="elicitation_id is a string"):
+        signing_in().elicitation_complete(None)
+
+
+@pytest.mark.spec("schema/elicitation-id-unique", "client/elicitation/complete-to-initiator-only")
+def test_an_id_belongs_to_one_client():
+    """Else the second one who asked would hear that the first one's person is done."""
+    server = signing_in()
+    with (
+        RawClient(server, revision="2025-11-25", capabilities=ABLE) as one,
+        RawClient(server, revision="2025-11-25", capabilities=ABLE) as other,
+    ):
+        accept(one, "a")
+        said = other.answer(other.call("ask", {"name": "a"}))["result"]
+        assert said["isError"]
+        assert said["content"][0]["text"] == "the elicitation id 'a' is another client's"
+        error = other.answer(other.call("need", {"name": "a"}))["error"]
+        assert (error["code"], error["message"]) == (-32603, "the elicitation id 'a' is another client's")
+        accept(one, "a")  # its own again
+        assert server.elicitation_complete("a")
+        assert told(one) == [{"elicitationId": "a"}]
+
+
+def test_a_client_that_is_gone_is_not_told():
+    server = signing_in()
+    with RawClient(server, revision="2025-11-25", capabilities=ABLE) as raw:
+        accept(raw, "a")
+    assert eventually(lambda: not server.elicitations)
+    assert not server.elicitation_complete("a")
+    server.elicitations["b"] = SimpleNamespace(notify=gone)
+    assert not server.elicitation_complete("b")
+
+
+def gone(*given, **options):
+    raise url_elicitation.ConnectionClosed("gone")
+
+
+def test_a_server_remembers_so_many_and_forgets_the_oldest(monkeypatch):
+    monkeypatch.setattr(url_elicitation, "MAX_REMEMBERED", 3)
+    context = asked_in("2025-11-25", connection="ours")
+    for name in "abcbd":
+        url_elicitation.remember(context, name)
+    assert list(context.server.elicitations) == ["c", "b", "d"]
+
+
+def test_nothing_is_remembered_in_the_modern_era():
+    context = asked_in(MODERN)
+    ElicitUrl("Sign in", WHERE, "a").question(context)
+    assert context.server.elicitations == {}
+
+
+# -------------------------------------------------------------------- what must be done first
+
+
+@pytest.mark.spec(
+    "client/elicitation/url-required-error",
+    "client/elicitation/url-required-list",
+    "client/elicitation/url-required-mode",
+    "client/elicitation/server-errors",
+)
+def test_a_handler_that_cannot_go_on_is_an_error_in_2025_11_25():
+    with RawClient(signing_in(), revision="2025-11-25", capabilities=ABLE) as raw:
+        error = raw.answer(raw.call("need"))["error"]
+    assert error["code"] == -32042
+    assert error["message"] == "sign in first"
+    asked = {"mode": "url", "message": "Sign in", "url": WHERE, "elicitationId": "id-1"}
+    assert error["data"] == {"elicitations": [asked]}
+    checker(url_elicitation.UrlRequiredError, "2025-11-25")(error)
+
+
+def test_it_names_at_least_one():
+    with pytest.raises(ValueError, match="at least one ElicitUrl"):
+        UrlElicitationRequired()
+
+
+@pytest.mark.spec("client/elicitation/url-required-mode", "client/elicitation/url-valid")
+def test_it_names_only_urls_that_can_be_opened():
+    with pytest.raises(ValueError, match="URL"):
+        UrlElicitationRequired(ElicitUrl("Sign in", "javascript:alert(1)"))
+
+
+def needing_two(kind):
+    """A server, and how to ask it for something that needs two visits first."""
+    server = Server("all")
+
+    def handler(ctx: Context) -> str:
+        raise UrlElicitationRequired(ElicitUrl("Sign in", WHERE), ElicitUrl("Sign in there", WHERE + "2"))
+
+    if kind == "prompt":
+        server.prompt(handler)
+        return server, lambda client: client.get_prompt("handler")
+    if kind == "resource":
+        server.resource("x://y")(handler)
+        return server, lambda client: client.read_resource("x://y")
+    if kind == "tool":
+        server.tool(handler)
+    else:
+        server.tool(lambda: "fine", name="handler")
+        server.around(lambda ctx, params, go_on: handler(ctx) if "name" in params else go_on(params))
+    return server, lambda client: client.call_tool("handler")
+
+
+@pytest.mark.spec("client/elicitation/server-errors")
+@pytest.mark.parametrize("kind", ["tool", "prompt", "resource", "hook"])
+@pytest.mark.parametrize("date", WITH_URLS)
+def test_tools_prompts_resources_and_hooks_may_need_visits(kind, date):
+    asked = []
+    server, call = needing_two(kind)
+    with (
+        connect(server, revision=date, elicitation=lambda q: asked.append(q.message) or True) as client,
+        pytest.raises(ErrorResponse) as problem,
+    ):
+        call(client)
+    if date == MODERN:
+        assert asked == ["Sign in", "Sign in there"]
+        assert "not done yet, ask again when it is" in problem.value.message
+    else:
+        assert not asked
+        assert [each["message"] for each in problem.value.elicitations] == ["Sign in", "Sign in there"]
+
+
+@pytest.mark.spec("client/elicitation/url-required-only-then")
+@pytest.mark.parametrize(
+    ("date", "capabilities", "said"),
+    [
+        ("2025-11-25", {}, "the client did not declare the capability elicitation"),
+        ("2025-11-25", {"elicitation": {}}, "the client did not declare the capability elicitation.url"),
+        ("2025-06-18", ABLE, "elicitation by url came with 2025-11-25"),
+        ("2024-11-05", ABLE, "elicitation by url came with 2025-11-25"),
+    ],
+)
+def test_a_client_that_knows_no_urls_gets_another_error(date, capabilities, said):
+    with RawClient(signing_in(), revision=date, capabilities=capabilities) as raw:
+        error = raw.answer(raw.call("need"))["error"]
+    assert error["code"] == -32603
+    assert said in error["message"]
+    assert "data" not in error
+
+
+def test_a_modern_client_that_knows_no_urls_is_told_what_it_lacks():
+    with (
+        connect(signing_in(), revision=MODERN, elicitation=print, elicitation_modes=["form"]) as client,
+        pytest.raises(ErrorResponse) as problem,
+    ):
+        client.call_tool("need")
+    assert problem.value.code == -32021
+    assert problem.value.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
+
+
+@pytest.mark.spec("client/elicitation/url-required-only-then")
+def test_in_the_modern_era_the_same_is_a_question():
+    """There is no -32042 any more; whoever is done by the time of the retry goes on."""
+    server = signing_in()
+
+    def ask(question):
+        assert question.url == WHERE
+        server.done.add("id-1")
+        return True
+
+    with connect(server, revision=MODERN, elicitation=ask) as client:
+        assert client.call_tool("need").text == "signed in as id-1"
+
+
+@pytest.mark.spec("client/elicitation/handle-decline", "client/elicitation/url-accept-is-consent")
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        (True, "sign in first: not done yet, ask again when it is"),
+        (False, "the person did not agree to open the URL"),
+        (None, "the person did not agree to open the URL"),
+    ],
+)
+def test_whoever_did_not_go_there_gets_no_further(said, why):
+    asked = []
+    with (
+        connect(signing_in(), revision=MODERN, elicitation=lambda q: asked.append(1) or said) as client,
+        pytest.raises(ErrorResponse) as problem,
+    ):
+        client.call_tool("need")
+    assert problem.value.message == why
+    assert problem.value.code == -32603
+    assert asked == [1]
+
+
+# ----------------------------------------------------------------------------- client half
+
+
+@pytest.mark.spec("client/elicitation/complete-manual-controls", "client/elicitation/complete-auto-retry")
+def test_a_client_makes_the_visit_and_asks_again():
+    server, asked = signing_in(), []
+
+    def ask(question):
+        asked.append((question.mode, question.url))
+        server.done.add("id-1")  # what the person does there
+        assert server.elicitation_complete("id-1")
+        return True
+
+    with nothing_left(), connect(server, revision="2025-11-25", elicitation=ask) as client:
+        with pytest.raises(UrlElicitationNeeded, match="sign in first") as problem:
+            client.call_tool("need")
+        assert not asked  # of its own accord it asks nobody
+        assert client.visit(problem.value)
+        assert client.call_tool("need").text == "signed in as id-1"
+    assert asked == [("url", WHERE)]
+
+
+@pytest.mark.parametrize("said", [False, None])
+def test_a_visit_that_is_not_made_is_not_waited_for(said):
+    with connect(signing_in(), revision="2025-11-25", elicitation=lambda question: said) as client:
+        with pytest.raises(UrlElicitationNeeded) as problem:
+            client.call_tool("need")
+        assert not client.visit(problem.value)
+
+
+def test_a_visit_whose_end_is_never_told_is_given_up():
+    with connect(signing_in(), revision="2025-11-25", elicitation=lambda question: True) as client:
+        with pytest.raises(UrlElicitationNeeded) as problem:
+            client.call_tool("need")
+        assert not client.visit(problem.value, timeout=0.02)
+
+
+def test_a_visit_that_nobody_can_be_asked_for_is_an_error():
+    with connect(signing_in(), revision="2025-11-25", elicitation=lambda question: 1 / 0) as client:
+        with pytest.raises(UrlElicitationNeeded) as problem:
+            client.call_tool("need")
+        with pytest.raises(InputRefused, match=r"nobody can be asked to open the URL: .*division by zero"):
+            client.visit(problem.value)
+
+
+GOOD = {"mode": "url", "message": "Sign in", "url": WHERE, "elicitationId": "good"}
+
+
+def needing(data):
+    """A server of 2025-11-25 whose every call is this error -32042."""
+    return raw_server(f"""
+        open_legacy("2025-11-25")
+        while True:
+            error(receive("tools/call"), -32042, "sign in first", data={data!r})
+    """)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        5,
+        [],
+        {},
+        {"elicitations": None},
+        {"elicitations": {}},
+        {"elicitations": []},
+        {"elicitations": [5, {}, {**GOOD, "url": "javascript:alert(1)"}, {**GOOD, "mode": "form"}]},
+        {
+            "elicitations": [
+                {**GOOD, "elicitationId": 5},
+                {k: v for k, v in GOOD.items() if k != "elicitationId"},
+            ]
+        },
+    ],
+    ids=repr,
+)
+def test_what_an_error_names_that_cannot_be_visited_is_left_out(data):
+    with connect(needing(data), revision="2025-11-25", elicitation=pytest.fail) as client:
+        with pytest.raises(UrlElicitationNeeded) as problem:
+            client.call_tool("x")
+        assert problem.value.elicitations == []
+        assert (problem.value.code, problem.value.data) == (-32042, data)
+        assert not client.visit(problem.value)
+
+
+def test_the_rest_of_such_an_error_is_good():
+    data = {"elicitations": [5, GOOD]}
+    with connect(needing(data), revision="2025-11-25", elicitation=pytest.fail) as client:
+        for call in (
+            lambda: client.call_tool("x"),
+            lambda: client.submit("tools/call", {"name": "x"}).result(PATIENCE),
+        ):
+            with pytest.raises(UrlElicitationNeeded) as problem:
+                call()
+            assert problem.value.elicitations == [GOOD]
+
+
+@pytest.mark.parametrize("date", [date for date in LEGACY if date != "2025-11-25"])
+def test_in_other_revisions_the_code_means_nothing(date):
+    server = raw_server(f"""
+        open_legacy({date!r})
+        error(receive("tools/call"), -32042, "something else", data={{"elicitations": [{GOOD!r}]}})
+        go_on()
+    """)
+    with connect(server, revision=date, elicitation=pytest.fail) as client:
+        with pytest.raises(ErrorResponse) as problem:
+            client.call_tool("x")
+        assert not isinstance(problem.value, UrlElicitationNeeded)
+
+
+@pytest.mark.spec("client/elicitation/complete-unknown-ignored")
+def test_completions_that_are_unknown_or_malformed_change_nothing():
+    notes = Notes()
+    server = raw_server("""
+        open_legacy("2025-11-25")
+        call = receive("tools/call")
+        for params in ({"elicitationId": "never asked"}, {"elicitationId": 5}, {}, {"x": 1}):
+            send(method="notifications/elicitation/complete", params=params)
+        send(method="notifications/elicitation/complete")
+        answer(call, text("done"))
+        go_on()
+    """)
+    with connect(server, revision="2025-11-25", elicitation=pytest.fail, on_stderr=notes) as client:
+        assert client.call_tool("x").text == "done"
+        assert not client.elicitations.wait("another", 0.0)
+
+
+def test_a_completion_ends_the_wait_for_it():
+    known = Completions()
+    known.expect("a")
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(known.wait("a", PATIENCE)))
+    waiting.start()
+    known.on_complete({"elicitationId": "b"})
+    known.on_complete({"elicitationId": "a"})
+    waiting.join(PATIENCE)
+    assert found == [True]
+    known.on_complete({"elicitationId": "a"})  # once more: no matter
+    known.expect("a")
+    assert known.wait("a", 0.0)
+    assert not known.wait("c", 0.001)
+
+
+def test_a_completion_that_overtakes_whoever_waits_is_not_lost():
+    """The error -32042 is looked at by its caller a moment after the reader has read on."""
+    known = Completions()
+    known.on_complete({"elicitationId": "a"})
+    assert known.wait("a", 0.0)
+
+
+def test_a_client_remembers_so_many(monkeypatch):
+    monkeypatch.setattr(url_elicitation, "MAX_REMEMBERED", 3)
+    monkeypatch.setattr(url_elicitation, "MAX_EARLY", 2)
+    known = Completions()
+    for name in "abcd":
+        known.expect(name)
+    assert list(known._known) == ["b", "c", "d"]
+    for name in "wxyz":
+        known.on_complete({"elicitationId": name})
+    assert list(known._early) == ["y", "z"]
