@@ -154,6 +154,8 @@ class Changes:
 
         # spec: basic/patterns/subscriptions/stdio-relisten
         # spec: basic/patterns/subscriptions/reconnect-on-abrupt-close
+        # spec: basic/transports/stdio/relisten-after-restart
+        # spec: basic/patterns/index/listen-state-scoped-to-request
         """
         with self._news:
             problem = self._problem
@@ -242,7 +244,10 @@ def on_notification(client: Any, method: str, params: Json) -> None:
 
 
 def _is_part(uri: str, whole: str) -> bool:
-    """Whether a resource is within another: then it may be told of though only the other was named."""
+    """Whether a resource is within another: then it may be told of though only the other was named.
+
+    # spec: schema/updated-sub-resource
+    """
     return uri.startswith(whole) and (whole.endswith("/") or uri[len(whole)] in "/?#")
 
 
@@ -267,7 +272,7 @@ def _honoured(notifications: Any) -> set[str]:
 
 
 def _request(changes: Changes) -> None:
-    """Send it, and wait for the acknowledgment."""
+    """Send it, and wait for the acknowledgment.  # spec: architecture/index/updates-need-listen-stream"""
     client = changes.client
     wanted: Json = {LISTS[kind]: True for kind in sorted(changes.kinds)}
     if changes.uris:

@@ -147,7 +147,6 @@ TOO_MANY_URIS = f"a connection watches at most {MAX_URIS} resources"
 
 BURST = 0.02
 """Seconds in which several changes of the same become one notification."""
-
 AGAIN = 0.1
 """Seconds until a client that does not read is tried again."""
 
@@ -158,12 +157,10 @@ def on_listen(server: Any, params: Json, context: Context) -> Any:
     # spec: basic/patterns/subscriptions/ack-first, basic/patterns/subscriptions/nothing-before-ack
     # spec: basic/patterns/subscriptions/ack-lists-honoured-subset
     # spec: basic/patterns/subscriptions/ack-order-per-subscription
+    # spec: basic/index/support-base-versioning-patterns
     """
     wanted = params["notifications"]
-    agreed: Json = {}
-    for kind, member in LISTS.items():
-        if wanted.get(member) and server.offers(kind):
-            agreed[member] = True
+    agreed: Json = {name: True for kind, name in LISTS.items() if wanted.get(name) and server.offers(kind)}
     if "resourceSubscriptions" in wanted and server.offers("resources"):
         uris = list(dict.fromkeys(wanted["resourceSubscriptions"]))
         if len(uris) > MAX_URIS:
@@ -197,7 +194,9 @@ class Listener:
         return self.connection.session.is_ready
 
     def wants(self, change: Change) -> bool:
-        """# spec: server/resources/updated-notification, basic/lifecycle/negotiated-capabilities-only"""
+        """# spec: server/resources/updated-notification, basic/lifecycle/negotiated-capabilities-only
+        # spec: schema/list-changed-unsubscribed
+        """
         if change.uri is not None:
             return change.uri in self.uris
         return self.connection.session.declares_changes(change.kind)
@@ -212,8 +211,7 @@ class Stream(Listener):
 
     def __init__(self, context: Context, kinds: set[str], uris: set[str]) -> None:
         super().__init__(context.connection)
-        self.context = context
-        self.acknowledged = False
+        self.context, self.acknowledged = context, False
         self.kinds, self.uris = kinds, uris
 
     @property
@@ -222,13 +220,15 @@ class Stream(Listener):
         return self.acknowledged
 
     def wants(self, change: Change) -> bool:
-        """# spec: basic/patterns/subscriptions/only-requested-types, server/resources/updated-on-listen"""
+        """# spec: basic/patterns/subscriptions/only-requested-types, server/resources/updated-on-listen
+        # spec: server/tools/list-changed-subscribed, server/prompts/list-changed-subscribed
+        """
         return change.kind in self.kinds if change.uri is None else change.uri in self.uris
 
     def say(self, method: str, params: Json | None, wait: float | None) -> None:
         """Send one notification of this subscription; nothing after its end.
 
-        # spec: basic/patterns/subscriptions/id-is-request-id
+        # spec: basic/patterns/subscriptions/id-is-request-id, basic/index/meta-subscription-id
         """
         with self.context.speaking:
             if not self.context.is_over:
