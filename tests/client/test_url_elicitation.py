@@ -271,7 +271,7 @@ def needing_two(kind):
     if kind == "tool":
         server.tool(handler)
     else:
-        server.tool(lambda: "fine", name="handler")
+        server.add_tool(lambda: "fine", name="handler")
         server.around(lambda ctx, params, go_on: handler(ctx) if "name" in params else go_on(params))
     return server, lambda client: client.call_tool("handler")
 
