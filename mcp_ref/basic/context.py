@@ -203,10 +203,12 @@ class Context:
         )
 
     def requests(self, several: Sequence[tuple[str, Json]], *, timeout: float | None = None) -> list[Json]:
-        """Like `request`, for several that are sent at once."""
-        for method, _ in several:
-            longest = self._may_request(method, timeout)
-        return self.connection.request_all(several, timeout=longest, on_behalf_of=self) if several else []
+        """Like `request`, for several that are sent at once; all have the time that the slowest may take."""
+        if not several:
+            return []
+        limits = [self._may_request(method, timeout) for method, _ in several]
+        longest = max((seconds for seconds in limits if seconds is not None), default=None)
+        return self.connection.request_all(several, timeout=longest, on_behalf_of=self)
 
     def _may_request(self, method: str, timeout: float | None) -> float | None:
         """Raises LocalError if this may not be asked; else how long to wait for it."""

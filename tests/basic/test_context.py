@@ -7,8 +7,10 @@ import threading
 import pytest
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
 
-from mcp_ref import Context, Server, connect
+from mcp_ref import Context, Elicit, ListRoots, Sample, Server, connect
 from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, LocalError, RequestCancelled, RequestTimeout
+from mcp_ref.basic.patterns.requester import Requester
+from mcp_ref.runtime.deadlines import FOR_PEOPLE
 
 
 @pytest.fixture(autouse=True)
@@ -483,3 +485,116 @@ def test_a_client_is_asked_nothing_that_it_did_not_declare(method):
         said = client.call_tool("ask")
     assert said.is_error
     assert said.text == f"{method}: the client did not declare the capability {method.partition('/')[0]!r}"
+
+
+# -- asking the client: the same call in either era (basic/patterns/mrtr) ------------------------
+
+
+def asks(run):
+    """A server with a tool that returns what `run(ctx)` does, and a client's answers to all it may ask."""
+    server = Server("asks")
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return str(run(ctx))
+
+    answers = {
+        "elicitation": lambda question: True if question.mode == "url" else {"name": question.message},
+        "sampling": lambda request: request.text.upper(),
+        "roots": [{"uri": "file:///a/b", "name": "B"}],
+    }
+    return server, answers
+
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ASKED = {
+    "elicit": (lambda ctx: ctx.elicit("Mona", NAME).data, "{'name': 'Mona'}", "2025-06-18"),
+    "elicit_url": (lambda ctx: ctx.elicit_url("Go", "https://example.com/").action, "accept", "2025-11-25"),
+    "sample": (lambda ctx: ctx.sample("hi", max_tokens=5, temperature=0.5).text, "HI", "2024-11-05"),
+    "list_roots": (lambda ctx: [root["name"] for root in ctx.list_roots()], "['B']", "2024-11-05"),
+    "within": (
+        lambda ctx: [ctx.is_within_roots(p) for p in ("/a/b/c", "/a/c")],
+        "[True, False]",
+        "2024-11-05",
+    ),
+    "ask": (lambda ctx: ctx.ask(Sample("hi", max_tokens=5)).text, "HI", "2024-11-05"),
+    "ask_all": (
+        lambda ctx: [
+            reply.text for reply in ctx.ask_all(Sample("a", max_tokens=5), Sample("b", max_tokens=5))
+        ],
+        "['A', 'B']",
+        "2024-11-05",
+    ),
+    "once": (
+        lambda ctx: (ctx.once("n", lambda: 5), ctx.sample("hi", max_tokens=5).text),
+        "(5, 'HI')",
+        "2024-11-05",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_asking_the_client(what, revision):
+    run, said, since = ASKED[what]
+    server, answers = asks(run)
+    with connect(server, revision=revision, **answers) as client:
+        result = client.call_tool("ask")
+    assert result.is_error == (revision < since)
+    assert (since in result.text) if result.is_error else result.text == said
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_what_is_no_question_is_not_asked(revision):
+    server, answers = asks(lambda ctx: ctx.ask_all("Sure?"))
+    with connect(server, revision=revision, **answers) as client:
+        assert client.call_tool("ask").text.startswith(
+            "ask_all takes Elicit, ElicitUrl, Sample and ListRoots"
+        )
+
+
+def test_questions_that_go_together_have_the_time_that_a_person_takes(monkeypatch):
+    """Whatever the last of them is: the list of roots comes at once, and the others do not."""
+    timeouts = []
+    request_all = Requester.request_all
+
+    def seen(self, several, *, timeout, **options):
+        timeouts.append(timeout)
+        return request_all(self, several, timeout=timeout, **options)
+
+    monkeypatch.setattr(Requester, "request_all", seen)
+    questions = [Elicit("Mona", NAME), ListRoots()]
+    server, answers = asks(
+        lambda ctx: [ctx.ask_all(*questions), ctx.ask_all(*questions[::-1]), ctx.list_roots()]
+    )
+    with connect(server, revision="2025-11-25", **answers) as client:
+        assert not client.call_tool("ask").is_error
+    assert timeouts == [FOR_PEOPLE, FOR_PEOPLE, None]
+
+
+@pytest.mark.parametrize("revision", REVISIONS[2:])
+def test_a_handler_may_keep_its_own_state(revision):
+    form = {"mode": "form", "message": "Mona", "requestedSchema": NAME}
+    asked = {"name": {"method": "elicitation/create", "params": form}}
+    server, answers = Server("asks"), asks(None)[1]
+
+    @server.tool
+    def ask(ctx: Context):
+        if ctx.request_state is None:
+            assert ctx.input_responses == {}
+            return {"resultType": "input_required", "inputRequests": asked, "requestState": "asked"}
+        return f"{ctx.request_state}: {ctx.input_responses['name']['content']}"
+
+    with connect(server, revision=revision, **answers) as client:
+        assert client.call_tool("ask").text == "asked: {'name': 'Mona'}"
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_nothing_is_asked_for_a_request_that_was_answered(revision):
+    """By a thread that a tool left behind, say."""
+    kept = []
+    server, answers = asks(lambda ctx: kept.append(ctx))
+    with connect(server, revision=revision, **answers) as client:
+        client.call_tool("ask")
+        with pytest.raises(LocalError, match="tools/call was answered"):
+            kept[0].elicit("Sure?")
