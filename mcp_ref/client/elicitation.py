@@ -116,6 +116,7 @@ class Answer:
     """What became of a question: "accept", "decline" (they said no) or "cancel" (they said nothing).
 
     # spec: client/elicitation/three-actions, client/elicitation/handle-actions
+    # spec: client/elicitation/no-success-assumption
     """
 
     action: str

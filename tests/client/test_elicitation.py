@@ -199,7 +199,11 @@ def test_titles_of_a_choice_are_written_as_the_revision_has_it():
     assert field("2025-11-25") == field(MODERN) == {"type": "string", "oneOf": titled}
 
 
-@pytest.mark.spec("client/elicitation/handle-actions", "client/elicitation/handle-decline")
+@pytest.mark.spec(
+    "client/elicitation/handle-actions",
+    "client/elicitation/handle-decline",
+    "client/elicitation/no-success-assumption",
+)
 @pytest.mark.parametrize("date", REVISIONS[2:])
 def test_what_became_of_a_question_can_be_told_apart(date):
     read = question(date, schema=Contact).read

@@ -8,10 +8,9 @@ sends the request again, with what was asked for:
     client -> server   tools/call, + inputResponses and the same requestState     id 2
     server -> client   {resultType: "complete", ...}, or asks again
 
-Until 2025-11-25 the server sends the question as a request of its own, and waits. An author writes the
-same in both eras, `answer = ctx.elicit("Sure?", Confirm)`:
+An author writes the same in both eras, `answer = ctx.elicit("Sure?", Confirm)`:
 
-    legacy   the question travels, the thread waits
+    legacy   the question travels as a request of the server's own, and the thread waits
     modern   `ask` unwinds the handler (InputRequired); with the retry it runs again from its top, and
              each question that was answered gets its answer at once, in order, until it ends
 
@@ -65,7 +64,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
     from mcp_ref.basic.versioning import Revision
 
-__all__ = ["InputRequests", "InputRequired", "InputResponses", "Question", "ask", "once"]
+__all__ = ["InputRefused", "InputRequests", "InputRequired", "InputResponses", "Question", "ask", "once"]
 
 MAX_ROUNDS = 30
 """That a client answers by itself, and a server for its author in the legacy era."""
@@ -286,8 +285,9 @@ def _own_questions(context: Context, result: Json) -> dict[str, Question]:
         for question in questions.values():
             check_declared(context, question.method, question.needs)
     except (ValueError, TypeError, LocalError) as problem:
-        said = f"the handler's input_required result: {told(problem)}"
-        raise InternalError(f"{context.method}: {said}") from None
+        raise InternalError(
+            f"{context.method}: the handler's input_required result: {told(problem)}"
+        ) from None
     return questions
 
 
