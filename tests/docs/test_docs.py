@@ -23,6 +23,7 @@ SHELL = {
     "python3 -m venv .venv",
     ".venv/bin/python -m pip install .",
     "python docs/examples/wire.py python docs/examples/quickstart_server.py",
+    'mcp-ref call query "sql=select 1" -- python docs/examples/sqlite_server.py library.db',
 }
 """Commands on the pages: those of the Makefile, and what tests/docs/test_examples.py does."""
 
@@ -167,7 +168,8 @@ def test_readme_shows_the_example_that_is_run() -> None:
         b.strip() for language, b in directives(README.read_text(), "code-block") if language == "python"
     ]
     files = [
-        (DOCS / "examples" / "readme" / f"{role}.py").read_text().strip() for role in ("server", "client")
+        (DOCS / "examples" / "readme" / f"{part}.py").read_text().strip()
+        for part in ("server", "client", "booking")
     ]
     assert samples == files
     printed = (DOCS / "examples" / "readme" / "client.out").read_text().strip()
