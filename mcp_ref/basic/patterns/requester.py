@@ -142,7 +142,8 @@ class Requester:
 
         on_behalf_of.ends_with(give_up)
         try:
-            calls += [self.call(method, params, timeout=timeout) for method, params in requests]
+            for method, params in requests:
+                calls.append(self.call(method, params, timeout=timeout))  # one by one: the next may fail
             on_behalf_of.check_cancelled()
             return [self._outcome(call, None) for call in calls]
         finally:

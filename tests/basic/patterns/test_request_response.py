@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
-import signal
 import subprocess
-import sys
-import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -36,19 +33,16 @@ from peers import (
 )
 
 from mcp_ref import (
-    ConnectionClosed,
     Context,
     ErrorResponse,
     InvalidResponse,
     Limit,
-    McpError,
     ProtocolError,
     RequestCancelled,
     RequestTimeout,
     Server,
     connect,
 )
-from mcp_ref.runtime import deadlines
 
 
 @pytest.fixture(autouse=True)
@@ -323,91 +317,6 @@ def test_a_tool_that_outlives_its_client_harms_nobody() -> None:
 # ------------------------------------------------------------------------------ we ask
 
 
-@pytest.mark.spec("basic/index/request-id-unique-in-session", "basic/index/request-id-unique-in-flight")
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_a_client_uses_no_id_twice(revision: str, tmp_path: Path) -> None:
-    wire = tmp_path / "wire"
-    method = "server/discover" if revision == MODERN else "ping"
-    with connect(tap(python(source("")), wire), env=ENV, revision=revision) as client:
-        calls = [client.submit(method) for _ in range(500)]
-        client.submit("vendor/unknown").exception(PATIENCE)
-        for call in calls:
-            call.result(PATIENCE)
-    ids = [message["id"] for message in recorded(wire)[0] if "id" in message]
-    assert len(ids) == len(set(ids)) > 500
-
-
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_answers_find_their_callers_whatever_their_order(revision: str) -> None:
-    """A hundred calls of many threads, answered in reverse."""
-    script = f"""
-    open_any({revision!r})
-    calls = [receive("tools/call") for _ in range(100)]
-    for call in reversed(calls):
-        answer(call, text(call["params"]["arguments"]["word"]))
-    go_on()
-    """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
-        found: dict[str, str] = {}
-
-        def ask(word: str) -> None:
-            found[word] = client.call_tool("echo", {"word": word}).text
-
-        client.tools_fetched = True  # no list of tools: the calls alone
-        threads = [threading.Thread(target=ask, args=(str(n),)) for n in range(100)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
-        assert found == {str(n): str(n) for n in range(100)}
-
-
-@pytest.mark.parametrize(
-    ("members", "kind", "words"),
-    [
-        ('error={"code": -5, "message": "no", "data": [1]}', ErrorResponse, "no"),
-        ("error=7", InvalidResponse, "not an object"),
-        ('error={"code": "x", "message": "no"}', InvalidResponse, "code"),
-        ('error={"code": 1}', InvalidResponse, "message"),
-        ("result=7", InvalidResponse, "not an object"),
-        ("result=None", InvalidResponse, "not an object"),
-        ('result={"resultType": "odd"}', InvalidResponse, "odd"),
-    ],
-)
-@pytest.mark.parametrize("revision", ["2025-06-18", MODERN])
-def test_what_an_answer_is_worth(revision: str, members: str, kind: type[McpError], words: str) -> None:
-    """An error is an ErrorResponse, a broken answer an InvalidResponse; the connection goes on."""
-    script = f"""
-    open_any({revision!r})
-    send(id=receive("vendor/x")["id"], {members})
-    go_on()
-    """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
-        with pytest.raises(kind, match=words):
-            client.request("vendor/x")
-        client.ping()
-
-
-@pytest.mark.spec(
-    "basic/patterns/cancellation/timeout-all-requests",
-    "basic/patterns/cancellation/timeout-configurable",
-    "basic/patterns/cancellation/ignore-late-response",
-)
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_ignored(revision: str) -> None:
-    script = f"""
-    open_any({revision!r})
-    request = receive("vendor/x")
-    receive("notifications/cancelled")
-    answer(request, {{"late": True}})
-    go_on({{"resultType": "complete", "in": "time"}})
-    """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision, timeout=PATIENCE) as client:
-        with pytest.raises(RequestTimeout, match=r"vendor/x: no answer within 0\.05 s"):
-            client.request("vendor/x", timeout=0.05)
-        assert client.request("vendor/y")["in"] == "time"
-
-
 @pytest.mark.spec(
     "basic/index/requests-client-to-server-only", "basic/patterns/index/server-initiates-nothing"
 )
@@ -513,18 +422,6 @@ def test_what_travels_in_which_direction(tmp_path: Path) -> None:
     assert "notifications/cancelled" not in {m.get("method") for m in received}
 
 
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-def test_a_flood_of_our_own_is_bounded(revision: str) -> None:
-    """10,000 requests may wait; one more is refused here; at the end all of them fail."""
-    script = f"open_any({revision!r})\nwhile os.read(0, 1 << 20): pass"
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision, timeout=60) as client:
-        calls = [client.submit("vendor/x") for _ in range(10_000)]
-        with pytest.raises(McpError, match="10000 requests are waiting"):
-            client.request("vendor/x")
-    for call in calls:
-        assert isinstance(call.exception(PATIENCE), ConnectionClosed)
-
-
 # -------------------------------------------------------------------------- either way
 
 
@@ -602,26 +499,6 @@ def test_time_in_which_the_client_answers_does_not_count(revision: str) -> None:
 
 @pytest.mark.spec("basic/patterns/cancellation/race-handling")
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-def test_a_cancellation_and_an_answer_may_cross(revision: str) -> None:
-    """Five hundred times, in whichever order they meet: each call ends once, and all goes on."""
-    with connect(python(source("")), env=ENV, revision=revision) as client:
-        ends = {"answered": 0, "cancelled": 0}
-        method = "server/discover" if revision == MODERN else "logging/setLevel"
-        params = {} if revision == MODERN else {"level": "info"}
-        for n in range(500):
-            call = client.submit(method, params)
-            if n % 2:
-                eventually(call.done, 0.0005)
-            cancelled = call.cancel()
-            assert cancelled or isinstance(call.result(PATIENCE), dict)
-            assert call.cancelled() == cancelled
-            ends["cancelled" if cancelled else "answered"] += 1
-        client.ping()
-        assert ends["answered"] + ends["cancelled"] == 500
-
-
-@pytest.mark.spec("basic/patterns/cancellation/race-handling")
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_the_server_bears_cancellations_that_cross_its_answers(revision: str) -> None:
     """Each request is answered once or not at all, never twice."""
     with RawClient(python(source("")), revision=revision) as client:
@@ -640,21 +517,6 @@ def test_the_server_bears_cancellations_that_cross_its_answers(revision: str) ->
         assert client.is_alive()
     seen = [m["id"] for m in client.aside]
     assert len(seen) == len(set(seen))
-
-
-def test_a_peer_that_no_longer_reads_ends_the_call() -> None:
-    """Its input is closed though it still runs."""
-    script = """
-    open_modern()
-    os.close(0)
-    note("deaf")
-    time.sleep(60)
-    """
-    notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, grace=0.05) as client:
-        notes.until(lambda note: note == "deaf")
-        with pytest.raises(ConnectionClosed):
-            client.request("vendor/x")
 
 
 @pytest.mark.parametrize("revision", ["2025-03-26", MODERN])
@@ -757,109 +619,7 @@ def test_notifications_are_limited_in_rate(revision: str) -> None:
         assert [m["params"]["progress"] for m in client.aside] == [0, 1, 2]
 
 
-def test_a_callback_that_raises_ends_the_call() -> None:
-    """Nobody waits any more: the request is cancelled on the wire."""
-    script = """
-    open_modern()
-    call = receive("vendor/x")
-    token = call["params"]["_meta"]["progressToken"]
-    send(method="notifications/progress", params={"progressToken": token, "progress": 1})
-    note(receive("notifications/cancelled")["params"]["requestId"] == call["id"])
-    go_on()
-    """
-    notes = Notes()
-
-    def fail(*report: object) -> None:
-        raise ZeroDivisionError
-
-    with connect(raw_server(script), on_stderr=notes) as client:
-        with pytest.raises(ZeroDivisionError):
-            client.request("vendor/x", on_progress=fail)
-        assert notes.until(lambda note: note is True)
-        client.ping()
-
-
-def test_after_the_end_everything_fails_at_once_with_the_reason() -> None:
-    client = connect(make_server(), revision="2025-11-25")
-    client.close()
-    client.close()  # twice is once
-    for ask in (client.ping, lambda: client.request("vendor/x"), lambda: client.notify("vendor/x")):
-        with pytest.raises(ConnectionClosed, match="closed"):
-            ask()
-
-
 # ------------------------------------------------------------- what an adversary found
-
-
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-@pytest.mark.parametrize("half", [True, False])
-def test_ctrl_c_in_the_middle_of_a_message_cancels_the_call_and_harms_no_other(
-    revision: str, half: bool
-) -> None:
-    """The message goes out whole, then the interrupt is raised, and the call is given up on the wire."""
-    gate = Gate()
-    with connect(make_server(gate), revision=revision) as client:
-        client.list_tools()
-        outbox = client.connection.outbox
-        outbox._begin = None  # so that all goes through the function below
-        write, written = outbox._write, []
-
-        def interrupted(data: bytes) -> None:
-            outbox._write = write
-            written.append(data)
-            write(data[:20] if half else data)
-            signal.raise_signal(signal.SIGINT)
-            write(data[20:] if half else b"")
-
-        outbox._write = interrupted
-        with pytest.raises(KeyboardInterrupt):
-            client.call_tool("wait", timeout=60)
-        assert json.loads(written[0])["method"] == "tools/call"
-        assert not client.connection.waiting
-        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
-        assert client.connection.failure is None
-
-
-def test_many_interrupts_leave_a_connection_that_works() -> None:
-    """Real ones, at any moment, over real pipes."""
-    script = """
-    import os, signal, sys, threading
-    from mcp_ref import connect
-    code = "from mcp_ref import Server\\ns = Server('s')\\ns.tool(name='t')(lambda: 1)\\ns.run()"
-    client = connect([sys.executable, "-c", code], env={"PYTHONPATH": os.environ["PYTHONPATH"]})
-    client.call_tool("t")
-    told = []
-
-    def interrupt():
-        for _ in range(60):
-            pause.wait(0.004)
-            os.kill(os.getpid(), signal.SIGINT)
-        told.append("all")
-
-    pause = threading.Event()
-    thread = threading.Thread(target=interrupt)
-    interrupts = 0
-
-    def work():
-        while not told:
-            client.call_tool("t", timeout=10)
-
-    thread.start()
-    while thread.is_alive():
-        try:
-            work()
-            thread.join()
-        except KeyboardInterrupt:
-            interrupts += 1
-    connection = client.connection
-    print(interrupts > 0, len(connection.waiting), connection.failure, client.call_tool("t").text)
-    client.close()
-    """
-    environment = {**os.environ, **ENV}
-    done = subprocess.run(
-        python(textwrap.dedent(script)), env=environment, capture_output=True, text=True, timeout=60
-    )
-    assert done.stdout == "True 0 None 1\n", done.stderr
 
 
 @pytest.mark.spec("basic/patterns/cancellation/no-response-after-cancel")
@@ -958,72 +718,3 @@ def test_the_last_answers_get_out_to_a_reader_that_takes_its_time() -> None:
     assert child.wait(PATIENCE) == 0
     assert sorted(answer["id"] for answer in answers) == list(range(400))
     assert all("result" in answer for answer in answers)
-
-
-@pytest.mark.parametrize("given", [float("nan"), float("inf"), 0, -1, 10**400])
-def test_a_time_out_that_is_none_is_refused_before_anything_is_sent(given: float) -> None:
-    with connect(make_server()) as client:
-        for ask in (client.request, client.submit):
-            with pytest.raises(ValueError, match="timeout is a number of seconds above 0"):
-                ask("tools/list", timeout=given)
-        assert not client.connection.waiting
-
-
-@pytest.mark.parametrize("given", ["5", True, [], b""])
-def test_a_time_out_of_another_type_is_named(given: Any) -> None:
-    refused = pytest.raises(TypeError, match="timeout is a number of seconds, not")
-    with connect(make_server()) as client, refused:
-        client.request("tools/list", timeout=given)
-
-
-def test_a_forked_process_has_no_connection() -> None:
-    """Its answers would be the parent's, and the other way round."""
-    script = """
-    import os, sys
-    from mcp_ref import Server, connect
-    server = Server("tests")
-    server.tool(name="t")(lambda: 1)
-    with connect(server) as client:
-        child = os.fork()
-        if not child:
-            try:
-                client.call_tool("t", timeout=5)
-            except Exception as problem:
-                print(problem, flush=True)
-            os._exit(0)
-        os.waitpid(child, 0)
-        print(client.call_tool("t").text)
-    """
-    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, env={**os.environ, **ENV}, capture_output=True, text=True, timeout=30)
-    said = done.stdout.splitlines()
-    assert said[1:] == ["1"], done.stderr
-    assert "forked" in said[0]
-
-
-def test_a_server_that_asks_for_ever_does_not_stop_the_clock_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """While we answer, our deadlines stand still, but not without end."""
-    monkeypatch.setattr(deadlines, "FOR_PEOPLE", 0.2)
-    script = """
-    open_legacy()
-    receive("tools/call")
-    for number in range(10_000):
-        send(id=number, method="vendor/ask", params={})
-        if number > 1:  # two of them at any time
-            receive("")
-    """
-    with connect(raw_server(script), revision="2025-11-25", max_timeout=0.3) as client:
-        held = threading.Event()
-
-        @client.on_request("vendor/ask")
-        def answer(params: Json) -> Json:
-            held.wait(0.05)
-            return {}
-
-        started = time.monotonic()
-        with pytest.raises(RequestTimeout):
-            client.call_tool("x", timeout=0.2)
-        assert time.monotonic() - started < PATIENCE
-        held.set()

@@ -1,0 +1,606 @@
+"""Request and response, the requester's half (page: basic/patterns/index), for both roles."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from peers import (
+    ENV,
+    LEGACY,
+    MODERN,
+    PATIENCE,
+    REVISIONS,
+    Json,
+    Notes,
+    eventually,
+    nothing_left,
+    python,
+    raw_server,
+    recorded,
+    source,
+    tap,
+)
+
+from mcp_ref import (
+    ConnectionClosed,
+    Context,
+    ErrorResponse,
+    InvalidResponse,
+    McpError,
+    RequestCancelled,
+    RequestTimeout,
+    Server,
+    connect,
+)
+from mcp_ref.basic.errors import LocalError
+from mcp_ref.basic.patterns import requester as module
+from mcp_ref.basic.patterns.requester import Requester
+from mcp_ref.runtime import deadlines
+from mcp_ref.runtime.calls import Call
+
+
+@pytest.fixture(autouse=True)
+def clean() -> Iterator[None]:
+    with nothing_left():
+        yield
+
+
+class Gate:
+    """Where a tool waits until the test opens it."""
+
+    def __init__(self) -> None:
+        self.entered = threading.Semaphore(0)
+        self.open = threading.Event()
+
+    def wait(self, ctx: Context) -> str:
+        self.entered.release()
+        while not ctx.cancelled and not self.open.wait(0.01):
+            pass
+        return "through"
+
+
+def make_server(gate: Gate | None = None, **options: Any) -> Server:
+    server = Server("tests", version="1", **options)
+
+    @server.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    if gate is not None:
+        server.add_tool(gate.wait, name="wait")
+    return server
+
+
+@pytest.mark.spec("basic/index/request-id-unique-in-session", "basic/index/request-id-unique-in-flight")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_client_uses_no_id_twice(revision: str, tmp_path: Path) -> None:
+    wire = tmp_path / "wire"
+    method = "server/discover" if revision == MODERN else "ping"
+    with connect(tap(python(source("")), wire), env=ENV, revision=revision) as client:
+        calls = [client.submit(method) for _ in range(500)]
+        client.submit("vendor/unknown").exception(PATIENCE)
+        for call in calls:
+            call.result(PATIENCE)
+    ids = [message["id"] for message in recorded(wire)[0] if "id" in message]
+    assert len(ids) == len(set(ids)) > 500
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_answers_find_their_callers_whatever_their_order(revision: str) -> None:
+    """A hundred calls of many threads, answered in reverse."""
+    script = f"""
+    open_any({revision!r})
+    calls = [receive("tools/call") for _ in range(100)]
+    for call in reversed(calls):
+        answer(call, text(call["params"]["arguments"]["word"]))
+    go_on()
+    """
+    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
+        found: dict[str, str] = {}
+
+        def ask(word: str) -> None:
+            found[word] = client.call_tool("echo", {"word": word}).text
+
+        client.tools_fetched = True  # no list of tools: the calls alone
+        threads = [threading.Thread(target=ask, args=(str(n),)) for n in range(100)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert found == {str(n): str(n) for n in range(100)}
+
+
+@pytest.mark.parametrize(
+    ("members", "kind", "words"),
+    [
+        ('error={"code": -5, "message": "no", "data": [1]}', ErrorResponse, "no"),
+        ("error=7", InvalidResponse, "not an object"),
+        ('error={"code": "x", "message": "no"}', InvalidResponse, "code"),
+        ('error={"code": 1}', InvalidResponse, "message"),
+        ("result=7", InvalidResponse, "not an object"),
+        ("result=None", InvalidResponse, "not an object"),
+        ('result={"resultType": "odd"}', InvalidResponse, "odd"),
+    ],
+)
+@pytest.mark.parametrize("revision", ["2025-06-18", MODERN])
+def test_what_an_answer_is_worth(revision: str, members: str, kind: type[McpError], words: str) -> None:
+    """An error is an ErrorResponse, a broken answer an InvalidResponse; the connection goes on."""
+    script = f"""
+    open_any({revision!r})
+    send(id=receive("vendor/x")["id"], {members})
+    go_on()
+    """
+    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
+        with pytest.raises(kind, match=words):
+            client.request("vendor/x")
+        client.ping()
+
+
+@pytest.mark.spec(
+    "basic/patterns/cancellation/timeout-all-requests",
+    "basic/patterns/cancellation/timeout-configurable",
+    "basic/patterns/cancellation/ignore-late-response",
+)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_ignored(revision: str) -> None:
+    script = f"""
+    open_any({revision!r})
+    request = receive("vendor/x")
+    receive("notifications/cancelled")
+    answer(request, {{"late": True}})
+    go_on({{"resultType": "complete", "in": "time"}})
+    """
+    with connect(raw_server(script), on_stderr=Notes(), revision=revision, timeout=PATIENCE) as client:
+        with pytest.raises(RequestTimeout, match=r"vendor/x: no answer within 0\.05 s"):
+            client.request("vendor/x", timeout=0.05)
+        assert client.request("vendor/y")["in"] == "time"
+
+
+@pytest.mark.spec("basic/patterns/cancellation/race-handling")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_cancellation_and_an_answer_may_cross(revision: str) -> None:
+    """Five hundred times, in whichever order they meet: each call ends once, and all goes on."""
+    with connect(python(source("")), env=ENV, revision=revision) as client:
+        ends = {"answered": 0, "cancelled": 0}
+        method = "server/discover" if revision == MODERN else "logging/setLevel"
+        params = {} if revision == MODERN else {"level": "info"}
+        for n in range(500):
+            call = client.submit(method, params)
+            if n % 2:
+                eventually(call.done, 0.0005)
+            cancelled = call.cancel()
+            assert cancelled or isinstance(call.result(PATIENCE), dict)
+            assert call.cancelled() == cancelled
+            ends["cancelled" if cancelled else "answered"] += 1
+        client.ping()
+        assert ends["answered"] + ends["cancelled"] == 500
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_flood_of_our_own_is_bounded(revision: str) -> None:
+    """10,000 requests may wait; one more is refused here; at the end all of them fail."""
+    script = f"open_any({revision!r})\nwhile os.read(0, 1 << 20): pass"
+    with connect(raw_server(script), on_stderr=Notes(), revision=revision, timeout=60) as client:
+        calls = [client.submit("vendor/x") for _ in range(10_000)]
+        with pytest.raises(McpError, match="10000 requests are waiting"):
+            client.request("vendor/x")
+    for call in calls:
+        assert isinstance(call.exception(PATIENCE), ConnectionClosed)
+
+
+def test_a_callback_that_raises_ends_the_call() -> None:
+    """Nobody waits any more: the request is cancelled on the wire."""
+    script = """
+    open_modern()
+    call = receive("vendor/x")
+    token = call["params"]["_meta"]["progressToken"]
+    send(method="notifications/progress", params={"progressToken": token, "progress": 1})
+    note(receive("notifications/cancelled")["params"]["requestId"] == call["id"])
+    go_on()
+    """
+    notes = Notes()
+
+    def fail(*report: object) -> None:
+        raise ZeroDivisionError
+
+    with connect(raw_server(script), on_stderr=notes) as client:
+        with pytest.raises(ZeroDivisionError):
+            client.request("vendor/x", on_progress=fail)
+        assert notes.until(lambda note: note is True)
+        client.ping()
+
+
+def test_a_peer_that_no_longer_reads_ends_the_call() -> None:
+    """Its input is closed though it still runs."""
+    script = """
+    open_modern()
+    os.close(0)
+    note("deaf")
+    time.sleep(60)
+    """
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes, grace=0.05) as client:
+        notes.until(lambda note: note == "deaf")
+        with pytest.raises(ConnectionClosed):
+            client.request("vendor/x")
+
+
+def test_after_the_end_everything_fails_at_once_with_the_reason() -> None:
+    client = connect(make_server(), revision="2025-11-25")
+    client.close()
+    client.close()  # twice is once
+    for ask in (client.ping, lambda: client.request("vendor/x"), lambda: client.notify("vendor/x")):
+        with pytest.raises(ConnectionClosed, match="closed"):
+            ask()
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@pytest.mark.parametrize("half", [True, False])
+def test_ctrl_c_in_the_middle_of_a_message_cancels_the_call_and_harms_no_other(
+    revision: str, half: bool
+) -> None:
+    """The message goes out whole, then the interrupt is raised, and the call is given up on the wire."""
+    gate = Gate()
+    with connect(make_server(gate), revision=revision) as client:
+        client.list_tools()
+        outbox = client.connection.outbox
+        outbox._begin = None  # so that all goes through the function below
+        write, written = outbox._write, []
+
+        def interrupted(data: bytes) -> None:
+            outbox._write = write
+            written.append(data)
+            write(data[:20] if half else data)
+            signal.raise_signal(signal.SIGINT)
+            write(data[20:] if half else b"")
+
+        outbox._write = interrupted
+        with pytest.raises(KeyboardInterrupt):
+            client.call_tool("wait", timeout=60)
+        assert json.loads(written[0])["method"] == "tools/call"
+        assert not client.connection.waiting
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+        assert client.connection.failure is None
+
+
+def test_many_interrupts_leave_a_connection_that_works() -> None:
+    """Real ones, at any moment, over real pipes."""
+    script = """
+    import os, signal, sys, threading
+    from mcp_ref import connect
+    code = "from mcp_ref import Server\\ns = Server('s')\\ns.tool(name='t')(lambda: 1)\\ns.run()"
+    client = connect([sys.executable, "-c", code], env={"PYTHONPATH": os.environ["PYTHONPATH"]})
+    client.call_tool("t")
+    told = []
+
+    def interrupt():
+        for _ in range(60):
+            pause.wait(0.004)
+            os.kill(os.getpid(), signal.SIGINT)
+        told.append("all")
+
+    pause = threading.Event()
+    thread = threading.Thread(target=interrupt)
+    interrupts = 0
+
+    def work():
+        while not told:
+            client.call_tool("t", timeout=10)
+
+    thread.start()
+    while thread.is_alive():
+        try:
+            work()
+            thread.join()
+        except KeyboardInterrupt:
+            interrupts += 1
+    connection = client.connection
+    print(interrupts > 0, len(connection.waiting), connection.failure, client.call_tool("t").text)
+    client.close()
+    """
+    environment = {**os.environ, **ENV}
+    done = subprocess.run(
+        python(textwrap.dedent(script)), env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "True 0 None 1\n", done.stderr
+
+
+@pytest.mark.parametrize("given", [float("nan"), float("inf"), 0, -1, 10**400])
+def test_a_time_out_that_is_none_is_refused_before_anything_is_sent(given: float) -> None:
+    with connect(make_server()) as client:
+        for ask in (client.request, client.submit):
+            with pytest.raises(ValueError, match="timeout is a number of seconds above 0"):
+                ask("tools/list", timeout=given)
+        assert not client.connection.waiting
+
+
+@pytest.mark.parametrize("given", ["5", True, [], b""])
+def test_a_time_out_of_another_type_is_named(given: Any) -> None:
+    refused = pytest.raises(TypeError, match="timeout is a number of seconds, not")
+    with connect(make_server()) as client, refused:
+        client.request("tools/list", timeout=given)
+
+
+def test_a_forked_process_has_no_connection() -> None:
+    """Its answers would be the parent's, and the other way round."""
+    script = """
+    import os, sys
+    from mcp_ref import Server, connect
+    server = Server("tests")
+    server.tool(name="t")(lambda: 1)
+    with connect(server) as client:
+        child = os.fork()
+        if not child:
+            try:
+                client.call_tool("t", timeout=5)
+            except Exception as problem:
+                print(problem, flush=True)
+            os._exit(0)
+        os.waitpid(child, 0)
+        print(client.call_tool("t").text)
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(script)]
+    done = subprocess.run(command, env={**os.environ, **ENV}, capture_output=True, text=True, timeout=30)
+    said = done.stdout.splitlines()
+    assert said[1:] == ["1"], done.stderr
+    assert "forked" in said[0]
+
+
+def test_a_server_that_asks_for_ever_does_not_stop_the_clock_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """While we answer, our deadlines stand still, but not without end."""
+    monkeypatch.setattr(deadlines, "FOR_PEOPLE", 0.2)
+    script = """
+    open_legacy()
+    receive("tools/call")
+    for number in range(10_000):
+        send(id=number, method="vendor/ask", params={})
+        if number > 1:  # two of them at any time
+            receive("")
+    """
+    with connect(raw_server(script), revision="2025-11-25", max_timeout=0.3) as client:
+        held = threading.Event()
+
+        @client.on_request("vendor/ask")
+        def answer(params: Json) -> Json:
+            held.wait(0.05)
+            return {}
+
+        started = time.monotonic()
+        with pytest.raises(RequestTimeout):
+            client.call_tool("x", timeout=0.2)
+        assert time.monotonic() - started < PATIENCE
+        held.set()
+
+
+# ------------------------------------------------------------------------- by itself
+
+
+class Wire:
+    """A requester whose messages go nowhere but here."""
+
+    def __init__(self, **options: Any) -> None:
+        self.sent: list[Json] = []
+        self.requester = Requester(self._write, **{"timeout": 5.0, "max_timeout": None, **options})
+
+    def _write(self, data: bytes) -> None:
+        self.sent += map(json.loads, data.splitlines())
+
+    def answer(self, call: Call, result: Any = None) -> None:
+        self.requester.deliver({"jsonrpc": "2.0", "id": call.id, "result": {} if result is None else result})
+
+    def cancelled(self) -> list[Any]:
+        """The ids of what was given up on the wire."""
+        return [m["params"]["requestId"] for m in self.sent if m["method"] == "notifications/cancelled"]
+
+
+def test_a_call_is_seen_before_it_is_sent() -> None:
+    """By `prepare`: an answer may be quicker than whoever asks."""
+    wire = Wire()
+    seen: list[int] = []
+    call = wire.requester.call("vendor/x", {"a": 1}, prepare=lambda call: seen.append(len(wire.sent)))
+    assert seen == [0]
+    assert wire.sent == [{"jsonrpc": "2.0", "id": call.id, "method": "vendor/x", "params": {"a": 1}}]
+    wire.answer(call)
+
+
+def test_who_does_not_wait_is_told_by_the_reader() -> None:
+    wire = Wire()
+    told: list[Any] = []
+    call = wire.requester.call("vendor/x", on_done=lambda call: told.append(call.outcome))
+    wire.answer(call, {"n": 1})
+    assert told == [{"n": 1}]
+    assert not wire.requester.cancel(call, "too late")
+    assert wire.cancelled() == []
+
+
+def test_a_call_that_is_forgotten_is_not_cancelled() -> None:
+    wire = Wire()
+    call = wire.requester.call("vendor/x")
+    wire.requester.forget(call)
+    wire.answer(call)
+    assert not call.done
+    assert not wire.requester.waiting
+    assert wire.cancelled() == []
+
+
+@pytest.mark.spec("basic/index/notification-no-id")
+def test_a_notification_has_params_only_if_there_are_any() -> None:
+    wire = Wire()
+    wire.requester.notify("vendor/a")
+    wire.requester.notify("vendor/b", {})
+    assert wire.sent == [
+        {"jsonrpc": "2.0", "method": "vendor/a"},
+        {"jsonrpc": "2.0", "method": "vendor/b", "params": {}},
+    ]
+
+
+@pytest.mark.spec("basic/patterns/cancellation/ignore-late-response")
+@pytest.mark.parametrize("request_id", [None, True, 1.0, "1", 2, [1], {}])
+def test_an_answer_with_an_id_of_nobody_is_ignored(request_id: Any) -> None:
+    wire = Wire()
+    call = wire.requester.call("vendor/x")
+    assert call.id == 1
+    wire.requester.deliver({"jsonrpc": "2.0", "id": request_id, "result": {"not": "yours"}})
+    wire.requester.deliver({"jsonrpc": "2.0", "id": request_id, "error": {"code": 1, "message": "no"}})
+    wire.requester.deliver_none(request_id, module.InvalidRequest("neither result nor error"))
+    assert not call.done
+    wire.answer(call, {"yours": 1})
+    assert call.result() == {"yours": 1}
+
+
+def test_an_answer_that_is_none_ends_its_call() -> None:
+    wire = Wire()
+    call = wire.requester.call("vendor/x")
+    wire.requester.deliver_none(call.id, module.InvalidRequest("neither result nor error"))
+    with pytest.raises(InvalidResponse, match="vendor/x: neither result nor error"):
+        call.result()
+
+
+def test_a_peer_that_takes_no_more_is_a_timeout_and_the_message_is_not_sent() -> None:
+    wire = Wire()
+    blocked, free = threading.Event(), threading.Event()
+    wire.requester.outbox.limit = 10
+
+    def stuck(data: bytes) -> None:
+        blocked.set()
+        free.wait(PATIENCE)
+
+    wire.requester.outbox._write = stuck
+    writing = threading.Thread(target=wire.requester.notify, args=("vendor/first",))
+    writing.start()
+    assert blocked.wait(PATIENCE)
+    wire.requester.notify("vendor/second")  # waits in the outbox, and fills it
+    with pytest.raises(RequestTimeout, match="vendor/x: the peer has read nothing"):
+        wire.requester.request("vendor/x", timeout=0.05)
+    assert not wire.requester.waiting
+    free.set()
+    writing.join(PATIENCE)
+
+
+def test_a_failure_is_said_once_and_kept() -> None:
+    wire = Wire()
+    told: list[Any] = []
+    wire.requester.call("vendor/x", on_done=lambda call: told.append(str(call.outcome)))
+    assert str(wire.requester.fail("the first reason")) == "the first reason"
+    assert str(wire.requester.fail("another")) == "the first reason"
+    assert told == ["the first reason"]
+    with pytest.raises(ConnectionClosed, match="the first reason"):
+        wire.requester.request("vendor/y")
+
+
+class Work:
+    """A request of the peer's that others are made for."""
+
+    def __init__(self, cancelled: bool = False) -> None:
+        self.ends: list[Any] = []
+        self.cancelled = cancelled
+
+    def ends_with(self, end: Any) -> None:
+        self.ends.append(end)
+
+    def check_cancelled(self) -> None:
+        if self.cancelled:
+            raise RequestCancelled("nobody wants it any more")
+
+
+def in_a_thread(run: Any) -> tuple[threading.Thread, list[Any]]:
+    """Run it on a thread; what it returns or raises is in the list afterwards."""
+    outcome: list[Any] = []
+
+    def work() -> None:
+        try:
+            outcome.append(run())
+        except McpError as problem:
+            outcome.append(problem)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    return thread, outcome
+
+
+def test_several_are_sent_at_once_and_their_results_come_in_order() -> None:
+    wire = Wire()
+    asked: Any = [("vendor/x", {"n": n}) for n in range(3)]
+    thread, outcome = in_a_thread(lambda: wire.requester.request_all(asked, on_behalf_of=Work()))
+    assert eventually(lambda: len(wire.sent) == 3)
+    for call in reversed(list(wire.requester.waiting.values())):
+        wire.answer(call, {"id": call.id})
+    thread.join(PATIENCE)
+    assert outcome == [[{"id": 1}, {"id": 2}, {"id": 3}]]
+    assert wire.cancelled() == []
+
+
+def test_if_one_of_several_fails_the_others_are_given_up() -> None:
+    wire = Wire()
+    asked: Any = [("vendor/x", {"n": n}) for n in range(3)]
+    thread, outcome = in_a_thread(lambda: wire.requester.request_all(asked, on_behalf_of=Work()))
+    assert eventually(lambda: len(wire.sent) == 3)
+    wire.requester.deliver({"jsonrpc": "2.0", "id": 1, "error": {"code": 7, "message": "no"}})
+    thread.join(PATIENCE)
+    assert isinstance(outcome[0], ErrorResponse)
+    assert wire.cancelled() == [2, 3]
+    assert not wire.requester.waiting
+
+
+def test_if_one_of_several_cannot_be_sent_those_before_it_are_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "MAX_IN_FLIGHT", 2)
+    wire = Wire()
+    asked: Any = [("vendor/x", {"n": n}) for n in range(3)]
+    with pytest.raises(LocalError, match="2 requests are waiting"):
+        wire.requester.request_all(asked, on_behalf_of=Work())
+    assert wire.cancelled() == [1, 2]
+    assert not wire.requester.waiting
+
+
+def test_several_end_with_the_request_they_are_made_for() -> None:
+    wire, work = Wire(), Work()
+    asked: Any = [("vendor/x", {"n": n}) for n in range(2)]
+    thread, outcome = in_a_thread(lambda: wire.requester.request_all(asked, on_behalf_of=work))
+    assert eventually(lambda: len(wire.sent) == 2)
+    work.ends[0]("the peer gave up")
+    thread.join(PATIENCE)
+    assert isinstance(outcome[0], RequestCancelled)
+    assert wire.cancelled() == [1, 2]
+    with pytest.raises(RequestCancelled, match="nobody wants"):
+        wire.requester.request_all(asked, on_behalf_of=Work(cancelled=True))
+    assert wire.cancelled() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_one_ends_with_the_request_it_is_made_for(revision: str) -> None:
+    """Over a connection: a tool asks the client, and its own caller gives up."""
+    server, asked = make_server(), threading.Event()
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return str(ctx.request("vendor/question", timeout=60))
+
+    with connect(server, revision=revision) as client:
+
+        @client.on_request("vendor/question")
+        def question(params: Json, ctx: Context) -> Json:
+            asked.set()
+            while not ctx.cancelled:
+                threading.Event().wait(0.005)
+            return {}
+
+        call = client.submit("tools/call", {"name": "ask"})
+        assert asked.wait(PATIENCE)
+        assert call.cancel()
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+        assert eventually(lambda: not client.connection.serving)
