@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import json
 import os
+import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -31,7 +32,7 @@ from peers import (
     source,
 )
 
-from mcp_ref import Answer, Client, McpError, RequestTimeout, Server, connect
+from mcp_ref import Answer, Client, InvalidResponse, McpError, RequestTimeout, Server, connect
 from mcp_ref.basic.errors import LocalError
 from mcp_ref.basic.patterns.mrtr import InputRequired
 from mcp_ref.client.elicitation import Asked
@@ -743,12 +744,9 @@ def test_elicitation_answers_that_fit(client: RawClient, method: str, params: Js
         ({**MONDAY, "seats": "2"}, "seats"),
         ({**MONDAY, "seats": True}, "seats"),
         ({**MONDAY, "note": 5}, "note"),
-        ({**MONDAY, "other": "x"}, "other"),
         ({**MONDAY, "day": {"is": "monday"}}, "day"),
         ({**MONDAY, "day": None}, "day"),
         ({**MONDAY, "day": ["monday"]}, "day"),
-        ({**MONDAY, "x" * 10_000: 1}, "no"),
-        ({**MONDAY, "note": "x", **{f"n{n}": n for n in range(10_000)}}, "n0"),
     ],
 )
 def test_elicitation_answers_that_break_the_schema(
@@ -785,6 +783,15 @@ def test_elicitation_answers_that_are_none(client: RawClient, revision: str, res
         refused(answer, -32602, "inputResponses")
     else:
         failed(answer, "elicitation/create")
+
+
+@ASKED
+@WHERE
+def test_elicitation_answers_with_more_than_was_asked(client: RawClient, method: str, params: Json) -> None:
+    """It is left out: the schema of a form does not close it."""
+    more: Json = {"x" * 10_000: 1, "other": None, "__class__": {}, **{f"n{n}": n for n in range(10_000)}}
+    answer = play(client, accept({**MONDAY, **more}), method, params)
+    assert "accept Booking(day='monday', seats=2, note='')" in str(answer)
 
 
 @ASKED
@@ -1519,3 +1526,414 @@ def test_unicode_and_huge_forms(revision: str, properties: str) -> None:
     with opened_for(asks(revision, params=params), revision, elicitation=decline) as client:
         assert answered(client) == {"action": "decline"}
     assert len(asked) == 1
+
+
+# ------------------------------------------------------- hostile servers, method by method
+
+
+def says(revision: str, result: str) -> list[str]:
+    """A server whose result of everything is what this text makes of the request, `call`."""
+    return raw_server(f"""
+    changes = {{"listChanged": True}}
+    ABLE.update(resources={{**changes, "subscribe": True}}, prompts=changes, tools=changes, completions={{}})
+    open_any({revision!r})
+    while True:
+        call = receive()
+        if "id" in call and call["method"] in ("ping", "server/discover"):
+            answer(call, discovered() if call["method"] == "server/discover" else {{}})
+        elif "id" in call:
+            answer(call, {result})
+    """)
+
+
+LISTS: dict[str, Callable[[Client], list[Any]]] = {
+    "resources": Client.list_resources,
+    "resourceTemplates": Client.list_resource_templates,
+    "prompts": Client.list_prompts,
+}
+EVERY_LIST = pytest.mark.parametrize("member", LISTS)
+
+
+@ALL
+@EVERY_LIST
+@pytest.mark.parametrize(
+    "result",
+    ["{}", '{"M": None}', '{"M": 5}', '{"M": {}}', '{"M": "x"}', '{"M": [], "nextCursor": 5}', "5", "[]"],
+)
+def test_lists_that_are_none(revision: str, member: str, result: str) -> None:
+    with opened_for(says(revision, result.replace("M", member)), revision) as client:
+        with pytest.raises(InvalidResponse):
+            LISTS[member](client)
+        client.ping()
+
+
+@ALL
+@EVERY_LIST
+def test_lists_of_things_that_are_none(revision: str, member: str) -> None:
+    """What is no definition is left out; what is one is still good."""
+    good = {"uri": "a:b", "uriTemplate": "a:{b}", "name": "x"}
+    wrong: list[Any] = [5, None, [], {}, "x", {"name": 5}, {**good, "name": None}, {**good, "description": 5}]
+    with opened_for(says(revision, repr({member: [*wrong, good, *wrong]})), revision) as client:
+        assert LISTS[member](client) == [good]
+
+
+@ALL
+@EVERY_LIST
+def test_cursors_without_an_end(revision: str, member: str) -> None:
+    """The same again is noticed at once; new ones for ever, after 10,000 pages."""
+    circle = f'{{{member!r}: [], "nextCursor": "again"}}'
+    with (
+        opened_for(says(revision, circle), revision) as client,
+        pytest.raises(InvalidResponse, match="twice"),
+    ):
+        LISTS[member](client)
+    if revision in ("2025-11-25", MODERN) and member == "prompts":
+        endless = f'{{{member!r}: [], "nextCursor": str(call["id"])}}'
+        with opened_for(says(revision, endless), revision) as client:
+            with pytest.raises(InvalidResponse, match="no end after 10000"):
+                LISTS[member](client)
+            client.ping()
+
+
+@ALL
+@pytest.mark.parametrize(
+    "contents",
+    [
+        None,
+        5,
+        {},
+        [5],
+        [{}],
+        [{"uri": "a:b"}],
+        [{"uri": "a:b", "text": 5}],
+        [{"uri": 5, "text": "x"}],
+        [{"uri": "a:b", "text": "x", "mimeType": 5}],
+        [{"uri": "a:b", "blob": "!"}],
+        [{"uri": "a:b", "blob": "YQ"}],
+        [{"uri": "a:b", "blob": "Y Q=="}],
+        [{"uri": "a:b", "blob": "YQ==YQ=="}],
+        [{"uri": "a:b", "blob": "YQ-_"}],
+        [{"uri": "a:b", "blob": "é"}],
+        [{"uri": "a:b", "blob": 5}],
+        [{"uri": "a:b", "blob": None}],
+        [{"uri": "a:b", "text": "x"}, {"uri": "a:b", "blob": "="}],
+    ],
+)
+def test_contents_that_are_none(revision: str, contents: Any) -> None:
+    with opened_for(says(revision, repr({"contents": contents})), revision) as client:
+        with pytest.raises(InvalidResponse, match="contents"):
+            client.read_resource("a:b")
+        client.ping()
+
+
+PICTURE = {"type": "image", "mimeType": "image/png"}
+
+
+@ALL
+@pytest.mark.parametrize(
+    "messages",
+    [
+        None,
+        5,
+        [5],
+        [{}],
+        [{"role": "system", "content": {"type": "text", "text": "x"}}],
+        [{"role": ["user"], "content": {"type": "text", "text": "x"}}],
+        [{"role": "user", "content": "x"}],
+        [{"role": "user", "content": []}],
+        [{"role": "user", "content": {"type": "vendor"}}],
+        [{"role": "user", "content": {"type": []}}],
+        [{"role": "user", "content": {"type": "text"}}],
+        [{"role": "user", "content": {**PICTURE, "data": "!"}}],
+        [{"role": "user", "content": {**PICTURE, "data": 5}}],
+        [{"role": "user", "content": {"type": "resource", "resource": {"uri": "a:b"}}}],
+        [{"role": "user", "content": {"type": "resource", "resource": {"uri": "a:b", "blob": "!"}}}],
+    ],
+)
+def test_messages_of_prompts_that_are_none(revision: str, messages: Any) -> None:
+    with opened_for(says(revision, repr({"messages": messages})), revision) as client:
+        with pytest.raises(InvalidResponse, match="prompts/get"):
+            client.get_prompt("x")
+        client.ping()
+
+
+@ALL
+@pytest.mark.parametrize("completion", [None, 5, [], {"values": 5}, {"values": None}, {"values": {"a": 1}}])
+def test_completions_that_are_none(revision: str, completion: Any) -> None:
+    with opened_for(says(revision, repr({"completion": completion})), revision) as client:
+        with pytest.raises(InvalidResponse, match="completion"):
+            client.complete(prompt="x", argument="y")
+        client.ping()
+
+
+@ALL
+def test_completions_that_are_partly_nonsense(revision: str) -> None:
+    """A hundred at most, of strings alone, and no counts that are none."""
+    result = '{"completion": {"values": [5, None, "a"] * 100_000, "total": "many", "hasMore": 1}}'
+    with opened_for(says(revision, result), revision) as client:
+        found = client.complete(prompt="x", argument="y")["completion"]
+        assert found == {"values": ["a"] * 100, "hasMore": True}
+
+
+# -------------------------------------------------------- hostile servers, asking for input
+
+
+def wants(required: str, *, for_ever: bool = False) -> list[str]:
+    """A modern server that answers tools/call with this input_required result, once or for ever."""
+    return raw_server(f"""
+    open_modern()
+    FORM = {FORM!r}
+    note = lambda what: os.write(2, what["method"].encode() + b"\\n")
+    while True:
+        call = receive()
+        if call.get("method") == "server/discover":
+            answer(call, discovered())
+        elif {for_ever} or "requestState" not in call["params"] and "inputResponses" not in call["params"]:
+            answer(call, {{"resultType": "input_required", **{required}}})
+        else:
+            answer(call, text(str(len(call["params"].get("inputResponses", ())))))
+    """)
+
+
+@pytest.mark.parametrize(
+    "required",
+    [
+        {},
+        {"inputRequests": None},
+        {"inputRequests": [], "requestState": "s"},
+        {"inputRequests": "x"},
+        {"requestState": 5},
+        {"requestState": None},
+        {"requestState": {}},
+        {"inputRequests": {"a": 5}},
+        {"inputRequests": {"a": None}},
+        {"inputRequests": {"a": {}}},
+        {"inputRequests": {"a": {"method": 5}}},
+        {"inputRequests": {"a": {"method": []}}},
+        {"inputRequests": {"a": {"method": {}}}},
+        {"inputRequests": {"a": {"method": "tools/call", "params": {"name": "x"}}}},
+        {"inputRequests": {"a": {"method": "vendor/x"}}},
+        {"inputRequests": {"a": {"method": "ping"}}},
+        {"inputRequests": {"a" * 100_000: {"method": "roots/list", "params": []}}},
+        {"inputRequests": {"a": {"method": "elicitation/create"}}},
+    ],
+)
+def test_input_required_with_nonsense(required: Json) -> None:
+    """Nobody is asked, nothing is sent again; and what waits for a future is told as well."""
+    asked: list[Any] = []
+    with opened_for(wants(repr(required)), MODERN, elicitation=asked.append, roots=[]) as client:
+        with pytest.raises(LocalError, match="tools/call"):
+            client.call_tool("x")
+        with pytest.raises(LocalError, match="tools/call"):
+            client.submit("tools/call", {"name": "x"}).result(PATIENCE)
+        client.ping()
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    "method", ["tools/list", "resources/list", "prompts/list", "completion/complete", "vendor/x"]
+)
+def test_input_required_where_it_must_not_be(method: str) -> None:
+    script = says(MODERN, '{"resultType": "input_required", "requestState": "s"}')
+    with opened_for(script, MODERN) as client:
+        with pytest.raises(InvalidResponse, match="must not"):
+            client.request(method, {"name": "x"})
+        client.ping()
+
+
+@pytest.mark.parametrize("revision", REVISIONS[:-1])
+def test_input_required_in_the_legacy_era(revision: str) -> None:
+    """There is no such thing: nobody is asked."""
+    asked: list[Any] = []
+    question = {"method": "elicitation/create", "params": FORM}
+    result = {"resultType": "input_required", "inputRequests": {"a": question}}
+    with opened_for(says(revision, repr(result)), revision, elicitation=asked.append) as client:
+        with pytest.raises(InvalidResponse):
+            client.call_tool("x")
+        client.ping()
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    "required",
+    [
+        '{"inputRequests": {"a": {"method": "elicitation/create", "params": FORM}}, "requestState": "s"}',
+        '{"requestState": "s" * (1 << 20)}',
+        '{"inputRequests": {}}',
+    ],
+)
+def test_input_required_for_ever(required: str) -> None:
+    """Ten rounds, and no more: then the caller is told."""
+    asked: list[Any] = []
+
+    def accept(question: Asked) -> Json:
+        asked.append(question)
+        return {"day": "monday"}
+
+    with opened_for(wants(required, for_ever=True), MODERN, elicitation=accept, max_rounds=10) as client:
+        with pytest.raises(LocalError, match="11 times"):
+            client.call_tool("x")
+        assert len(asked) == (10 if "FORM" in required else 0)
+        with pytest.raises(LocalError, match="11 times"):
+            client.submit("tools/call", {"name": "x"}).result(PATIENCE)
+        client.ping()
+
+
+def test_a_request_state_of_10_mib_is_sent_back() -> None:
+    """It is the server's own affair."""
+    with opened_for(wants('{"requestState": "s" * (10 << 20)}'), MODERN) as client:
+        assert client.call_tool("x").text == "0"
+
+
+# ------------------------------------------------------------------ hostile servers, listening
+
+LISTENED = """
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
+ABLE.update(resources={"listChanged": True, "subscribe": True}, tools={"listChanged": True})
+
+def acknowledge(call, filter, name=None):
+    meta = {SUBSCRIPTION: call["id"] if name is None else name}
+    send(method=ACKNOWLEDGED, params={"_meta": meta, "notifications": filter})
+
+def updated(call, *uris):
+    lines = []
+    for uri in uris:
+        params = {"uri": uri, "_meta": {SUBSCRIPTION: call["id"]}}
+        method = "notifications/resources/updated"
+        lines.append(json.dumps({"jsonrpc": "2.0", "method": method, "params": params}))
+    write("".join(line + chr(10) for line in lines).encode())
+
+def go_on():
+    while True:
+        message = receive()
+        if "method" in message and "id" in message:
+            answer(message, discovered() if message["method"] == "server/discover" else {})
+"""
+
+
+def listened(revision: str, script: str) -> list[str]:
+    """A server that does this when somebody listens."""
+    opening = textwrap.dedent(LISTENED) + f"\nopen_any({revision!r})\n"
+    if revision == MODERN:
+        opening += "call = receive('subscriptions/listen')\n"
+    else:
+        opening += (
+            "while (call := receive('resources/subscribe'))['params']['uri'] != 'a:2': answer(call, {})\n"
+        )
+        opening += "answer(call, {})\n"
+    return raw_server(opening + textwrap.dedent(script) + "\ngo_on()")
+
+
+RIGHT = 'acknowledge(call, {"toolsListChanged": True, "resourceSubscriptions": ["a:1", "a:2"]})\n'
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "pass",
+        "send(method=ACKNOWLEDGED)",
+        'send(method=ACKNOWLEDGED, params={"notifications": {"toolsListChanged": True}})',
+        "acknowledge(call, {}, 10**9)",
+        'acknowledge(call, {}, str(call["id"]))',
+        'acknowledge(call, {}, [call["id"]])',
+        "acknowledge(call, {}, True)",
+        "acknowledge(call, {}, 1.0)",
+    ],
+)
+def test_a_subscription_that_is_never_acknowledged(script: str) -> None:
+    """Or only another one is: the time-out tells, and the server is told."""
+    notes = Notes()
+    with connect(listened(MODERN, script), revision=MODERN, on_stderr=notes, timeout=0.1) as client:
+        with pytest.raises(RequestTimeout, match="acknowledgment"):
+            client.listen(tools=True, resources=["a:1", "a:2"])
+        asked = notes.message("subscriptions/listen")["id"]
+        assert notes.message("notifications/cancelled")["params"]["requestId"] == asked
+        client.ping()
+
+
+@pytest.mark.parametrize(
+    ("script", "refused"),
+    [
+        ("acknowledge(call, 5)", {"tools", "a:1", "a:2"}),
+        ("acknowledge(call, None)", {"tools", "a:1", "a:2"}),
+        ("acknowledge(call, [])", {"tools", "a:1", "a:2"}),
+        ('acknowledge(call, {"toolsListChanged": "yes", "vendor": 1})', {"tools", "a:1", "a:2"}),
+        ('acknowledge(call, {"resourceSubscriptions": 5})', {"tools", "a:1", "a:2"}),
+        ('acknowledge(call, {"resourceSubscriptions": [5, "a:1", None, ["a:2"], "x:y"]})', {"tools", "a:2"}),
+        (
+            'acknowledge(call, {"resourceSubscriptions": [str(n) for n in range(50_000)]})',
+            {"tools", "a:1", "a:2"},
+        ),
+        (RIGHT + "acknowledge(call, {})", {"tools", "a:1", "a:2"}),
+        (RIGHT + RIGHT, set()),
+    ],
+)
+def test_acknowledgments_that_are_strange_or_come_twice(script: str, refused: set[str]) -> None:
+    """What was not agreed to is known; and what is told all the same is heard."""
+    with opened_for(listened(MODERN, script + "\nupdated(call, 'a:1')"), MODERN) as client:
+        with client.listen(tools=True, resources=["a:1", "a:2"]) as changes:
+            assert changes.next(PATIENCE) == ("resource", "a:1")
+            assert changes.refused == refused
+        client.ping()
+
+
+@pytest.mark.parametrize("answer", ["5", "None", "[]"])
+def test_a_subscription_whose_response_is_none(answer: str) -> None:
+    with opened_for(listened(MODERN, f"answer(call, {answer})"), MODERN) as client:
+        with pytest.raises(InvalidResponse):
+            client.listen(tools=True)
+        client.ping()
+
+
+@pytest.mark.parametrize(
+    "answer", ["{}", '{"resultType": "complete"}', '{"resultType": "input_required"}', '{"_meta": 5}']
+)
+def test_a_subscription_that_ends_at_once(answer: str) -> None:
+    """With or without having been acknowledged, and as often as the server likes to say so."""
+    for opening in ("", RIGHT):
+        with opened_for(
+            listened(MODERN, f"{opening}answer(call, {answer})\nanswer(call, {answer})"), MODERN
+        ) as client:
+            with client.listen(tools=True) as changes:
+                assert list(changes) == []
+            client.ping()
+
+
+@ALL
+def test_notifications_that_are_nonsense_are_not_heard(revision: str) -> None:
+    script = """
+    for uri in (5, None, [], {}, "", "x" * 1_000_000, "other:uri", "a:10"):
+        updated(call, uri)
+    for params in (None, [], 5, {}, {"uri": "a:1", "_meta": 5}, {"uri": 5}):
+        send(method="notifications/resources/updated", params=params)
+        send(method="notifications/resources/list_changed", params=params)
+    updated(call, "a:2")
+    """
+    opening = RIGHT if revision == MODERN else ""
+    with opened_for(listened(revision, opening + textwrap.dedent(script)), revision) as client:
+        with client.listen(tools=True, resources=["a:1", "a:2"]) as changes:
+            heard = changes.next(PATIENCE)
+            while heard is not None and heard.uri not in ("a:1", "a:2"):
+                heard = changes.next(PATIENCE)
+            assert heard == ("resource", "a:1" if revision != MODERN else "a:2")
+        client.ping()
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", MODERN])
+def test_notifications_of_100000_different_uris(revision: str) -> None:
+    """What nobody takes is bounded, what was asked for by name is among it, and the rest goes on."""
+    script = """
+    updated(call, *(f"a:1/{n}" for n in range(100_000)))
+    updated(call, "a:2")
+    """
+    opening = RIGHT if revision == MODERN else ""
+    with opened_for(listened(revision, opening + textwrap.dedent(script)), revision) as client:
+        with client.listen(resources=["a:1", "a:2"]) as changes:
+            client.ping()
+            heard = []
+            while (change := changes.next(0)) is not None:
+                heard.append(change.uri)
+            assert len(heard) < 20_000
+            assert len(set(heard)) == len(heard)
+        client.ping()
