@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from mcp_ref.client import terminal
 from mcp_ref.client.calls import Result
 from mcp_ref.client.client import Client
 from mcp_ref.client.connecting import connect
+from mcp_ref.client.url_elicitation import UrlElicitationNeeded
 from mcp_ref.server.server import Server
 
 __all__ = [
@@ -133,8 +134,7 @@ def call(options: Namespace) -> int:
     line = show.ProgressLine()
     with _connected(options, line) as client:
         arguments = _arguments(options, client)
-        with line:
-            result = client.call_tool(options.tool, arguments, on_progress=line.on_progress)
+        result = _done(client, line, client.call_tool, options.tool, arguments)
         show.as_json(result) if options.json else show.result(result)
     return 1 if result.is_error else 0
 
@@ -143,8 +143,7 @@ def read(options: Namespace) -> int:
     """Read a resource, and put its contents where they are wanted."""
     line = show.ProgressLine()
     with _connected(options, line) as client:
-        with line:
-            result = client.read_resource(options.uri, on_progress=line.on_progress)
+        result = _done(client, line, client.read_resource, options.uri)
         _put(result, options)
     return 0
 
@@ -169,8 +168,7 @@ def prompt(options: Namespace) -> int:
     arguments = _pairs("an argument is", options.arguments)
     line = show.ProgressLine()
     with _connected(options, line) as client:
-        with line:
-            result = client.get_prompt(options.name, arguments, on_progress=line.on_progress)
+        result = _done(client, line, client.get_prompt, options.name, arguments)
         show.as_json(result) if options.json else show.messages(result)
     return 0
 
@@ -243,6 +241,17 @@ def _connected(options: Namespace, line: show.ProgressLine | None = None) -> Cli
             client.close()
             raise
     return client
+
+
+def _done(client: Client, line: show.ProgressLine, run: Callable[..., Result], *arguments: Any) -> Result:
+    """A request's result. Where a page has to be visited first, the person is asked to, once."""
+    with line:
+        try:
+            return run(*arguments, on_progress=line.on_progress)
+        except UrlElicitationNeeded as problem:
+            if client.callbacks.elicitation is None or not client.visit(problem):
+                raise
+            return run(*arguments, on_progress=line.on_progress)
 
 
 def _somebody_is_there() -> bool:

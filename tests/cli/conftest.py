@@ -10,7 +10,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SERVER = """
 import sys
-from mcp_ref import Context, Server
+import threading
+from mcp_ref import Context, ElicitUrl, Server, UrlElicitationRequired
 
 server = Server("demo", version="1.0.0", title="A demo", instructions="Ask it.")
 
@@ -47,6 +48,16 @@ def where(ctx: Context) -> list[str]:
 def asked(ctx: Context) -> str:
     ctx.progress(1, 2, "asking")
     return ctx.elicit("Sure?").action
+
+asked_to_pay = []
+
+@server.tool
+def pay() -> str:
+    if asked_to_pay:
+        return "paid"
+    asked_to_pay.append("once")
+    threading.Timer(0.05, server.elicitation_complete, ["payment"]).start()
+    raise UrlElicitationRequired(ElicitUrl("Pay first", "https://example.com/pay", "payment"))
 
 @server.resource("demo://motto", mime_type="text/plain", size=4)
 def motto(ctx: Context) -> str:

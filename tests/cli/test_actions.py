@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def test_tools_are_listed_for_people(server: list[str], capsys: pytest.CaptureFi
 def test_tools_are_listed_for_scripts(server: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tools", "--json", *ENV, *server]) == 0
     names = [tool["name"] for tool in json.loads(capsys.readouterr().out)]
-    assert names == ["add", "say", "fail", "wait", "where", "asked"]
+    assert names == ["add", "say", "fail", "wait", "where", "asked", "pay"]
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
@@ -379,6 +380,35 @@ def test_whoever_is_at_the_terminal_is_asked(
     monkeypatch.setattr(terminal, "ask", lambda question: question.decline())
     assert main([*words, "--revision", revision, *ENV, *server]) == 0
     assert capsys.readouterr().out.strip() == "decline"
+
+
+PAY = ["call", "pay", "--revision", "2025-11-25"]
+
+
+def test_who_has_to_visit_a_page_first_is_asked_to(
+    server: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def ask(question: Any) -> Any:
+        seen.append(question.url)
+        return question.accept()
+
+    monkeypatch.setattr(actions, "_somebody_is_there", lambda: True)
+    monkeypatch.setattr(terminal, "ask", ask)
+    assert main([*PAY, *ENV, *server]) == 0
+    assert capsys.readouterr().out == "paid\n"
+    assert seen == ["https://example.com/pay"]
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_who_does_not_visit_the_page_is_refused(
+    server: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    monkeypatch.setattr(actions, "_somebody_is_there", lambda: there)
+    monkeypatch.setattr(terminal, "ask", lambda question: question.decline())
+    assert main([*PAY, *ENV, *server]) == 3
+    assert ("needs a visit" if there else "did not declare") in capsys.readouterr().err
 
 
 def test_a_prompt_asks_at_a_real_terminal(server: list[str]) -> None:
