@@ -22,6 +22,7 @@ from typing import Any
 from mcp_ref import __version__
 from mcp_ref.basic.errors import ErrorResponse, InvalidResponse, McpError, RequestTimeout
 from mcp_ref.cli import actions
+from mcp_ref.runtime.plain import plain
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server.tools import CallRefused
 
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _said(text: str, code: int) -> int:
-    print(f"mcp-ref: {text}", file=sys.stderr)
+    print(f"mcp-ref: {plain(text)}", file=sys.stderr)  # much of it is the server's
     return code
 
 

@@ -32,8 +32,16 @@ __all__ = [
 
 
 def as_json(value: Any) -> None:
-    """For scripts."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
+    """For scripts; and on a terminal it steers nothing either."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    print("\n".join(map(_escaped, text.split("\n"))))
+
+
+def _escaped(text: str) -> str:
+    """JSON, with what is not to be seen in escapes."""
+    return (
+        text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+    )
 
 
 def server(facts: Any) -> None:
@@ -177,7 +185,7 @@ def change(value: Change, in_json: bool) -> None:
     """The URI of a resource, or which list: what changed, on a line of its own, at once."""
     if in_json:
         about = {"kind": value.kind} if value.uri is None else {"kind": value.kind, "uri": value.uri}
-        print(json.dumps(about, ensure_ascii=False), flush=True)
+        print(_escaped(json.dumps(about, ensure_ascii=False)), flush=True)
     else:
         print(plain(value.uri or value.kind), flush=True)
 

@@ -73,6 +73,13 @@ def test_the_servers_refusal_is_exit_code_3(server: list[str], capsys: pytest.Ca
     assert "Unknown tool: nothing" in capsys.readouterr().err
 
 
+def test_what_a_refusal_says_cannot_steer_the_terminal(
+    server: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["call", "a\x1b[2J", *ENV, *server]) == 3
+    assert "Unknown tool: a\ufffd[2J" in capsys.readouterr().err
+
+
 def test_a_server_that_cannot_be_started_is_exit_code_4(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ping", "--", "no-such-program-here"]) == 4
     assert "cannot start" in capsys.readouterr().err

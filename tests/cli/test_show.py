@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 
 import pytest
@@ -77,6 +78,15 @@ def test_every_kind_of_content_has_a_line(capsys: pytest.CaptureFixture[str]) ->
 def test_what_a_server_says_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     show.result(Result(content=[{"type": "text", "text": "a\x1b[2Jb\nc\td"}]))
     assert capsys.readouterr().out == "a\ufffd[2Jb\nc\td\n"
+
+
+def test_json_cannot_steer_the_terminal_either(capsys: pytest.CaptureFixture[str]) -> None:
+    value = {"a": "\x1b[2J \x9b2J \u202e \U000e0001 caf\u00e9 \U0001f600\n\x7f"}
+    show.as_json(value)
+    said = capsys.readouterr().out
+    assert json.loads(said) == value
+    assert all(line.isprintable() for line in said.splitlines())
+    assert "caf\u00e9 \U0001f600" in said
 
 
 def test_log_messages_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
