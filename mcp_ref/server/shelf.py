@@ -137,5 +137,6 @@ class Shelf(Generic[T]):
         kept = Kept({self._member: [self._listed(item, at.date) for _, item in entries[start:end]]})
         if following is not None:
             kept["nextCursor"] = following
-        pages[at.date, start] = kept  # as many as there are items, at most
+        if start % self.page_size == 0:  # a cursor that somebody made up may begin anywhere
+            pages[at.date, start] = kept
         return kept
