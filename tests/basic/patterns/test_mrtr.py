@@ -501,6 +501,25 @@ def test_a_state_in_the_hands_of_another_principal_is_refused():
             mrtr.resume(stand_in(principal, requestState=state))
 
 
+@pytest.mark.spec("basic/patterns/mrtr/request-state-principal")
+def test_a_state_replayed_by_another_principal_is_refused_by_a_server():
+    server = Server("for each their own", principal=lambda ctx: ctx.client_info["name"])
+
+    @server.tool
+    def tool(ctx: Context) -> str:
+        return f"{ctx.principal} {ctx.elicit('Sure?').action}"
+
+    def call_as(name, **more):
+        meta = {CAPABILITIES: ALL, "io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"}}
+        return raw.request("tools/call", {"name": "tool", **more, "_meta": meta})
+
+    with RawClient(server, revision=MODERN) as raw:
+        state = call_as("ann")["result"]["requestState"]
+        again = {"requestState": state, "inputResponses": {"elicitation-1": YES}}
+        assert "caller" in refused(call_as("bob", **again))
+        assert text(call_as("ann", **again)) == "ann accept"
+
+
 def test_principal_method_and_params_are_bound_apart():
     """No two requests share a binding, whatever stands in their names."""
     one, two = stand_in("ann", name='x","tools/call'), stand_in('ann","x', name="tools/call")
