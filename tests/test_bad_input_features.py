@@ -185,7 +185,7 @@ def touch(uris: list[str]) -> int:
 def churn(uris: list[str], rounds: int) -> str:
     for _ in range(rounds):
         touch(uris)
-        time.sleep(0.03)  # longer than changes are gathered
+        time.sleep(0.025)  # longer than changes are gathered
     open(directory + "/../churned", "w").close()
     return "done"
 
@@ -1231,9 +1231,9 @@ class Deaf(RawClient):
 @ALL
 def test_a_listener_that_stops_reading(tmp_path: Path, revision: str) -> None:
     """It holds up nobody: the server goes on, keeps each change once, and tells it when it reads again."""
-    shared, count, rounds = tmp_path / "shared", 1500, 30
+    shared, count, rounds = tmp_path / "shared", 600, 20
     shared.mkdir()
-    uris = {f"item:///{'x' * 1000}{n}" for n in range(count)}
+    uris = {f"item:///{'x' * 4000}{n}" for n in range(count)}
     client = Deaf(source(BODY), revision=revision, env={"DIRECTORY": str(shared)})
     with client:
         if revision == MODERN:
@@ -1242,9 +1242,8 @@ def test_a_listener_that_stops_reading(tmp_path: Path, revision: str) -> None:
             client.until(lambda m: m.get("method") == ACKNOWLEDGED)
         else:
             asked = [client.message("resources/subscribe", {"uri": uri}) for uri in uris]
-            for at in range(0, count, 500):
-                client.send(*asked[at : at + 500])
-                assert all("result" in client.answer(a["id"]) for a in asked[at : at + 500])
+            client.send(*asked)
+            assert all("result" in client.answer(a["id"]) for a in asked)
         client.hears.clear()
         client.call("churn", {"uris": sorted(uris), "rounds": rounds})
         assert eventually(lambda: (tmp_path / "churned").exists())
@@ -1254,34 +1253,34 @@ def test_a_listener_that_stops_reading(tmp_path: Path, revision: str) -> None:
             heard.append(told(client)["params"]["uri"])
         assert client.is_alive()
         heard += [m for m in client.aside if "id" not in m]
-        assert len(heard) < rounds * count / 4
+        assert len(heard) < rounds * count / 2
 
 
 # ------------------------------------------------------------- callbacks that raise or hang
 
 
-def asks(revision: str, method: str = "elicitation/create", params: Any = None) -> list[str]:
-    """A server whose every tool asks one question, and gives as text what it was answered.
+def asks(revision: str, *questions: Any, method: str = "elicitation/create") -> list[str]:
+    """A server whose tools ask these questions in turn, and give as text what they were answered.
 
-    `params` are those of the question, or the text that makes them in the server.
+    A question is its params, or the text that makes them in the server.
     """
-    made = params if isinstance(params, str) else repr(FORM if params is None else params)
+    made = ", ".join(each if isinstance(each, str) else repr(each) for each in questions or [FORM])
     return raw_server(f"""
-    changes = {{"listChanged": True}}
-    ABLE.update(resources={{**changes, "subscribe": True}}, prompts=changes, tools=changes, completions={{}})
+    import itertools
     open_any({revision!r})
-    question = {{"method": {method!r}, "params": {made}}}
+    questions = itertools.cycle([{made}])
     while True:
         call = receive("tools/call", "ping", "server/discover")
         if call["method"] != "tools/call":
             answer(call, {{}} if call["method"] == "ping" else discovered())
-        elif {revision == MODERN} and "requestState" not in call["params"]:
+        elif "requestState" in call["params"]:
+            answer(call, text(json.dumps(call["params"]["inputResponses"]["q"])))
+        elif {revision == MODERN}:
+            question = {{"method": {method!r}, "params": next(questions)}}
             required = {{"inputRequests": {{"q": question}}, "requestState": "s"}}
             answer(call, {{"resultType": "input_required", **required}})
-        elif {revision == MODERN}:
-            answer(call, text(json.dumps(call["params"]["inputResponses"]["q"])))
         else:
-            send(id="q", **question)
+            send(id="q", method={method!r}, params=next(questions))
             while "method" in (said := receive()):
                 if "id" in said:
                     answer(said, {{}})
@@ -1293,7 +1292,11 @@ FORM = {
     "message": "Which day?",
     "requestedSchema": {
         "type": "object",
-        "properties": {"day": {"type": "string", "enum": ["monday", "tuesday"]}, "note": {"type": "string"}},
+        "properties": {
+            "day": {"type": "string", "enum": ["monday", "tuesday"]},
+            "note": {"type": "string"},
+            "seats": {"type": "integer"},
+        },
         "required": ["day"],
     },
 }
@@ -1330,59 +1333,63 @@ LOOP: list[Any] = []
 LOOP.append(LOOP)
 
 
+BROKEN: list[tuple[Any, str]] = [
+    ({}, "day"),
+    ({"day": "sunday"}, "day"),
+    ({"day": "monday", "other": 1}, "other"),
+    ({"day": "monday", "note": 5}, "note"),
+    ({"day": "monday", "note": "\ud800"}, "surrogates"),
+    ({"day": "monday", "note": object()}, "note"),
+    ({"day": float("nan")}, "day"),
+    (True, "day"),
+    (5, "object"),
+    ("monday", "object"),
+    (["monday"], "object"),
+    (b"monday", "object"),
+    (object(), "object"),
+    (LOOP, "recursion"),
+    ({"day": "monday", "seats": 10**5000}, "digits"),
+    (Answer("perhaps"), "perhaps"),
+    (Answer("accept", {"day": 5}), "day"),
+    ({1: 2}, "key"),
+    (Answer, "JSON"),
+]
+
+
 @ASKED
-@pytest.mark.parametrize(
-    ("said", "words"),
-    [
-        ({}, "day"),
-        ({"day": "sunday"}, "day"),
-        ({"day": "monday", "other": 1}, "other"),
-        ({"day": "monday", "note": 5}, "note"),
-        ({"day": "monday", "note": "\ud800"}, "surrogates"),
-        ({"day": "monday", "note": object()}, "note"),
-        ({"day": float("nan")}, "day"),
-        (True, "day"),
-        (5, "object"),
-        ("monday", "object"),
-        (["monday"], "object"),
-        (b"monday", "object"),
-        (object(), "object"),
-        (LOOP, "recursion"),
-        ({"day": "monday", "note": 10**5000}, ""),
-        (Answer("perhaps"), "perhaps"),
-        (Answer("accept", {"day": 5}), "day"),
-        ({1: 2}, "key"),
-        (Answer, ""),
-    ],
-)
-def test_a_callback_whose_answer_breaks_the_schema(revision: str, said: Any, words: str) -> None:
+def test_callbacks_whose_answers_break_the_schema(revision: str) -> None:
     """Our client notices before the server does; nothing is sent for an answer that would be none."""
-    with opened_for(asks(revision), revision, elicitation=lambda asked: said) as client:
-        assert words in refusal(client)
+    answers = iter(BROKEN)
+    with opened_for(asks(revision), revision, elicitation=lambda asked: next(answers)[0]) as client:
+        for _, words in BROKEN:
+            assert words in refusal(client)
         client.ping()
 
 
-@ASKED
-@pytest.mark.parametrize(
-    ("problem", "words"),
-    [
-        (ValueError("no way"), "no way"),
-        (Silent(), "Silent"),
-        (ValueError("\ud800"), "ud800"),
-        (SystemExit(3), "3"),
-        (KeyboardInterrupt(), "KeyboardInterrupt"),
-        (RequestTimeout("another request"), "another request"),
-        (InputRequired(), "InputRequired"),
-        (RecursionError("deep"), "deep"),
-    ],
-)
-@pytest.mark.parametrize("kind", ["elicitation", "sampling", "roots"])
-def test_callbacks_that_raise(revision: str, kind: str, problem: BaseException, words: str) -> None:
-    def fail(*asked: Any) -> Any:
-        raise problem
+RAISING: list[tuple[BaseException, str]] = [
+    (ValueError("no way"), "no way"),
+    (Silent(), "Silent"),
+    (ValueError("\ud800"), "ud800"),
+    (SystemExit(3), "3"),
+    (KeyboardInterrupt(), "KeyboardInterrupt"),
+    (RequestTimeout("another request"), "another request"),
+    (InputRequired(), "InputRequired"),
+    (RecursionError("deep"), "deep"),
+]
 
-    with opened_for(asks(revision, *WAYS[kind]), revision, **{kind: fail}) as client:
-        assert words in refusal(client)
+
+@ASKED
+@pytest.mark.parametrize("kind", ["elicitation", "sampling", "roots"])
+def test_callbacks_that_raise(revision: str, kind: str) -> None:
+    problems = iter(RAISING)
+
+    def fail(*asked: Any) -> Any:
+        raise next(problems)[0]
+
+    method, params = WAYS[kind]
+    with opened_for(asks(revision, params, method=method), revision, **{kind: fail}) as client:
+        for _, words in RAISING:
+            assert words in refusal(client)
         client.ping()
 
 
@@ -1405,8 +1412,9 @@ def test_callbacks_that_hang(revision: str, kind: str) -> None:
     def hang(*asked: Any) -> Any:
         over.wait(PATIENCE)
 
-    command, options = asks(revision, *WAYS[kind]), {kind: hang}
-    with opened_for(command, revision, ask_timeout=0.05, **options) as client:
+    method, params = WAYS[kind]
+    command = asks(revision, params, method=method)
+    with opened_for(command, revision, ask_timeout=0.05, **{kind: hang}) as client:
         assert "within 0.05 s" in refusal(client)
         client.ping()
         over.set()
@@ -1439,63 +1447,64 @@ def tried(client: Client) -> Any:
         return problem
 
 
+def form(**members: Any) -> Json:
+    return {"message": "Which day?", "requestedSchema": {"type": "object", "properties": {}, **members}}
+
+
+NO_FORMS: list[tuple[Json, str]] = [
+    ({}, "message"),
+    ({**FORM, "message": 5}, "message"),
+    ({**FORM, "requestedSchema": 5}, "requestedSchema"),
+    ({**FORM, "requestedSchema": {}}, "type"),
+    (form(type="array"), "type"),
+    (form(properties=5), "properties"),
+    (form(required=["ghost"]), "ghost"),
+    (form(properties={"a": 5}), "a"),
+    (form(properties={"a": {"type": "object"}}), "a"),
+    (form(properties={"a": {"type": []}}), "a"),
+    (form(properties={"a": {"$ref": "#"}}), "a"),
+    (form(properties={"a": {"type": "string", "enum": []}}), "a"),
+]
+
+
 @ASKED
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({}, "message"),
-        ({**FORM, "message": 5}, "message"),
-        ({**FORM, "requestedSchema": 5}, "requestedSchema"),
-        ({**FORM, "requestedSchema": {}}, "type"),
-        ({**FORM, "requestedSchema": {"type": "object"}}, "properties"),
-        ({**FORM, "requestedSchema": {"type": "object", "properties": {}, "required": ["ghost"]}}, "ghost"),
-        ({**FORM, "requestedSchema": {"type": "object", "properties": {"a": {"type": "object"}}}}, "a"),
-        ({**FORM, "requestedSchema": {"type": "object", "properties": {"a": {"type": []}}}}, "a"),
-        ({**FORM, "requestedSchema": {"type": "object", "properties": {"a": {"$ref": "#"}}}}, "a"),
-        (
-            {
-                **FORM,
-                "requestedSchema": {"type": "object", "properties": {"a": {"type": "string", "enum": []}}},
-            },
-            "a",
-        ),
-    ],
-)
-def test_questions_that_are_none(revision: str, params: Json, words: str) -> None:
+def test_questions_that_are_none(revision: str) -> None:
     """A hostile server's: nobody is asked."""
     asked: list[Any] = []
-    command = asks(revision, params=params)
+    command = asks(revision, *(params for params, _ in NO_FORMS))
     with opened_for(command, revision, elicitation=asked.append) as client:
-        outcome = tried(client)
-        assert words in str(outcome)
-        assert isinstance(outcome, LocalError) or outcome["code"] == -32602
+        for _, words in NO_FORMS:
+            outcome = tried(client)
+            assert words in str(outcome)
+            assert isinstance(outcome, LocalError) or outcome["code"] == -32602
         client.ping()
     assert not asked
 
 
+NO_URLS: list[Any] = [
+    "javascript:alert(1)",
+    "file:///etc/passwd",
+    "https://b\u0430nk.example/",
+    "https://a\0b/",
+    "https://[::1",
+    "https:///x",
+    "https://a b/",
+    "//example.com",
+    "",
+    5,
+    None,
+]
+
+
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-@pytest.mark.parametrize(
-    ("url", "words"),
-    [
-        ("javascript:alert(1)", "URL"),
-        ("file:///etc/passwd", "URL"),
-        ("https://b\u0430nk.example/", "URL"),
-        ("https://a\0b/", "URL"),
-        ("https://[::1", "URL"),
-        ("https:///x", "URL"),
-        ("https://a b/", "URL"),
-        ("//example.com", "URL"),
-        ("", "URL"),
-        (5, "url"),
-        (None, "url"),
-    ],
-)
-def test_urls_that_are_none(revision: str, url: Any, words: str) -> None:
+def test_urls_that_are_none(revision: str) -> None:
     """Nobody is asked to open them."""
     asked: list[Any] = []
-    params = {"mode": "url", "message": "Look", "url": url, "elicitationId": "1"}
-    with opened_for(asks(revision, params=params), revision, elicitation=asked.append) as client:
-        assert words in str(tried(client))
+    common = {"mode": "url", "message": "Look", "elicitationId": "1"}
+    command = asks(revision, *({**common, "url": url} for url in NO_URLS))
+    with opened_for(command, revision, elicitation=asked.append) as client:
+        for url in NO_URLS:
+            assert ("URL" if isinstance(url, str) else "url") in str(tried(client))
         client.ping()
     assert not asked
 
@@ -1523,7 +1532,7 @@ def test_unicode_and_huge_forms(revision: str, properties: str) -> None:
 
     schema = f'{{"type": "object", "properties": {properties}}}'
     params = f'{{"message": "?" * 100_000, "requestedSchema": {schema}}}'
-    with opened_for(asks(revision, params=params), revision, elicitation=decline) as client:
+    with opened_for(asks(revision, params), revision, elicitation=decline) as client:
         assert answered(client) == {"action": "decline"}
     assert len(asked) == 1
 
@@ -1531,18 +1540,24 @@ def test_unicode_and_huge_forms(revision: str, properties: str) -> None:
 # ------------------------------------------------------- hostile servers, method by method
 
 
-def says(revision: str, result: str) -> list[str]:
-    """A server whose result of everything is what this text makes of the request, `call`."""
+def says(revision: str, *results: Any) -> list[str]:
+    """A server whose results are these in turn, whatever it is asked.
+
+    A result may be the text that makes it of the request, `call`.
+    """
+    made = "".join(f"lambda call: {r if isinstance(r, str) else repr(r)}, " for r in results)
     return raw_server(f"""
+    import itertools
     changes = {{"listChanged": True}}
     ABLE.update(resources={{**changes, "subscribe": True}}, prompts=changes, tools=changes, completions={{}})
     open_any({revision!r})
+    results = itertools.cycle([{made}])
     while True:
         call = receive()
         if "id" in call and call["method"] in ("ping", "server/discover"):
             answer(call, discovered() if call["method"] == "server/discover" else {{}})
         elif "id" in call:
-            answer(call, {result})
+            answer(call, next(results)(call))
     """)
 
 
@@ -1556,14 +1571,14 @@ EVERY_LIST = pytest.mark.parametrize("member", LISTS)
 
 @ALL
 @EVERY_LIST
-@pytest.mark.parametrize(
-    "result",
-    ["{}", '{"M": None}', '{"M": 5}', '{"M": {}}', '{"M": "x"}', '{"M": [], "nextCursor": 5}', "5", "[]"],
-)
-def test_lists_that_are_none(revision: str, member: str, result: str) -> None:
-    with opened_for(says(revision, result.replace("M", member)), revision) as client:
-        with pytest.raises(InvalidResponse):
-            LISTS[member](client)
+def test_lists_that_are_none(revision: str, member: str) -> None:
+    """Each is the end of its own call only."""
+    wrong: list[Any] = [{}, 5, [], None, {member: []} | {"nextCursor": 5}]
+    wrong += [{member: None}, {member: 5}, {member: {}}, {member: "x"}]
+    with opened_for(says(revision, *wrong), revision) as client:
+        for _ in wrong:
+            with pytest.raises(InvalidResponse):
+                LISTS[member](client)
         client.ping()
 
 
@@ -1573,7 +1588,7 @@ def test_lists_of_things_that_are_none(revision: str, member: str) -> None:
     """What is no definition is left out; what is one is still good."""
     good = {"uri": "a:b", "uriTemplate": "a:{b}", "name": "x"}
     wrong: list[Any] = [5, None, [], {}, "x", {"name": 5}, {**good, "name": None}, {**good, "description": 5}]
-    with opened_for(says(revision, repr({member: [*wrong, good, *wrong]})), revision) as client:
+    with opened_for(says(revision, {member: [*wrong, good, *wrong]}), revision) as client:
         assert LISTS[member](client) == [good]
 
 
@@ -1595,74 +1610,72 @@ def test_cursors_without_an_end(revision: str, member: str) -> None:
             client.ping()
 
 
+NO_CONTENTS: list[Any] = [
+    None,
+    5,
+    {},
+    [5],
+    [{}],
+    [{"uri": "a:b"}],
+    [{"uri": "a:b", "text": 5}],
+    [{"uri": 5, "text": "x"}],
+    [{"uri": "a:b", "text": "x", "mimeType": 5}],
+    *([{"uri": "a:b", "blob": blob}] for blob in ("!", "YQ", "Y Q==", "YQ==YQ==", "YQ-_", "é", 5, None)),
+    [{"uri": "a:b", "text": "x"}, {"uri": "a:b", "blob": "="}],
+]
+
+
 @ALL
-@pytest.mark.parametrize(
-    "contents",
-    [
-        None,
-        5,
-        {},
-        [5],
-        [{}],
-        [{"uri": "a:b"}],
-        [{"uri": "a:b", "text": 5}],
-        [{"uri": 5, "text": "x"}],
-        [{"uri": "a:b", "text": "x", "mimeType": 5}],
-        [{"uri": "a:b", "blob": "!"}],
-        [{"uri": "a:b", "blob": "YQ"}],
-        [{"uri": "a:b", "blob": "Y Q=="}],
-        [{"uri": "a:b", "blob": "YQ==YQ=="}],
-        [{"uri": "a:b", "blob": "YQ-_"}],
-        [{"uri": "a:b", "blob": "é"}],
-        [{"uri": "a:b", "blob": 5}],
-        [{"uri": "a:b", "blob": None}],
-        [{"uri": "a:b", "text": "x"}, {"uri": "a:b", "blob": "="}],
-    ],
-)
-def test_contents_that_are_none(revision: str, contents: Any) -> None:
-    with opened_for(says(revision, repr({"contents": contents})), revision) as client:
-        with pytest.raises(InvalidResponse, match="contents"):
-            client.read_resource("a:b")
+def test_contents_that_are_none(revision: str) -> None:
+    """Of a wrong shape, or with data that are no base64."""
+    with opened_for(says(revision, *({"contents": c} for c in NO_CONTENTS)), revision) as client:
+        for _ in NO_CONTENTS:
+            with pytest.raises(InvalidResponse, match="contents"):
+                client.read_resource("a:b")
         client.ping()
 
 
+def said(content: Any, role: Any = "user") -> list[Json]:
+    return [{"role": role, "content": content}]
+
+
+TEXT = {"type": "text", "text": "x"}
 PICTURE = {"type": "image", "mimeType": "image/png"}
+NO_MESSAGES: list[Any] = [
+    None,
+    5,
+    [5],
+    [{}],
+    said(TEXT, "system"),
+    said(TEXT, ["user"]),
+    said("x"),
+    said([]),
+    said({"type": "vendor"}),
+    said({"type": []}),
+    said({"type": "text"}),
+    said({**PICTURE, "data": "!"}),
+    said({**PICTURE, "data": 5}),
+    said({"type": "resource", "resource": {"uri": "a:b"}}),
+    said({"type": "resource", "resource": {"uri": "a:b", "blob": "!"}}),
+]
 
 
 @ALL
-@pytest.mark.parametrize(
-    "messages",
-    [
-        None,
-        5,
-        [5],
-        [{}],
-        [{"role": "system", "content": {"type": "text", "text": "x"}}],
-        [{"role": ["user"], "content": {"type": "text", "text": "x"}}],
-        [{"role": "user", "content": "x"}],
-        [{"role": "user", "content": []}],
-        [{"role": "user", "content": {"type": "vendor"}}],
-        [{"role": "user", "content": {"type": []}}],
-        [{"role": "user", "content": {"type": "text"}}],
-        [{"role": "user", "content": {**PICTURE, "data": "!"}}],
-        [{"role": "user", "content": {**PICTURE, "data": 5}}],
-        [{"role": "user", "content": {"type": "resource", "resource": {"uri": "a:b"}}}],
-        [{"role": "user", "content": {"type": "resource", "resource": {"uri": "a:b", "blob": "!"}}}],
-    ],
-)
-def test_messages_of_prompts_that_are_none(revision: str, messages: Any) -> None:
-    with opened_for(says(revision, repr({"messages": messages})), revision) as client:
-        with pytest.raises(InvalidResponse, match="prompts/get"):
-            client.get_prompt("x")
+def test_messages_of_prompts_that_are_none(revision: str) -> None:
+    with opened_for(says(revision, *({"messages": m} for m in NO_MESSAGES)), revision) as client:
+        for _ in NO_MESSAGES:
+            with pytest.raises(InvalidResponse, match="prompts/get"):
+                client.get_prompt("x")
         client.ping()
 
 
 @ALL
-@pytest.mark.parametrize("completion", [None, 5, [], {"values": 5}, {"values": None}, {"values": {"a": 1}}])
-def test_completions_that_are_none(revision: str, completion: Any) -> None:
-    with opened_for(says(revision, repr({"completion": completion})), revision) as client:
-        with pytest.raises(InvalidResponse, match="completion"):
-            client.complete(prompt="x", argument="y")
+def test_completions_that_are_none(revision: str) -> None:
+    wrong: list[Any] = [None, 5, [], {"values": 5}, {"values": None}, {"values": {"a": 1}}]
+    with opened_for(says(revision, *({"completion": c} for c in wrong)), revision) as client:
+        for _ in wrong:
+            with pytest.raises(InvalidResponse, match="completion"):
+                client.complete(prompt="x", argument="y")
         client.ping()
 
 
@@ -1747,7 +1760,7 @@ def test_input_required_in_the_legacy_era(revision: str) -> None:
     asked: list[Any] = []
     question = {"method": "elicitation/create", "params": FORM}
     result = {"resultType": "input_required", "inputRequests": {"a": question}}
-    with opened_for(says(revision, repr(result)), revision, elicitation=asked.append) as client:
+    with opened_for(says(revision, result), revision, elicitation=asked.append) as client:
         with pytest.raises(InvalidResponse):
             client.call_tool("x")
         client.ping()
@@ -1920,7 +1933,7 @@ def test_notifications_that_are_nonsense_are_not_heard(revision: str) -> None:
         client.ping()
 
 
-@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", MODERN])
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_notifications_of_100000_different_uris(revision: str) -> None:
     """What nobody takes is bounded, what was asked for by name is among it, and the rest goes on."""
     script = """
