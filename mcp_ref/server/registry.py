@@ -19,7 +19,8 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import Icon
-from mcp_ref.basic.versioning import Method
+from mcp_ref.basic.versioning import Method, revision
+from mcp_ref.runtime.checks import check_callable, check_text
 from mcp_ref.runtime.hooks import Hook, handler_of
 from mcp_ref.runtime.templates import BadUri, check_uri
 from mcp_ref.schema import REVISIONS, pruner
@@ -115,6 +116,7 @@ class Registry:
     ) -> Callable[[F], F]: ...
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Decorator: the function becomes a tool (server/toolbox) and stays a function."""
+        check_callable(tool=function)
         if function is not None:
             self.add_tool(function)
             return function
@@ -138,6 +140,7 @@ class Registry:
 
         With `{variables}` in the URI it is a template, and they are the function's parameters.
         """
+        check_text(uri=uri)
 
         def decorate(function: F) -> F:
             self.add_resource(function, uri, **options)
@@ -159,6 +162,7 @@ class Registry:
 
     def remove_resource(self, uri: str) -> None:
         """Remove a resource or a template, by its URI. Raises KeyError if there is none."""
+        check_text(uri=uri)
         (self.templates if "{" in uri else self.resources).remove(uri)
 
     def add_directory(self, path: str | PathLike[str], **options: Any) -> Directory:
@@ -186,6 +190,7 @@ class Registry:
     ) -> Callable[[F], F]: ...
     def prompt(self, function: Any = None, /, **options: Any) -> Any:
         """Decorator: the function becomes a prompt (server/prompts) and stays a function."""
+        check_callable(prompt=function)
         if function is not None:
             self.add_prompt(function)
             return function
@@ -208,6 +213,9 @@ class Registry:
         self, method: str, *, since: str = REVISIONS[0], until: str = REVISIONS[-1]
     ) -> Callable[[F], F]:
         """Decorator: `fn(params)` or `fn(params, ctx)` answers a method of your own, with a dict."""
+        check_text(method=method)
+        for date in (since, until):
+            revision(date)  # an unknown one is an error
 
         def decorate(function: F) -> F:
             call = handler_of(function)
@@ -221,8 +229,10 @@ class Registry:
 
     def on_notification(self, method: str) -> Callable[[F], F]:
         """Decorator: `fn(params)` hears a notification of the client's."""
+        check_text(method=method)
 
         def decorate(function: F) -> F:
+            check_callable(function=function)
             self.listeners_of[method] = function
             return function
 
@@ -234,6 +244,7 @@ class Registry:
         It returns `proceed(params)`, or answers itself, or raises a ProtocolError. `ping` and
         `initialize` do not pass: they belong to the connection.
         """
+        check_callable(hook=hook)
         self.hooks = (*self.hooks, hook)
         return hook
 

@@ -1,6 +1,8 @@
 """Server: what its author says, what passes through it, and what it tells of itself."""
 
 import contextlib
+import dataclasses
+import json
 import logging
 import threading
 import time
@@ -11,6 +13,7 @@ from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, eventual
 from mcp_ref import Context, ErrorResponse, Limit, McpError, ProtocolError, Server, connect
 from mcp_ref.basic.errors import InvalidParams
 from mcp_ref.basic.lifecycle import ServerCapabilities
+from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationRequired
 from mcp_ref.schema import checker
 from mcp_ref.server import server as module
 
@@ -119,16 +122,6 @@ def test_what_a_server_can_do_is_what_it_says_it_can(date, features):
                 assert answer["error"]["code"] == -32601
 
 
-@pytest.mark.spec("architecture/index/advertise-server-features")
-def test_a_feature_that_comes_later_is_told_from_then_on():
-    server = Server("some")
-    with RawClient(server, revision=MODERN) as raw:
-        assert raw.request("server/discover")["result"]["capabilities"] == {"logging": {}}
-        server.add_tool(lambda: "hi", name="hi")
-        declared = raw.request("server/discover")["result"]["capabilities"]
-        assert declared == {"logging": {}, "tools": {"listChanged": True}}
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -165,21 +158,6 @@ def test_run_serves_stdio_until_its_end():
         assert raw.answer(raw.call("hi"))["result"]["content"][0]["text"] == "hi"
         raw.end_input()
         assert raw.wait() == 0
-
-
-def test_a_tool_stays_the_function_it_was():
-    server = Server("x")
-
-    @server.tool
-    def one(a: int) -> int:
-        return a + 1
-
-    @server.tool(name="deux", title="Two")
-    def two(a: int) -> int:
-        return a + 2
-
-    assert (one(1), two(1)) == (2, 3)
-    assert server.toolbox.keys() == ["one", "deux"]
 
 
 # -- two eras at once ------------------------------------------------------------------------------
@@ -229,26 +207,6 @@ def test_a_method_of_ones_own_is_answered_with_a_dict(date):
         assert double({"n": 1}) == {"n": 2}
 
 
-def test_a_method_may_exist_in_some_revisions_only():
-    server = demo()
-    server.on_request("vendor/old", until="2025-03-26")(lambda params: {})
-    server.on_request("vendor/new", since="2025-11-25")(lambda params: {})
-    server.on_request("vendor/mid", since="2025-03-26", until="2025-06-18")(lambda params: {})
-    found = {}
-    for date in REVISIONS:
-        with RawClient(server, revision=date) as raw:
-            found[date] = ["result" in raw.request(f"vendor/{name}") for name in ("old", "mid", "new")]
-            missing = [raw.request(f"vendor/{name}").get("error", {}).get("code") for name in ("old", "new")]
-            assert set(missing) <= {None, -32601}
-    assert list(found.values()) == [
-        [True, False, False],
-        [True, True, False],
-        [False, True, False],
-        [False, False, True],
-        [False, False, True],
-    ]
-
-
 @pytest.mark.parametrize("answer", ["text", 5, [1], True, object()])
 def test_a_handler_that_returns_no_object_is_an_internal_error(answer):
     server = demo()
@@ -280,26 +238,6 @@ def test_a_handler_that_raises_tells_the_client_no_more_than_that(caplog):
             client.request("vendor/no")
         assert (refused.value.code, refused.value.message, refused.value.data) == (1403, "not you", ["why"])
     assert any(r.exc_info and "1234" in str(r.exc_info[1]) for r in caplog.records)
-
-
-@pytest.mark.parametrize("date", REVISIONS)
-def test_notifications_of_the_client_are_heard(date):
-    server = demo()
-    heard, come = [], threading.Event()
-
-    @server.on_notification("vendor/news")
-    def news(params):
-        heard.append(params)
-        come.set()
-
-    with connect(server, revision=date) as client:
-        client.notify("vendor/unknown", {"a": 1})
-        client.notify("vendor/news", {"n": 1})
-        assert come.wait(PATIENCE)
-        client.list_tools()
-    assert heard == [{"n": 1}]
-    news({"n": 2})  # a listener stays the function it was
-    assert heard[1] == {"n": 2}
 
 
 def test_a_listener_that_raises_harms_nobody(caplog):
@@ -633,14 +571,6 @@ def test_a_removed_tool_is_announced():
         assert raw.receive() == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
-def test_a_method_of_one_server_is_no_method_of_another():
-    one, other = Server("one"), Server("other")
-    one.on_request("vendor/mine")(lambda params: {})
-    with connect(other) as client, pytest.raises(ErrorResponse) as refused:
-        client.request("vendor/mine")
-    assert refused.value.code == -32601
-
-
 # -- principals, and features that come later: what an auditor found ---------------------------------
 
 
@@ -699,3 +629,160 @@ def test_a_directory_that_is_added_while_clients_are_there_is_watched(tmp_path):
         (tmp_path / "new.txt").write_text("hi")
         assert changes.next(PATIENCE).kind == "resources"
         assert [r["name"] for r in client.list_resources()] == ["new.txt"]
+
+
+# -- what wraps a question -------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Day:
+    day: int
+
+
+@pytest.mark.parametrize("date", ["2025-06-18", "2025-11-25", MODERN])
+@pytest.mark.parametrize("hooked", [False, True])
+def test_a_handler_that_asks_may_have_hooks_around_it(date, hooked):
+    """In the modern era a hook sees the question go by as a result."""
+    server = demo()
+    seen = []
+
+    @server.tool
+    def book(ctx: Context) -> str:
+        return f"day {ctx.elicit('Which day?', Day).data.day}"
+
+    if hooked:
+
+        @server.around
+        def note(ctx, params, proceed):
+            result = proceed(params)
+            if ctx.method == "tools/call":
+                seen.append(result.get("resultType", "complete"))
+            return result
+
+    with connect(server, revision=date, elicitation=lambda asked: {"day": 7}) as client:
+        assert client.call_tool("book").text == "day 7"
+    if hooked:
+        assert seen == (["input_required", "complete"] if date == MODERN else ["complete"])
+
+
+def test_a_visit_that_is_required_is_asked_for_in_the_modern_era():
+    server = demo()
+    been = []
+
+    @server.tool
+    def pay(ctx: Context) -> str:
+        if not been:
+            been.append(1)
+            raise UrlElicitationRequired(ElicitUrl("Pay first", "https://example.org/pay"))
+        return "paid"
+
+    with connect(server, elicitation=lambda asked: asked.accept()) as client:
+        assert client.call_tool("pay").text == "paid"
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_a_method_that_may_not_ask_fails_if_it_does(hooked, caplog):
+    server = demo()
+    server.on_request("vendor/ask")(lambda params: {"resultType": "input_required", "requestState": "x"})
+    if hooked:
+        server.around(lambda ctx, params, proceed: proceed(params))
+    with connect(server) as client, pytest.raises(ErrorResponse, match="only tools/call"):
+        client.request("vendor/ask")
+
+
+def test_a_tool_may_make_its_question_by_hand():
+    server = demo()
+
+    @server.around
+    def ask_first(ctx, params, proceed):
+        if ctx.method == "tools/call" and ctx.request_state is None:
+            return {"resultType": "input_required", "requestState": "asked"}
+        return proceed(params)
+
+    with connect(server) as client:
+        result = client.call_tool("add", {"a": 1, "b": 2}, rounds=0)
+        assert result.is_input_required
+        assert client.resume(result, {}).text == "3"
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_a_handler_that_fails_is_no_question(hooked):
+    server = demo()
+    server.on_request("vendor/fail")(lambda params: 1 // 0)
+    if hooked:
+        server.around(lambda ctx, params, proceed: proceed(params))
+    with connect(server) as client:
+        with pytest.raises(ErrorResponse) as refused:
+            client.request("vendor/fail")
+        assert refused.value.code == -32603
+
+
+# -- what it tells, and how it ends ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_an_author_tells_that_a_resource_changed(date):
+    server = demo()
+    server.add_resource(lambda: "x", "config://app", name="app")
+    with connect(server, revision=date) as client, client.listen(resources=["config://app"]) as changes:
+        server.resource_updated("config://app")
+        assert changes.next(PATIENCE).uri == "config://app"
+        with pytest.raises(TypeError, match="uri is a string"):
+            server.resource_updated(5)
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_directory_that_comes_while_there_are_clients_is_watched_too(date, tmp_path):
+    server = Server("files", offers=["resources"])
+    with connect(server, revision=date) as client, client.listen(resources=True) as changes:
+        server.add_directory(tmp_path, uri="files:///", poll=0.02)
+        (tmp_path / "a.txt").write_text("a")
+        assert changes.next(PATIENCE).kind == "resources"
+        assert [resource["uri"] for resource in client.list_resources()] == ["files:///a.txt"]
+
+
+def test_nobody_is_told_of_a_visit_that_nobody_was_sent_on():
+    assert demo().elicitation_complete("unknown") is False
+
+
+def test_hanging_up_ends_what_is_open_and_lets_what_runs_finish():
+    server, lines, go = demo(), [], threading.Event()
+
+    @server.tool
+    def slow() -> str:
+        assert go.wait(PATIENCE)
+        return "done"
+
+    connection = server.attach(lambda data: lines.extend(map(json.loads, data.splitlines())))
+    for name, method, params in (
+        ("call", "tools/call", {"name": "slow"}),
+        ("listen", "subscriptions/listen", {"notifications": {"toolsListChanged": True}}),
+    ):
+        message = {"jsonrpc": "2.0", "id": name, "method": method, "params": {**params, "_meta": META}}
+        connection.receive(json.dumps(message).encode())
+    assert eventually(lambda: lines)
+    threading.Timer(0.05, go.set).start()
+    server.hang_up(connection, PATIENCE)
+    server.detach(connection, "over")
+    assert [m.get("method", m.get("id")) for m in lines] == [
+        "notifications/subscriptions/acknowledged",
+        "notifications/cancelled",
+        "listen",
+        "call",
+    ]
+
+
+@pytest.mark.parametrize("options", [{"limit": 5}, {"notices": "10/s"}])
+def test_a_limit_is_a_limit(options):
+    with pytest.raises(TypeError, match="each a Limit"):
+        Server("bad", **options)
+
+
+def test_run_serves_the_streams_of_this_process(monkeypatch):
+    from mcp_ref.basic.transports import stdio
+
+    served = []
+    monkeypatch.setattr(stdio, "serve", served.append)
+    server = demo()
+    server.run()
+    assert served == [server]

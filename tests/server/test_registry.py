@@ -1,0 +1,374 @@
+"""Registry: what an author says to a server (page: server/index)."""
+
+import threading
+
+import pytest
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
+
+from mcp_ref import Context, ErrorResponse, Server, connect
+from mcp_ref.basic.versioning import Method, revision
+from mcp_ref.schema import pruner
+from mcp_ref.server.prompts import Prompt
+from mcp_ref.server.registry import Registry
+from mcp_ref.server.resources import Resource
+
+every = pytest.mark.parametrize("date", REVISIONS)
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    with nothing_left():
+        yield
+
+
+def registry(**options):
+    """One by itself, and the kinds of the changes that it announces."""
+    changed = []
+    return Registry(1000, changed.append, (), **options), changed
+
+
+# -- tools, resources, prompts ---------------------------------------------------------------------
+
+
+def test_what_is_registered_stays_the_function_it_was():
+    server, changed = registry()
+
+    @server.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    @server.tool(name="deux", title="Two")
+    def two(a: int) -> int:
+        return a + 2
+
+    @server.resource("config://app")
+    def config() -> str:
+        return "config"
+
+    @server.resource("item:///{id}", name="items", mime_type="text/plain")
+    def item(id: str) -> str:
+        return id
+
+    @server.prompt
+    def review(code: str) -> str:
+        return f"Review {code}"
+
+    @server.prompt(name="bonjour", description="In French.")
+    def hello() -> str:
+        return "Bonjour"
+
+    assert (add(1, 2), two(1), config(), item("7"), review("x"), hello()) == (
+        3,
+        3,
+        "config",
+        "7",
+        "Review x",
+        "Bonjour",
+    )
+    assert server.toolbox.keys() == ["add", "deux"]
+    assert server.toolbox.get("deux").definition["title"] == "Two"
+    assert server.resources.keys() == ["config://app"]
+    assert server.templates.keys() == ["item:///{id}"]
+    assert server.templates.get("item:///{id}").definition["mimeType"] == "text/plain"
+    assert server.prompts.keys() == ["review", "bonjour"]
+    assert server.prompts.get("bonjour").definition["description"] == "In French."
+    assert changed == ["tools"] * 2 + ["resources"] * 2 + ["prompts"] * 2
+
+
+def test_what_is_taken_can_be_replaced_and_what_is_there_removed():
+    server, changed = registry()
+    acts = {
+        "tools": (lambda **o: server.add_tool(lambda: "x", name="it", **o), lambda: server.remove_tool("it")),
+        "prompts": (
+            lambda **o: server.add_prompt(lambda: "x", name="it", **o),
+            lambda: server.remove_prompt("it"),
+        ),
+        "resources": (
+            lambda **o: server.add_resource(lambda: "x", "a://b", name="it", **o),
+            lambda: server.remove_resource("a://b"),
+        ),
+        "templates": (
+            lambda **o: server.add_resource(lambda id: "x", "a:///{id}", name="it", **o),
+            lambda: server.remove_resource("a:///{id}"),
+        ),
+    }
+    for kind, (add, remove) in acts.items():
+        with pytest.raises(KeyError):
+            remove()
+        changed.clear()
+        add()
+        with pytest.raises(ValueError, match="replace=True"):
+            add()
+        add(replace=True)
+        remove()
+        with pytest.raises(KeyError):
+            remove()
+        assert changed == ["resources" if kind == "templates" else kind] * 3
+
+
+@every
+def test_what_was_registered_can_be_used_in_every_revision(date, tmp_path):
+    (tmp_path / "a.txt").write_text("from a file")
+    server = Server("all")
+    server.add_tool(lambda: "a tool", name="it")
+    server.add_resource(lambda: "a resource", "config://app", name="app")
+    server.add_resource(lambda id: f"item {id}", "item:///{id}", name="items")
+    server.add_prompt(lambda: "a prompt", name="it")
+    server.add_directory(tmp_path, uri="files:///")
+    with connect(server, revision=date) as client:
+        assert client.call_tool("it").text == "a tool"
+        assert client.read_resource("config://app").text == "a resource"
+        assert client.read_resource("item:///7").text == "item 7"
+        assert client.read_resource("files:///a.txt").text == "from a file"
+        assert client.get_prompt("it").text == "a prompt"
+        assert [r["uri"] for r in client.list_resources()] == ["config://app", "files:///a.txt"]
+        assert [t["uriTemplate"] for t in client.list_resource_templates()] == ["item:///{id}"]
+        assert [p["name"] for p in client.list_prompts()] == ["it"]
+
+
+@every
+def test_definitions_have_what_their_revision_has(date):
+    """A member that all of its own are too young for is left out as well."""
+    server, _ = registry()
+    server.add_resource(
+        lambda: "x",
+        "a://b",
+        name="b",
+        title="B",
+        annotations={"lastModified": "2026-01-01T00:00:00Z"},
+        icons=[{"src": "https://example.org/i.png"}],
+    )
+    server.add_prompt(lambda: "x", name="it", title="It", icons=[{"src": "https://example.org/i.png"}])
+    (resource,) = server.resources.page(revision(date), None)["resources"]
+    full = server.resources.get("a://b").definition
+    without = set() if date >= "2025-06-18" else {"annotations"}
+    assert resource.keys() == pruner(Resource, date)(full).keys() - without
+    assert ("annotations" in resource) == (date >= "2025-06-18")
+    (prompt,) = server.prompts.page(revision(date), None)["prompts"]
+    assert prompt == pruner(Prompt, date)(server.prompts.get("it").definition)
+
+
+@pytest.mark.parametrize(
+    ("act", "complaint"),
+    [
+        (lambda server: server.tool("name"), "tool is a function, not 'name'"),
+        (lambda server: server.tool(5), "tool is a function, not 5"),
+        (lambda server: server.prompt("name"), "prompt is a function, not 'name'"),
+        (lambda server: server.resource(lambda: "x"), "uri is a string, not <function"),
+        (lambda server: server.remove_resource(None), "uri is a string, not None"),
+        (lambda server: server.on_request(lambda params: {}), "method is a string, not <function"),
+        (lambda server: server.on_notification(lambda params: {}), "method is a string, not <function"),
+        (lambda server: server.on_notification("vendor/x")("y"), "function is a function, not 'y'"),
+        (lambda server: server.on_request("vendor/x")("y"), "not a callable"),
+        (lambda server: server.around("y"), "hook is a function, not 'y'"),
+        (lambda server: server.add_resource(lambda: "x", "a://b", nme="typo"), "nme"),
+    ],
+)
+def test_a_decorator_that_is_used_in_the_wrong_way_says_so_at_once(act, complaint):
+    """And not that what it was to register is missing, later."""
+    server, changed = registry()
+    with pytest.raises(TypeError, match=complaint):
+        act(server)
+    assert changed == []
+    assert server.hooks == ()
+    assert server.listeners_of == {}
+
+
+@pytest.mark.parametrize("dates", [{"since": "2024-01-01"}, {"until": "tomorrow"}])
+def test_a_method_of_a_revision_that_there_is_not_is_refused(dates):
+    with pytest.raises(ValueError, match="is not a revision of MCP"):
+        registry()[0].on_request("vendor/x", **dates)
+
+
+def test_many_threads_register_at_once_and_all_of_it_is_there():
+    server, changed = registry()
+    start = threading.Barrier(8, timeout=PATIENCE)
+
+    def register(who):
+        start.wait()
+        for n in range(25):
+            server.add_tool(lambda: "x", name=f"{who}-{n}")
+            server.add_resource(lambda: "x", f"a://{who}/{n}", name="x")
+            server.add_prompt(lambda: "x", name=f"{who}-{n}")
+
+    threads = [threading.Thread(target=register, args=(who,)) for who in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    for items in (server.toolbox, server.resources, server.prompts):
+        assert len(items.keys()) == 200
+    assert len(changed) == 600
+
+
+# -- what there is ---------------------------------------------------------------------------------
+
+
+def test_what_a_server_offers_is_what_it_ever_had():
+    server, _ = registry()
+    kinds = ("tools", "resources", "prompts", "completions", "logging")
+    assert [server.offers(kind) for kind in kinds] == [False, False, False, False, True]
+    server.add_tool(lambda: "x", name="it")
+    server.remove_tool("it")
+    assert server.offers("tools")
+    server.add_resource(lambda id: "x", "a:///{id}", name="it")
+    assert server.offers("resources")
+    server.add_prompt(lambda: "x", name="it")
+    assert server.offers("prompts")
+    assert not server.offers("completions")
+    server.add_prompt(lambda word: "x", name="other", complete={"word": ["one", "two"]})
+    assert server.offers("completions")
+    assert not registry(logging=False)[0].offers("logging")
+
+
+def test_a_directory_is_a_resource_to_come(tmp_path):
+    server, _ = registry()
+    directory = server.add_directory(tmp_path)
+    assert server.directories == (directory,)
+    assert server.offers("resources")
+
+
+@every
+def test_what_will_come_later_can_be_declared_before(date):
+    server = Server("later", offers=["prompts", "resources"], logging=False)
+    with connect(server, revision=date) as client:
+        assert client.server_capabilities == {
+            "prompts": {"listChanged": True},
+            "resources": {"subscribe": True, "listChanged": True},
+        }
+        assert client.list_prompts() == []
+        with client.listen(prompts=True) as changes:
+            server.add_prompt(lambda: "x", name="new")
+            assert changes.next(PATIENCE).kind == "prompts"
+
+
+@pytest.mark.parametrize("given", ["telepathy", ["tools", "telepathy"], ["logging"]])
+def test_what_no_server_can_offer_cannot_be_declared(given):
+    with pytest.raises(ValueError, match="offers are some of tools, resources, prompts, completions"):
+        Server("later", offers=given)
+    assert registry(offers="tools")[0].offers("tools")
+
+
+def test_a_resource_is_there_if_something_could_be_read():
+    server, _ = registry()
+    server.add_resource(lambda: "x", "config://app", name="app")
+    server.add_resource(lambda id: "x", "item:///{id}", name="items")
+    for uri, there in {
+        "config://app": True,
+        "item:///7": True,
+        "config://App": False,
+        "config://other": False,
+        "no uri": False,
+        "": False,
+        "item:///%zz": False,
+        "item:///" + "x" * (2 << 20): False,
+    }.items():
+        assert server.has_resource(uri) == there
+
+
+# -- methods of one's own --------------------------------------------------------------------------
+
+
+def test_a_method_is_in_the_table_of_each_revision_that_has_it():
+    rows = (Method("vendor/old", lambda s, p, c: {}, until="2025-03-26"),)
+    server = Registry(10, lambda kind: None, rows)
+    server.on_request("vendor/new", since="2025-11-25")(lambda params: {"n": 1})
+    assert [list(server.tables[date]) for date in REVISIONS] == [
+        ["vendor/old"],
+        ["vendor/old"],
+        [],
+        ["vendor/new"],
+        ["vendor/new"],
+    ]
+    assert server.tables[MODERN]["vendor/new"].handler(server, {}, None) == {"n": 1}
+
+
+@every
+def test_a_method_may_be_replaced_also_one_that_there_is(date):
+    server = Server("own")
+    server.add_tool(lambda: "x", name="it")
+    server.on_request("vendor/x")(lambda params: {"n": 1})
+    server.on_request("vendor/x")(lambda params: {"n": 2})
+
+    @server.on_request("tools/call")
+    def call(params, ctx: Context):
+        return {"content": [{"type": "text", "text": f"not {params['name']}"}]}
+
+    with connect(server, revision=date) as client:
+        assert client.request("vendor/x")["n"] == 2
+        assert client.call_tool("it").text == "not it"
+    with connect(Server("other"), revision=date) as client, pytest.raises(ErrorResponse):
+        client.request("vendor/x")
+
+
+@pytest.mark.parametrize("date", [LEGACY[0], MODERN])
+def test_hooks_are_added_while_requests_run(date):
+    server = Server("hooked")
+    server.on_request("vendor/x")(lambda params: {"seen": params.get("seen", [])})
+    with RawClient(server, revision=date) as raw:
+        assert raw.request("vendor/x")["result"]["seen"] == []
+        for n in range(3):
+
+            @server.around
+            def hook(ctx, params, proceed, n=n):
+                return proceed({**params, "seen": [*params.get("seen", []), n]})
+
+            assert raw.request("vendor/x")["result"]["seen"] == list(range(n + 1))
+        assert len(server.hooks) == 3
+
+
+def test_a_method_may_exist_in_some_revisions_only():
+    server = Server("some")
+    server.on_request("vendor/old", until="2025-03-26")(lambda params: {})
+    server.on_request("vendor/new", since="2025-11-25")(lambda params: {})
+    server.on_request("vendor/mid", since="2025-03-26", until="2025-06-18")(lambda params: {})
+    found = {}
+    for date in REVISIONS:
+        with RawClient(server, revision=date) as raw:
+            found[date] = ["result" in raw.request(f"vendor/{name}") for name in ("old", "mid", "new")]
+            missing = [raw.request(f"vendor/{name}").get("error", {}).get("code") for name in ("old", "new")]
+            assert set(missing) <= {None, -32601}
+    assert list(found.values()) == [
+        [True, False, False],
+        [True, True, False],
+        [False, True, False],
+        [False, False, True],
+        [False, False, True],
+    ]
+
+
+def test_a_method_of_one_server_is_no_method_of_another():
+    one, other = Server("one"), Server("other")
+    one.on_request("vendor/mine")(lambda params: {})
+    with connect(other) as client, pytest.raises(ErrorResponse) as refused:
+        client.request("vendor/mine")
+    assert refused.value.code == -32601
+
+
+@pytest.mark.spec("architecture/index/advertise-server-features")
+def test_a_feature_that_comes_later_is_told_from_then_on():
+    server = Server("some")
+    with RawClient(server, revision=MODERN) as raw:
+        assert raw.request("server/discover")["result"]["capabilities"] == {"logging": {}}
+        server.add_tool(lambda: "hi", name="hi")
+        declared = raw.request("server/discover")["result"]["capabilities"]
+        assert declared == {"logging": {}, "tools": {"listChanged": True}}
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_notifications_of_the_client_are_heard(date):
+    server = Server("hears")
+    heard, come = [], threading.Event()
+
+    @server.on_notification("vendor/news")
+    def news(params):
+        heard.append(params)
+        come.set()
+
+    with connect(server, revision=date) as client:
+        client.notify("vendor/unknown", {"a": 1})
+        client.notify("vendor/news", {"n": 1})
+        assert come.wait(PATIENCE)
+    assert heard == [{"n": 1}]
+    news({"n": 2})  # a listener stays the function it was
+    assert heard[1] == {"n": 2}
