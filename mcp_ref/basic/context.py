@@ -17,7 +17,8 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.errors import LocalError, RequestCancelled
@@ -135,7 +136,7 @@ class Context:
         self._cancelled = True
         if self._wakes is not None:
             self._wakes.set()
-        for end in self._enders:
+        for end in list(self._enders):
             try:
                 end(reason or "the request it belongs to was cancelled")
             except Exception:  # the reader goes on reading, whatever a tool does here
@@ -149,6 +150,15 @@ class Context:
         self._enders.append(end)
         if self._cancelled:
             end(self.reason or "the request it belongs to was cancelled")
+
+    @contextmanager
+    def ending(self, end: Callable[[str], object]) -> Iterator[None]:
+        """Like `ends_with`, for as long as the block runs."""
+        self.ends_with(end)
+        try:
+            yield
+        finally:
+            self._enders.remove(end)
 
     @property
     def is_over(self) -> bool:

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.errors import InternalError, ProtocolError, TooManyRequests
+from mcp_ref.basic.errors import ConnectionClosed, InternalError, ProtocolError, TooManyRequests
 from mcp_ref.basic.messages import Json
 from mcp_ref.runtime.checks import check_callable, check_seconds
 from mcp_ref.runtime.deadlines import FOR_PEOPLE
@@ -72,6 +72,10 @@ class Callbacks:
         self.roots = roots
         self.limiter = Limiter(limit or PEOPLE)
         self.seconds = check_seconds("ask_timeout", seconds)
+        self._lock = threading.Lock()
+        # Both guarded by _lock.
+        self._under_way: set[_Asking] = set()
+        self._closed = False
 
     def capabilities(self) -> Json:
         """What this client declares, as the newest revision has it.
@@ -107,17 +111,37 @@ class Callbacks:
         if wait:
             raise TooManyRequests("this client is asked too much", wait)
         asking = _Asking(function, arguments, self.limiter.leave)
-        if context is not None:
-            context.ends_with(lambda reason: asking.done.set())
         try:
             asking.start()
-            asking.done.wait(self.seconds)
-            if context is not None:
+            if context is None:
+                self._wait(asking)
+            else:
+                with context.ending(lambda reason: asking.done.set()):
+                    self._wait(asking)
                 context.check_cancelled()
             return asking.outcome(self.seconds)
         finally:
             if over is not None:
                 over.set()
+
+    def _wait(self, asking: _Asking) -> None:
+        """Until it is done, nobody wants it any more, or it is too late. Raises ConnectionClosed."""
+        with self._lock:
+            self._under_way.add(asking)
+            if self._closed:
+                asking.done.set()
+        asking.done.wait(self.seconds)
+        with self._lock:
+            self._under_way.discard(asking)
+            if self._closed:
+                raise ConnectionClosed("this client was closed")
+
+    def close(self) -> None:
+        """The client is closed: nobody waits for an answer any more."""
+        with self._lock:
+            self._closed = True
+            for asking in self._under_way:
+                asking.done.set()
 
 
 class _Asking:

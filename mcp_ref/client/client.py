@@ -237,6 +237,7 @@ class Client(Features):
             if self._closed:
                 return
             self._closed = True
+        self.callbacks.close()
         self._line.close()
         self._events.close(1.0, drop=False)  # what was heard until now is still told
 

@@ -57,7 +57,7 @@ class Line:
         self.connection = Connection(
             self._client,
             self.link.write,
-            workers=Workers(10, 100),
+            workers=Workers(20, 100),
             timeout=self._timeout,
             max_timeout=self._max_timeout,
         )

@@ -48,8 +48,9 @@ def later(seconds: float, run: Callable[[], None]) -> Timer:
     with _wakes:
         heapq.heappush(_pending, (time.monotonic() + seconds, next(_order), timer))
         if _thread is None:
-            _thread = threading.Thread(target=_loop, name="mcp_ref timers", daemon=True)
-            _thread.start()
+            thread = threading.Thread(target=_loop, name="mcp_ref timers", daemon=True)
+            thread.start()  # if the system has no more to give, the next timer tries again
+            _thread = thread
         elif _pending[0][2] is timer:
             _wakes.notify()
     return timer

@@ -28,7 +28,6 @@ Threads     `on_read_resource` runs the resource's function on the request's own
 from __future__ import annotations
 
 import base64
-import binascii
 import logging
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
@@ -446,5 +445,5 @@ def check_base64(blob: str, path: tuple[str | int, ...] = ("blob",)) -> None:
     """Raises Mismatch unless it is base64.  # spec: server/resources/binary-encoded"""
     try:
         base64.b64decode(blob.encode("ascii"), validate=True)
-    except (ValueError, binascii.Error):
+    except (ValueError, AttributeError):  # not base64, or no string
         raise Mismatch("must be base64", path) from None

@@ -244,7 +244,8 @@ class Server(Registry):
         connection.drain(seconds)
 
     def detach(self, connection: Connection, reason: str) -> None:
-        """A client is gone."""
+        """A client is gone, or is left."""
+        self.listeners.close(connection, reason)
         self.listeners.detach(connection)
         url_elicitation.forget(self, connection)
         connection.end(reason)

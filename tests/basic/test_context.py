@@ -598,3 +598,14 @@ def test_nothing_is_asked_for_a_request_that_was_answered(revision):
         client.call_tool("ask")
         with pytest.raises(LocalError, match="tools/call was answered"):
             kept[0].elicit("Sure?")
+
+
+def test_what_ends_with_a_request_is_forgotten_when_its_block_is_over():
+    """A tool may ask a thousand times in one request: none of the answers is kept for it."""
+    ended = []
+    context = Context(None, 1, "tools/call", {})
+    with context.ending(ended.append):
+        pass
+    with context.ending(ended.append):
+        context.cancel("not wanted")
+    assert ended == ["not wanted"]

@@ -6,30 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
-from mcp_ref import Context, Limit, ProtocolError, RequestCancelled, Server, connect
+from mcp_ref import ConnectionClosed, Context, Limit, ProtocolError, RequestCancelled, Server, connect
 from mcp_ref.basic.errors import InternalError, TooManyRequests
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.client.callbacks import Callbacks, CallbackTimeout
 
 
-class Request:
-    """As much of a server's request as `run` looks at."""
-
-    def __init__(self):
-        self.ends = []
-        self.cancelled = False
-
-    def ends_with(self, end):
-        self.ends.append(end)
-
-    def cancel(self):
-        self.cancelled = True
-        for end in self.ends:
-            end("not wanted")
-
-    def check_cancelled(self):
-        if self.cancelled:
-            raise RequestCancelled("not wanted")
+def request():
+    """A server's request that is under way."""
+    connection = Server("asking").attach(lambda line: None)
+    context = Context(connection, 1, "elicitation/create", {})
+    connection.serving[1] = context
+    return context
 
 
 # ------------------------------------------------------------------------- what is declared
@@ -154,7 +142,7 @@ def test_it_is_over_too_when_it_answered():
 
 def test_a_request_that_is_cancelled_is_no_longer_waited_for():
     entered, let_go, over = threading.Event(), threading.Event(), threading.Event()
-    request, problems = Request(), []
+    context, problems = request(), []
 
     def callback():
         entered.set()
@@ -163,7 +151,7 @@ def test_a_request_that_is_cancelled_is_no_longer_waited_for():
 
     def wait():
         try:
-            Callbacks().run(callback, context=request, over=over)
+            Callbacks().run(callback, context=context, over=over)
         except RequestCancelled as problem:
             problems.append(problem)
 
@@ -171,10 +159,52 @@ def test_a_request_that_is_cancelled_is_no_longer_waited_for():
         waiting = threading.Thread(target=wait)
         waiting.start()
         assert entered.wait(PATIENCE)
-        request.cancel()
+        context.cancel("not wanted")
         waiting.join(PATIENCE)
         assert len(problems) == 1
         assert over.is_set()
+        let_go.set()
+
+
+def test_a_request_that_was_cancelled_before_is_not_waited_for():
+    let_go, context = threading.Event(), request()
+    context.cancel("not wanted")
+    with nothing_left():
+        with pytest.raises(RequestCancelled, match="not wanted"):
+            Callbacks().run(let_go.wait, PATIENCE, context=context)
+        let_go.set()
+
+
+def test_one_that_answered_in_time_is_not_bothered_by_the_request_any_more():
+    context = request()
+    assert Callbacks().run(int, context=context) == 0
+    context.cancel("too late")
+
+
+@pytest.mark.parametrize("era", ["legacy", "modern"])
+def test_when_the_client_is_closed_nobody_is_waited_for(era):
+    context = request() if era == "legacy" else None
+    callbacks, entered, let_go, problems = Callbacks(), threading.Event(), threading.Event(), []
+
+    def callback():
+        entered.set()
+        let_go.wait(PATIENCE)
+
+    def wait():
+        try:
+            callbacks.run(callback, context=context)
+        except ConnectionClosed as problem:
+            problems.append(problem)
+
+    with nothing_left():
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        assert entered.wait(PATIENCE)
+        callbacks.close()
+        waiting.join(PATIENCE)
+        assert len(problems) == 1
+        with pytest.raises(ConnectionClosed):
+            callbacks.run(let_go.wait, PATIENCE)
         let_go.set()
 
 
@@ -287,3 +317,29 @@ def test_ten_people_may_be_asked_at_once_and_the_eleventh_is_not():
             client.call_tool("ask")
         let_go.set()
         assert [call.result(PATIENCE).text for call in calls] == ["accept"] * 10
+
+
+def test_a_client_that_is_closed_waits_for_nobody_any_more():
+    asked, go, problems = threading.Event(), threading.Event(), []
+
+    def ask(value):
+        asked.set()
+        go.wait(PATIENCE)
+
+    callbacks, over = Callbacks(elicitation=ask), threading.Event()
+
+    def run():
+        try:
+            callbacks.run(ask, 1, over=over)
+        except ConnectionClosed as problem:
+            problems.append(str(problem))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    assert asked.wait(PATIENCE)
+    callbacks.close()
+    thread.join(PATIENCE)
+    assert problems == ["this client was closed"] and over.is_set()
+    go.set()
+    with pytest.raises(ConnectionClosed):  # nor is anybody asked afterwards for long
+        callbacks.run(lambda: go.wait(PATIENCE))

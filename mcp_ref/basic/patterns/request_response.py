@@ -208,17 +208,20 @@ class Connection(Requester):
             line = encode_error(context.request_id, InternalError(f"{context.method} failed"))
         self._answer(context, line)
 
-    def _answer(self, context: Context, line: bytes) -> None:
+    def _answer(self, context: Context, line: bytes, wait: float | None = None) -> None:
         # A request that was cancelled is no longer in the table: its answer is dropped.
         # spec: basic/patterns/cancellation/no-response-after-cancel
         with context.speaking:  # what another thread of the tool is saying gets out before
             taken = self._take_off(context)
         if taken:
-            self._send_answer(line, context.batch)
+            self._send_answer(line, context.batch, wait)
 
-    def complete(self, context: Context, result: Json) -> None:
-        """The answer to a request whose handler left it for LATER. Any thread; once."""
-        self._answer(context, encode_result(context.request_id, result))
+    def complete(self, context: Context, result: Json, *, wait: float) -> None:
+        """The answer to a request whose handler left it for LATER. Any thread; once.
+
+        It is dropped if there is no room for it within so many seconds.
+        """
+        self._answer(context, encode_result(context.request_id, result), wait)
 
     def _take_off(self, context: Context) -> bool:
         """No longer serve a request; False if its end came before. Its id may be another's by now."""
@@ -228,12 +231,12 @@ class Connection(Requester):
             del self.serving[context.request_id]
             return True
 
-    def _send_answer(self, line: bytes | None, batch: Batch | None) -> None:
+    def _send_answer(self, line: bytes | None, batch: Batch | None, wait: float | None = None) -> None:
         try:
             if batch is not None:
                 batch.add(line)
             elif line is not None:
-                self.outbox.send(line)
+                self.outbox.send(line, wait)
         except ConnectionClosed as problem:
             _log.debug("nobody is left to take an answer: %s", problem)
 

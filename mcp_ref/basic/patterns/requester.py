@@ -122,9 +122,10 @@ class Requester:
         Raises ErrorResponse (the peer refused), RequestTimeout, ConnectionClosed, RequestCancelled.
         """
         call = self.call(method, params, timeout=timeout, wants_progress=on_progress is not None)
-        if on_behalf_of is not None:
-            on_behalf_of.ends_with(lambda reason: self.cancel(call, reason))
-        return self._outcome(call, on_progress)
+        if on_behalf_of is None:
+            return self._outcome(call, on_progress)
+        with on_behalf_of.ending(lambda reason: self.cancel(call, reason)):
+            return self._outcome(call, on_progress)
 
     def request_all(
         self,
@@ -140,14 +141,14 @@ class Requester:
             for call in calls:
                 self.cancel(call, reason)
 
-        on_behalf_of.ends_with(give_up)
-        try:
-            for method, params in requests:
-                calls.append(self.call(method, params, timeout=timeout))  # one by one: the next may fail
-            on_behalf_of.check_cancelled()
-            return [self._outcome(call, None) for call in calls]
-        finally:
-            give_up("another question beside it failed")
+        with on_behalf_of.ending(give_up):
+            try:
+                for method, params in requests:
+                    calls.append(self.call(method, params, timeout=timeout))  # one by one: the next may fail
+                on_behalf_of.check_cancelled()
+                return [self._outcome(call, None) for call in calls]
+            finally:
+                give_up("another question beside it failed")
 
     def _outcome(self, call: Call, on_progress: progress.OnProgress | None) -> Json:
         """Wait for a call. Runs on the thread that wants its result."""

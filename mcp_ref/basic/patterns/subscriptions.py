@@ -244,7 +244,8 @@ class Stream(Listener):
         """
         name = self.context.request_id
         self.say("notifications/cancelled", {"requestId": name, "reason": reason}, wait=1.0)
-        self.connection.complete(self.context, dress({"_meta": {SUBSCRIPTION_ID: name}}, self.context, None))
+        result = dress({"_meta": {SUBSCRIPTION_ID: name}}, self.context, None)
+        self.connection.complete(self.context, result, wait=1.0)
 
 
 class Listeners:

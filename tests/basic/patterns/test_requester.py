@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -508,8 +509,10 @@ class Work:
         self.ends: list[Any] = []
         self.cancelled = cancelled
 
-    def ends_with(self, end: Any) -> None:
+    @contextlib.contextmanager
+    def ending(self, end: Any) -> Any:
         self.ends.append(end)
+        yield
 
     def check_cancelled(self) -> None:
         if self.cancelled:
