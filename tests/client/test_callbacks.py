@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
-from mcp_ref import ConnectionClosed, Context, Limit, ProtocolError, RequestCancelled, Server, connect
-from mcp_ref.basic.errors import InternalError, TooManyRequests
+from mcp_ref import Context, Limit, ProtocolError, RequestCancelled, Server, connect
+from mcp_ref.basic.errors import ConnectionClosed, InternalError, TooManyRequests
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.client.callbacks import Callbacks, CallbackTimeout
 

