@@ -6,13 +6,12 @@ of anyio), and the tests stay plain functions.
 
 Where the SDK (2.3) has less than a revision, or something else:
 
-    subscriptions       in the legacy era its client has resources/subscribe and no iterator
-    capabilities        it declares those of 2025-11-25 in every handshake, whatever comes of it; what the
-                        agreed revision does not have is not asked by our server all the same
-    forms               it hands on what a person filled in: only our server checks that
-    roots               it sends any URI that is a file's; so does our check happen on the server
-    -32042              its client does nothing about it: the caller goes there, and calls again
-    one answer per key  an answer of sampling is one block, or several only if tools were given
+    capabilities        it declares those of 2025-11-25 in every handshake, whatever is agreed on; our
+                        server does not ask for what the revision does not have
+    changes             in the legacy era it has requests and a handler for messages, and no `listen`
+    forms, roots        it sends what it is given; so our server is the one that checks
+    -32042              it does nothing about it: the caller goes there, and calls again
+    refusals            a refused question of 2026-07-28 is an error to its caller, as with our client
 """
 
 from __future__ import annotations
@@ -233,7 +232,11 @@ async def whole(fetch: Callable[..., Awaitable[Any]], member: str) -> tuple[dict
 # ------------------------------------------------------------------------------ resources
 
 
-@pytest.mark.spec("server/resources/capability-declared", "server/prompts/capability-at-initialize")
+@pytest.mark.spec(
+    "server/resources/capability-declared",
+    "server/prompts/capability-at-initialize",
+    "server/prompts/capability-in-discover",
+)
 def test_what_the_server_can_do_is_declared(session):
     """The capability of completion came with 2025-03-26, completion was there before."""
     capabilities = session.client.server_capabilities
@@ -320,7 +323,6 @@ def test_the_files_of_a_directory_are_read(session):
 
 
 @since(MODERN)
-@pytest.mark.spec("server/utilities/caching/hints-required")
 def test_what_is_fresh_is_kept_by_the_client_until_it_hears_otherwise(session):
     """Our hints, and the SDK's cache."""
 
@@ -401,10 +403,7 @@ ROW = types.ResourceTemplateReference(type="ref/resource", uri="db://{table}/{ro
 
 
 @pytest.mark.spec(
-    "server/utilities/completion/reference-types",
-    "server/utilities/completion/max-100-values",
-    "server/utilities/completion/total-and-has-more",
-    "server/utilities/completion/context-arguments",
+    "server/utilities/completion/max-100-values", "server/utilities/completion/total-and-has-more"
 )
 def test_arguments_and_variables_are_completed(session):
     """Lists and Enums by themselves, fuzzily; functions are told what was chosen before."""
@@ -457,12 +456,13 @@ def test_a_legacy_client_subscribes_to_resources_and_hears_of_lists(session):
     session.do(session.client.session.unsubscribe_resource, "config://app")
     session.call("change")
     # The SDK hands each notification to a task of its own: in whichever order.
-    heard = {type(session.messages.get(timeout=PATIENCE)) for _ in range(3)}
-    assert heard == {
+    wanted = {
         types.ResourceListChangedNotification,
         types.PromptListChangedNotification,
         types.ToolListChangedNotification,
     }
+    while wanted:
+        wanted.discard(type(session.messages.get(timeout=PATIENCE)))
     session.call("change")
     with pytest.raises(ListenNotSupportedError):
         session.do(_listen, session, tools_list_changed=True)
@@ -475,7 +475,6 @@ async def _listen(session: Session, **wanted: Any) -> Any:
 
 @since(MODERN)
 @pytest.mark.spec(
-    "basic/patterns/subscriptions/ack-first",
     "basic/patterns/subscriptions/ack-lists-honoured-subset",
     "basic/patterns/subscriptions/id-is-request-id",
     "basic/patterns/subscriptions/only-requested-types",
@@ -511,7 +510,6 @@ def test_a_modern_client_hears_what_it_listens_to(session):
 
 
 @since(MODERN)
-@pytest.mark.spec("basic/patterns/subscriptions/client-cancels")
 def test_a_modern_client_that_listens_no_longer_hears_nothing(session):
     async def listening() -> None:
         client = session.client
@@ -569,7 +567,6 @@ def test_a_form_with_every_kind_of_field_is_filled_in(session):
 
 
 @since("2025-11-25")
-@pytest.mark.spec("client/elicitation/enum-variants")
 def test_selections_of_several_are_filled_in(session):
     assert session.call("choices").startswith("accept Choices(colours=['green', 'blue'], sizes=[<Size.SMALL")
     properties = session.person.asked[0].requested_schema["properties"]
@@ -583,7 +580,7 @@ def test_selections_of_several_are_filled_in(session):
 
 
 @since("2025-06-18")
-@pytest.mark.spec("client/elicitation/three-actions", "client/elicitation/handle-actions")
+@pytest.mark.spec("client/elicitation/handle-actions")
 def test_accepting_declining_and_cancelling_are_told_apart(session):
     assert session.call("confirm") == "accept {}"
     for action in ("decline", "cancel"):
@@ -659,7 +656,7 @@ def test_the_same_tool_asks_for_the_url_where_there_is_no_such_error(session):
     assert {asked.url for asked in session.person.asked} == {"https://example.org/pay"}
 
 
-@pytest.mark.spec("client/elicitation/no-unsupported-mode", "client/sampling/no-tools-without-capability")
+@pytest.mark.spec("client/elicitation/no-unsupported-mode")
 def test_what_a_revision_does_not_have_is_not_asked(session):
     """Whatever the SDK declared in its handshake: the tool hears why."""
     if not session.reaches("2025-06-18"):
@@ -722,7 +719,6 @@ def test_a_model_uses_a_tool_of_the_server(session):
     assert (done[0].tool_use_id, done[0].content[0].text) == ("call_1", "18")
 
 
-@pytest.mark.spec("client/sampling/user-rejected-code")
 def test_a_person_refuses(session):
     """In the legacy era the tool hears of it; in 2026-07-28 the SDK's caller does, and nothing is sent."""
     refusal = types.ErrorData(code=-1, message="User rejected sampling request")
@@ -744,7 +740,7 @@ def test_what_a_model_cannot_have_said_is_noticed(session):
     assert "base64" in session.fails("greet")
 
 
-@pytest.mark.spec("client/roots/list-request", "client/roots/handle-list-changes", "client/roots/cache-roots")
+@pytest.mark.spec("client/roots/handle-list-changes", "client/roots/cache-roots")
 def test_roots_are_listed_and_may_change(session, tmp_path):
     """Until 2025-11-25 a change is told, and only then are they asked for again."""
     assert json.loads(session.call("roots")) == ["file:///work/a%20b work"]
@@ -761,7 +757,6 @@ def test_roots_are_listed_and_may_change(session, tmp_path):
         session.do(session.client.send_roots_list_changed)
 
 
-@pytest.mark.spec("client/roots/validate-uris")
 def test_a_root_that_is_none_is_noticed(session):
     session.person.roots = [types.Root(uri="file://elsewhere/share")]
     if session.revision != MODERN:
@@ -797,6 +792,31 @@ def test_a_question_of_a_handlers_own_making_is_answered(session):
     """As input_required, or as requests; and without a question the call is made again."""
     assert session.call("by_hand") == "accept so far"
     assert session.call("again") == "{}"
+
+
+@pytest.mark.parametrize("opened", ["2025-06-18", "2025-11-25"], indirect=True)
+def test_a_call_that_is_given_up_takes_its_question_along(session):
+    """Our server cancels its request, and the person need not answer any more."""
+
+    async def give_up() -> None:
+        taken_back = anyio.Event()
+        with anyio.CancelScope() as call:
+
+            async def think(params: Any) -> None:
+                call.cancel()
+                try:
+                    await anyio.sleep(PATIENCE)
+                finally:
+                    taken_back.set()
+
+            session.person.answer = think
+            await session.client.call_tool("confirm", {})
+        with anyio.fail_after(PATIENCE / 2):
+            await taken_back.wait()
+
+    session.do(give_up)
+    session.person.reset()
+    assert session.call("confirm") == "accept {}"
 
 
 # ------------------------------------------------------------------- rounds, in 2026-07-28 only

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from peers import LEGACY, MODERN, PATIENCE, REVISIONS, nothing_left
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
 from mcp_ref import Change, Client, ErrorResponse, InvalidResponse, Limit, SamplingRefused, connect
 from mcp_ref.basic.patterns.mrtr import InputRefused
@@ -179,7 +179,6 @@ def test_every_field_of_a_resource_arrives(official):
     assert (template["uriTemplate"], template["title"]) == ("db://{table}/{row}", "Row")
 
 
-@pytest.mark.spec("server/resources/binary-encoded", "server/resources/contents-text-or-blob")
 def test_text_and_bytes_are_read(official):
     config = official.read_resource("config://app")
     assert json.loads(config.text) == {"depth": 3, "name": "wëll"}
@@ -209,7 +208,6 @@ def test_a_resource_that_is_not_there_is_known_as_such_whatever_the_code(session
     assert (problem.code, problem.message) == (-32603, "the well is dry")
 
 
-@pytest.mark.spec("server/resources/multiple-contents")
 def test_several_contents_come_at_once(lowlevel):
     result = lowlevel.read_resource("item://0")
     assert [item["uri"] for item in result["contents"]] == ["item://0/a", "item://0/b"]
@@ -217,7 +215,6 @@ def test_several_contents_come_at_once(lowlevel):
     assert result["contents"][0]["_meta"] == {"example.org/k": "v"}
 
 
-@pytest.mark.spec("server/resources/binary-encoded")
 def test_what_is_no_base64_is_refused(lowlevel):
     with pytest.raises(InvalidResponse, match="base64"):
         lowlevel.read_resource("item://1")
@@ -233,7 +230,7 @@ def test_all_pages_of_each_list_are_fetched(lowlevel):
         assert refused(lowlevel.request, method, {"cursor": "nonsense"}).code == -32602
 
 
-@pytest.mark.spec("server/utilities/caching/ttl-positive-fresh", "server/utilities/caching/ttl-zero-refetch")
+@pytest.mark.spec("server/utilities/caching/ttl-positive-fresh")
 def test_what_is_fresh_is_not_fetched_again():
     """The SDK's hints are in 2026-07-28; what it says changed is fetched anew."""
     with nothing_left(), connect(OFFICIAL, revision=MODERN, cache=True) as client:
@@ -316,12 +313,7 @@ def test_a_hundred_values_arrive(lowlevel):
 # -------------------------------------------------------------------------------- changes
 
 
-@pytest.mark.spec(
-    "basic/patterns/subscriptions/client-checks-ack",
-    "server/resources/subscribe-method",
-    "server/resources/updated-notification",
-    "server/resources/updated-on-listen",
-)
+@pytest.mark.spec("basic/patterns/subscriptions/client-checks-ack")
 def test_changes_are_heard_by_one_call_in_either_era(sessions):
     """A request that stays open in 2026-07-28, resources/subscribe before."""
     client = sessions.lowlevel
@@ -342,7 +334,6 @@ def test_changes_are_heard_by_one_call_in_either_era(sessions):
         assert updates(sessions, "item://3") == ["item://1", "item://3"]
 
 
-@pytest.mark.spec("server/resources/list-changed", "server/prompts/list-changed")
 def test_only_what_a_server_declares_is_promised(sessions):
     """MCPServer declares no changes before 2026-07-28, though it may tell of them."""
     client = sessions.official
@@ -375,7 +366,6 @@ def test_several_subscriptions_are_told_apart(lowlevel):
 
 
 @pytest.mark.parametrize("opened", [MODERN], indirect=True)
-@pytest.mark.spec("basic/patterns/subscriptions/graceful-response")
 def test_a_subscription_that_the_server_ends_is_over(lowlevel):
     with lowlevel.listen(tools=True) as changes:
         lowlevel.call_tool("change")
@@ -474,7 +464,6 @@ def test_a_selection_with_names_beside_it_is_understood(sessions):
 
 
 @since(URLS)
-@pytest.mark.spec("client/elicitation/url-accept-is-consent")
 def test_a_person_is_asked_to_open_a_url(sessions):
     """As a request, or by hand in an input_required result."""
     result = sessions.lowlevel.call_tool("ask", {"kinds": ["url"]})
@@ -509,7 +498,6 @@ def test_a_call_that_needs_a_url_goes_on_when_the_person_is_done(sessions):
     assert client.call_tool("paid").text == "paid"
 
 
-@pytest.mark.spec("client/elicitation/undeclared-mode-32602")
 def test_what_a_revision_does_not_have_is_not_asked_of_a_person(sessions):
     """The SDK sends elicitation/create to whoever is there: our client knows no such thing."""
     if sessions.revision < "2025-06-18":
@@ -524,7 +512,6 @@ def test_what_a_revision_does_not_have_is_not_asked_of_a_person(sessions):
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-@pytest.mark.spec("basic/patterns/mrtr/no-undeclared-input-request")
 def test_a_client_that_declares_nothing_is_not_asked(revision):
     with nothing_left(), connect(OFFICIAL, revision=revision) as client:
         for tool, lacking in (("form", "elicitation"), ("greet", "sampling"), ("roots", "roots")):
@@ -564,7 +551,6 @@ def test_a_model_hears_sound(sessions):
 
 
 @since(TOOLS)
-@pytest.mark.spec("client/sampling/tool-choice-none", "client/sampling/result-content-array")
 def test_a_model_uses_a_tool_of_the_server(sessions):
     """It wants it called, is told what came of it, and then says something."""
     assert sessions.official.call_tool("loop").text == "Hello"
@@ -646,11 +632,38 @@ def test_a_question_is_answered_while_other_calls_run(sessions):
     assert call.result(PATIENCE).text == "Ann"
 
 
+@since([date for date in FORMS if date != MODERN])
+def test_a_call_that_is_given_up_takes_its_question_along(sessions):
+    """The SDK's server cancels its request, and the person need not answer any more."""
+    read, over = threading.Event(), threading.Event()
+
+    def think(asked: Any) -> None:
+        read.set()
+        if eventually(lambda: asked.is_over):
+            over.set()
+
+    sessions.person.answer = think
+    call = sessions.official.submit("tools/call", {"name": "needed"})
+    assert read.wait(PATIENCE)
+    assert call.cancel()
+    assert over.wait(PATIENCE)
+    sessions.person.reset()
+    assert sessions.official.call_tool("needed").text == "Ann"
+
+
+@pytest.mark.spec("client/elicitation/undeclared-mode-32602")
+def test_a_client_of_forms_alone_opens_no_url():
+    """The SDK asks all the same."""
+    options: dict[str, Any] = {"elicitation": Person.fill_in, "elicitation_modes": ["form"]}
+    with nothing_left(), connect(LOWLEVEL, revision="2025-11-25", **options) as client:
+        assert refused(client.call_tool, "ask", {"kinds": ["url"]}).code == -32602
+        assert "accept" in client.call_tool("ask", {"kinds": ["form"]}).text
+
+
 # ------------------------------------------------------------------- rounds, in 2026-07-28 only
 
 
 @since([MODERN])
-@pytest.mark.spec("basic/patterns/mrtr/supported-requests", "server/prompts/input-required")
 def test_prompts_and_resources_ask_as_well(sessions):
     assert sessions.official.read_resource("ask://sky").text == "sky is blue, so far"
     assert sessions.official.get_prompt("asked").text == "Write about blue."
@@ -658,7 +671,7 @@ def test_prompts_and_resources_ask_as_well(sessions):
 
 
 @since([MODERN])
-@pytest.mark.spec("basic/patterns/mrtr/client-echoes-state", "basic/patterns/mrtr/retry-new-id")
+@pytest.mark.spec("basic/patterns/mrtr/client-echoes-state")
 def test_the_caller_may_see_to_each_round(sessions):
     client = sessions.official
     result = client.call_tool("loop", rounds=0)
@@ -680,7 +693,6 @@ def reply_by_hand(params: Any) -> Any:
 
 
 @since([MODERN])
-@pytest.mark.spec("basic/patterns/mrtr/request-state-opaque")
 def test_a_state_that_is_not_the_servers_own_is_refused(sessions):
     """The SDK seals it: for this tool, and as it is."""
     client = sessions.official
@@ -699,7 +711,7 @@ def test_a_state_that_is_not_the_servers_own_is_refused(sessions):
 
 
 @since([MODERN])
-@pytest.mark.spec("basic/patterns/mrtr/input-requests-optional")
+@pytest.mark.spec("basic/patterns/mrtr/client-echoes-state")
 def test_a_server_may_want_nothing_but_another_call(sessions):
     """Without questions, the same request is sent again with its state: non-ASCII, and as it was."""
     assert sessions.lowlevel.call_tool("ask", {"kinds": []}).text == "{}"
