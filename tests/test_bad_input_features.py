@@ -7,10 +7,14 @@ process, other requests; no thread and no child is left.
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
+import dataclasses
 import itertools
 import json
 import os
+import signal
+import subprocess
 import textwrap
 import threading
 import time
@@ -20,6 +24,7 @@ from typing import Any
 
 import pytest
 from peers import (
+    ENV,
     MODERN,
     PATIENCE,
     REVISIONS,
@@ -28,11 +33,23 @@ from peers import (
     RawClient,
     eventually,
     nothing_left,
+    python,
     raw_server,
     source,
 )
 
-from mcp_ref import Answer, Client, InvalidResponse, McpError, RequestTimeout, Server, connect
+from mcp_ref import (
+    Answer,
+    Client,
+    ConnectionClosed,
+    Context,
+    ErrorResponse,
+    InvalidResponse,
+    McpError,
+    RequestTimeout,
+    Server,
+    connect,
+)
 from mcp_ref.basic.errors import LocalError
 from mcp_ref.basic.patterns.mrtr import InputRequired
 from mcp_ref.client.elicitation import Asked
@@ -1949,4 +1966,467 @@ def test_notifications_of_100000_different_uris(revision: str) -> None:
                 heard.append(change.uri)
             assert len(heard) < 20_000
             assert len(set(heard)) == len(heard)
+        client.ping()
+
+
+# ------------------------------------------------------------------------------------ floods
+
+
+@ALL
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("resources/read", {"uri": "config://app"}),
+        ("resources/list", {}),
+        (
+            "completion/complete",
+            {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "", "value": ""}},
+        ),
+    ],
+)
+def test_a_flood_of_requests(client: RawClient, method: str, params: Json) -> None:
+    """5,000 in one write: each is answered exactly once, with its result, its error, or 429."""
+    asked = [client.message(method, params) for _ in range(5_000)]
+    writer = threading.Thread(target=client.send, args=asked)
+    writer.start()
+    answers = [client.until(lambda m: "method" not in m) for _ in asked]
+    writer.join(PATIENCE)
+    assert {a["id"] for a in answers} == {a["id"] for a in asked}
+    assert {a["error"]["code"] for a in answers if "error" in a} <= {429, -32602}
+    assert method == "completion/complete" or any("result" in a for a in answers)
+
+
+@ASKED
+def test_a_flood_of_questions_that_nobody_answers(directory: Path, revision: str) -> None:
+    """300 calls that ask: in the modern era each ends at once; in the legacy era they can be cancelled."""
+    text, env = source(BODY), {"DIRECTORY": str(directory)}
+    with RawClient(text, revision=revision, capabilities=ABLE, env=env) as client:
+        params = {"name": "book", "arguments": {"what": "x"}, "_meta": DECLARED}
+        if revision != MODERN:
+            del params["_meta"]
+        asked = [client.message("tools/call", params) for _ in range(300)]
+        client.send(*asked)
+        if revision == MODERN:
+            assert all(client.answer(a["id"])["result"]["resultType"] == "input_required" for a in asked)
+        else:
+            client.until(lambda m: m.get("method") == "elicitation/create")
+            for each in asked:
+                client.notify("notifications/cancelled", {"requestId": each["id"]})
+            assert client.is_alive()
+            assert not [
+                m for m in client.aside if m.get("id") in {a["id"] for a in asked} and "method" not in m
+            ]
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+def test_a_flood_of_questions_by_a_hostile_server(revision: str) -> None:
+    """2,000 at once: a person is asked ten at a time, a hundred in one go; the others are refused at once."""
+    script = f"""
+    import threading
+    open_any({revision!r})
+    call = receive("tools/call")
+    question = {{"jsonrpc": "2.0", "method": "elicitation/create", "params": {FORM!r}}}
+    lines = [json.dumps({{**question, "id": n}}) for n in range(2_000)]
+    threading.Thread(target=write, args=((chr(10).join(lines) + chr(10)).encode(),)).start()
+    note = lambda what: None
+    codes = {{}}
+    for _ in lines:
+        said = receive("")
+        code = said["error"]["code"] if "error" in said else 0
+        codes[code] = codes.get(code, 0) + 1
+    answer(call, text(json.dumps(codes)))
+    go_on()
+    """
+    lock, running, most, count = threading.Lock(), 0, 0, 0
+
+    def accept(asked: Asked) -> Json:
+        nonlocal running, most, count
+        with lock:
+            running, count = running + 1, count + 1
+            most = max(most, running)
+        threading.Event().wait(0.001)
+        with lock:
+            running -= 1
+        return {"day": "monday"}
+
+    with opened_for(raw_server(script), revision, elicitation=accept) as client:
+        codes = json.loads(client.call_tool("x").text)
+        client.ping()
+    assert set(codes) == {"0", "429"}
+    assert codes["0"] == count < 300
+    assert most <= 10
+
+
+# ----------------------------------------------------------- cancelled, closed, interrupted
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+def test_a_call_that_is_cancelled_during_its_question(client: RawClient, revision: str) -> None:
+    """The question is withdrawn, the call not answered; a late answer is ignored."""
+    asked = client.ask("tools/call", {"name": "book", "arguments": {"what": "x"}})
+    question = client.until(lambda m: m.get("method") == "elicitation/create")
+    client.notify("notifications/cancelled", {"requestId": asked})
+    withdrawn = client.until(lambda m: m.get("method") == "notifications/cancelled")
+    assert withdrawn["params"]["requestId"] == question["id"]
+    client.send({"jsonrpc": "2.0", "id": question["id"], **accept(MONDAY)("", {})})
+    assert client.is_alive()
+
+
+@IN_MODERN
+def test_a_call_that_is_cancelled_between_its_rounds(client: RawClient) -> None:
+    """There is nothing left to cancel, and nothing is forgotten: the state is with the client."""
+    message = client.message("tools/call", {"name": "book", "arguments": {"what": "x"}, "_meta": DECLARED})
+    client.send(message)
+    result = client.answer(message["id"])["result"]
+    client.notify("notifications/cancelled", {"requestId": message["id"]})
+    assert "monday" in str(booked(client, retry(result, accept(MONDAY))))
+    again = client.message("tools/call", {"name": "book", "arguments": {"what": "x"}, "_meta": DECLARED})
+    cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": again["id"]}}
+    client.send(again, cancel)  # in one write: answered, or not
+    assert client.is_alive()
+    client.aside = [m for m in client.aside if m.get("id") != again["id"]]
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+def test_a_question_that_is_withdrawn_while_a_person_is_asked(revision: str) -> None:
+    """The callback can see that nobody wants the answer any more, and none is sent."""
+    script = f"""
+    open_any({revision!r})
+    call = receive("tools/call")
+    send(id="q", method="elicitation/create", params={FORM!r})
+    receive("vendor/asked")
+    send(method="notifications/cancelled", params={{"requestId": "q"}})
+    send(id="p", method="ping")
+    answer(call, text(json.dumps(receive("")["id"])))
+    go_on()
+    """
+    seen = threading.Event()
+
+    def hang(asked: Asked) -> None:
+        ours.notify("vendor/asked")
+        assert eventually(lambda: asked.is_over)
+        seen.set()
+
+    with opened_for(raw_server(script), revision, elicitation=hang) as ours:
+        assert ours.call_tool("x").text == '"p"'
+        assert seen.wait(PATIENCE)
+
+
+class Person:
+    """Somebody who is asked, and does not answer before `leave`."""
+
+    def __init__(self) -> None:
+        self.asked, self._leaves = threading.Event(), threading.Event()
+        self.questions: list[Asked] = []
+
+    def __call__(self, question: Asked) -> Json:
+        self.questions.append(question)
+        self.asked.set()
+        self._leaves.wait(PATIENCE)
+        return {"day": "monday"}
+
+    def leave(self) -> None:
+        self._leaves.set()
+
+
+def waiting(client: Client, person: Person) -> tuple[threading.Thread, list[Any]]:
+    """A thread that waits for an answer of `asks`, and where it leaves what came of it."""
+    outcome: list[Any] = []
+    thread = threading.Thread(target=lambda: outcome.append(tried(client)))
+    thread.start()
+    assert person.asked.wait(PATIENCE)
+    return thread, outcome
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
+def test_a_server_that_dies_while_a_person_is_asked(revision: str) -> None:
+    """Whoever waits is told at once, the person can see it."""
+    person = Person()
+    script = f"""
+    open_any({revision!r})
+    receive("tools/call")
+    send(id="q", method="elicitation/create", params={FORM!r})
+    receive("vendor/die")
+    os._exit(3)
+    """
+    with opened_for(raw_server(script), revision, elicitation=person) as client:
+        thread, outcome = waiting(client, person)
+        client.notify("vendor/die")
+        thread.join(PATIENCE)
+        assert isinstance(outcome[0], ConnectionClosed)
+        assert eventually(lambda: person.questions[0].is_over)
+        person.leave()
+
+
+def test_a_modern_server_that_dies_while_a_person_is_asked() -> None:
+    """It held no state: the answer goes to the next one."""
+    person = Person()
+    with opened_for(asks(MODERN), MODERN, elicitation=person) as client:
+        thread, outcome = waiting(client, person)
+        dead = client.connection
+        os.kill(client._line.link.process.pid, signal.SIGKILL)
+        assert eventually(lambda: dead.failure is not None)
+        person.leave()
+        thread.join(PATIENCE)
+        assert outcome == [{"action": "accept", "content": {"day": "monday"}}]
+
+
+@ASKED
+def test_a_client_that_is_closed_while_a_person_is_asked(revision: str) -> None:
+    """`close` does not wait for the person, and whoever waits for the result is told at once."""
+    person = Person()
+    with opened_for(asks(revision), revision, elicitation=person, grace=0.05) as client:
+        thread, outcome = waiting(client, person)
+        started = time.monotonic()
+        client.close()
+        thread.join(PATIENCE)
+        assert time.monotonic() - started < 3
+        assert isinstance(outcome[0], ConnectionClosed)
+        assert eventually(lambda: person.questions[0].is_over)
+        person.leave()
+
+
+@ASKED
+def test_ctrl_c_while_a_person_is_asked(revision: str) -> None:
+    """KeyboardInterrupt where the result is waited for; the connection goes on."""
+    program = f"""
+    import json, os, sys, threading
+    sys.path.insert(0, {str(Path(__file__).parent)!r})
+    from peers import Notes
+    from mcp_ref import connect
+    over = threading.Event()
+    def hang(asked):
+        print("asked", flush=True)
+        over.wait(10)
+        return None
+    with connect({asks(revision)!r}, revision={revision!r}, on_stderr=Notes(), elicitation=hang) as client:
+        try:
+            client.call_tool("any")
+        except KeyboardInterrupt:
+            print("interrupted", flush=True)
+        over.set()
+        client.ping()
+        print("alive", flush=True)
+    """
+    with subprocess.Popen(
+        python(textwrap.dedent(program)), stdout=subprocess.PIPE, env={**os.environ, **ENV}, text=True
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "asked\n"
+        child.send_signal(signal.SIGINT)
+        assert child.stdout.read().splitlines() == ["interrupted", "alive"]
+        assert child.wait(PATIENCE) == 0
+
+
+# ------------------------------------------------------------------ threads, and strange authors
+
+
+@dataclasses.dataclass
+class Number:
+    n: int
+
+
+def strange() -> Server:
+    """A server whose tools ask in ways that nobody should."""
+    server = Server("features")
+
+    @server.tool
+    def by_threads(ctx: Context) -> str:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            futures = [pool.submit(ctx.elicit, f"thread {n}", Number) for n in range(4)]
+            return " ".join(f"{n}:{future.result().data.n}" for n, future in enumerate(futures))
+
+    @server.tool
+    def swallow(ctx: Context) -> str:
+        found = []
+        for n in range(3):
+            try:
+                found.append(ctx.elicit(f"thread {n}", Number).data.n)
+            except BaseException:
+                found.append(-1)
+        return str(found)
+
+    @server.tool
+    def differently(ctx: Context) -> str:
+        return str(ctx.elicit(f"thread {next(numbers)}", Number))
+
+    @server.tool
+    def once(kind: str, ctx: Context) -> str:
+        kept = ctx.once("kept", lambda: UNSERIALISABLE[kind])
+        return f"{type(kept).__name__} {ctx.elicit('thread 7', Number).data.n}"
+
+    @server.tool
+    def within(ctx: Context) -> str:
+        inner = ctx.once("asked", lambda: ctx.elicit("thread 1", Number).data.n)
+        return f"{inner} {ctx.elicit('thread 2', Number).data.n}"
+
+    @server.tool
+    def keep(ctx: Context) -> str:
+        kept.append(ctx)
+        return "kept"
+
+    numbers = itertools.count()
+    kept: list[Context] = []
+    server.kept = kept  # type: ignore[attr-defined]
+    return server
+
+
+UNSERIALISABLE: dict[str, Any] = {
+    "object": object(),
+    "nan": float("nan"),
+    "function": strange,
+    "keys": {1: 2},
+    "loop": LOOP,
+    "digits": 10**5000,
+    "surrogate": "\ud800",
+    "long": "x" * 5_000_000,
+}
+
+
+def number(asked: Asked) -> Json:
+    """The number in the question is the answer."""
+    return {"n": int(asked.message.split()[1])}
+
+
+@ASKED
+def test_threads_of_one_tool_that_ask(revision: str) -> None:
+    """Each gets the answer to its own question, or the whole is given up: they are never mixed up."""
+    with connect(strange(), revision=revision, elicitation=number) as client:
+        right = 0
+        for _ in range(20):
+            try:
+                result = client.call_tool("by_threads")
+                assert result.text == "0:0 1:1 2:2 3:3"
+                right += 1
+            except McpError as problem:  # in the modern era, if they came in another order too often
+                assert "questions differ" in str(problem)
+        assert right or revision == MODERN
+        assert client.call_tool("swallow").text == "[0, 1, 2]"
+        client.ping()
+
+
+@ASKED
+def test_questions_that_differ_each_time(revision: str) -> None:
+    """No answer fits: given up, before the client does."""
+    with connect(strange(), revision=revision, elicitation=number) as client:
+        if revision == MODERN:
+            with pytest.raises(ErrorResponse, match="differ each time"):
+                client.call_tool("differently")
+        else:
+            assert "accept" in client.call_tool("differently").text
+        client.ping()
+
+
+@ASKED
+@pytest.mark.parametrize("kind", UNSERIALISABLE)
+def test_once_with_what_cannot_be_kept(revision: str, kind: str) -> None:
+    """The tool says so, or the request. What is only no text, or too long, hurts where it has to travel."""
+    with connect(strange(), revision=revision, elicitation=number) as client:
+        if revision == MODERN and kind in ("surrogate", "long"):
+            with pytest.raises(ErrorResponse, match="cannot travel"):
+                client.call_tool("once", {"kind": kind})
+        else:
+            result = client.call_tool("once", {"kind": kind})
+            assert result.is_error or (kind in ("surrogate", "long") and result.text == "str 7")
+        assert client.call_tool("within").text == "1 2"
+
+
+@ASKED
+def test_a_context_that_is_used_after_its_tool_returned(revision: str) -> None:
+    """Nothing is said of a request that is over, and nothing asked for it."""
+    asked: list[Any] = []
+    server = strange()
+    with connect(server, revision=revision, elicitation=asked.append) as client:
+        client.call_tool("keep")
+        (ctx,) = server.kept  # type: ignore[attr-defined]
+        ctx.progress(1)
+        ctx.log("error", "late")
+        ctx.notify("vendor/late")
+        for _ in range(2):
+            with pytest.raises(LocalError):
+                ctx.elicit("Late?")
+        client.ping()
+    assert not asked
+
+
+@ASKED
+def test_callbacks_that_ask_the_server_again(revision: str) -> None:
+    """Ten levels: each callback calls the tool that asks again. The eleventh question is refused."""
+    server = Server("features")
+
+    @server.tool
+    def dig(level: int, ctx: Context) -> str:
+        return f"{level} {ctx.elicit(f'thread {level}', Number).data.n}"
+
+    def again(asked: Asked) -> Json:
+        level = int(asked.message.split()[1])
+        if level < limit:
+            found.append(ours.call_tool("dig", {"level": level + 1}).text)
+        return {"n": level}
+
+    found: list[str] = []
+    with connect(server, revision=revision, elicitation=again) as ours:
+        limit = 9
+        assert ours.call_tool("dig", {"level": 0}).text == "0 0"
+        assert found == [f"{n} {n}" for n in range(9, 0, -1)]
+        limit = 100
+        found.clear()
+        if revision == MODERN:
+            with pytest.raises(LocalError, match="too much"):
+                ours.call_tool("dig", {"level": 0})
+        else:
+            assert ours.call_tool("dig", {"level": 0}).text == "0 0"
+            assert "too much" in found[0]
+            assert len(found) == 10
+        ours.ping()
+
+
+@ALL
+def test_lists_that_change_while_20_threads_read_them(revision: str) -> None:
+    """Each list is whole, each read finds what it names or nothing, and clients are told."""
+    server = Server("features", page_size=7)
+    server.add_resource(lambda: "0", "item:0", name="0")
+    server.add_prompt(lambda: "0", name="0")
+    over, problems = threading.Event(), []
+
+    def change() -> None:
+        for n in itertools.cycle(range(1, 30)):
+            if over.is_set():
+                break
+            server.add_resource(lambda: "x", f"item:{n}", name=str(n), replace=True)
+            server.add_resource(lambda v: "x", f"item:{n}/{{v}}", name=str(n), replace=True)
+            server.add_prompt(lambda: "x", name=str(n), replace=True)
+            if n % 3 == 0:
+                server.remove_resource(f"item:{n}")
+                server.remove_prompt(str(n))
+                server.remove_resource(f"item:{n}/{{v}}")
+
+    def use(client: Client) -> None:
+        try:
+            for _ in range(2):
+                names = [r["name"] for r in client.list_resources()]
+                assert names[0] == "0"
+                assert len(set(names)) == len(names)
+                assert client.list_prompts()[0]["name"] == "0"
+                client.list_resource_templates()
+                assert client.read_resource("item:0").text == "0"
+                assert client.get_prompt("0").text == "0"
+                with contextlib.suppress(ErrorResponse):
+                    assert client.read_resource("item:3").text == "x"
+                with contextlib.suppress(ErrorResponse):
+                    assert client.get_prompt("3").text == "x"
+        except Exception as problem:
+            problems.append(problem)
+
+    with connect(server, revision=revision) as client:
+        threads = [threading.Thread(target=use, args=(client,)) for _ in range(20)]
+        changer = threading.Thread(target=change)
+        changer.start()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        over.set()
+        changer.join(PATIENCE)
+        assert problems == []
         client.ping()
