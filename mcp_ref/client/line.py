@@ -26,6 +26,8 @@ __all__ = ["Line"]
 
 _log = logging.getLogger("mcp_ref.client")
 
+CLOSED = "this client was closed"
+
 RESTARTS = 3
 """How often a server is started again within a minute; then its end is taken for the end."""
 
@@ -71,13 +73,11 @@ class Line:
         era.open_connection(self._client, self.connection)
 
     def _read(self, link: Any, connection: Connection) -> None:
-        reason = "the connection was closed"
         try:
             link.read(connection.receive, connection.too_long, self._limit)
         except Exception as problem:
             _log.debug("reading ended: %s", problem)
-            reason = str(problem)
-        connection.end(reason if self._closed else link.obituary())
+        connection.end(CLOSED if self._closed else link.obituary())
         self._client.lost(connection)
 
     def alive(self) -> Connection:
@@ -116,6 +116,6 @@ class Line:
 
     def _hang_up(self) -> None:
         self.link.close()
-        self.connection.end("this client was closed")
+        self.connection.end(CLOSED)
         self._reader.join(5.0)
         self.link.release()

@@ -159,6 +159,23 @@ def test_a_link_that_breaks_while_it_is_read_fails_what_waits() -> None:
     broken.close()
 
 
+def test_a_closed_client_says_so_also_if_its_reader_is_first_to_see_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = connect(Server("any"))
+    opened: Any = client._line
+    close = opened.link.close
+
+    def close_and_wait() -> None:
+        close()
+        opened._reader.join(5)
+
+    monkeypatch.setattr(opened.link, "close", close_and_wait)
+    client.close()
+    with pytest.raises(ConnectionClosed, match="this client was closed"):
+        client.ping()
+
+
 def test_no_process_is_left_after_a_restart_and_the_end() -> None:
     with mortal(revision="2026-07-28") as client:
         first = pid_of(client)
