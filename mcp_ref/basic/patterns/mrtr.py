@@ -23,15 +23,13 @@ A handler may also return an input_required result of its own making; then `ctx.
 `ctx.request_state` (signed on its way as well) are what the retry brings. In the legacy era its questions
 travel as requests, and it runs again with the answers.
 
-Server half   `ask`, `once`, `resume`, `question`, `own`; how a handler gets to where it was is in
-              basic/patterns/replay
+Server half   `ask`, `once`, `resume`, `question`, `own`; what runs again is in basic/patterns/replay
 Client half   `gather`, `retry`; the loop around them is `Client.request`, or whoever uses `Client.resume`
 
 Revisions   2026-07-28, on tools/call, prompts/get and resources/read; `ask` in all.
 Errors      state or responses that are not what they should be: -32602. What the client did not declare
             is not asked: -32021, and a LocalError in the legacy era.
-Threads     `ask` runs on the request's worker, or a thread that its handler made. `gather` runs on the
-            thread that waits for the result.
+Threads     `ask`: the request's worker, or one that its handler made. `gather`: whoever waits for a result.
 """
 
 from __future__ import annotations
