@@ -48,6 +48,7 @@ from mcp_ref import (
     McpError,
     RequestTimeout,
     Server,
+    UrlElicitationNeeded,
     connect,
 )
 from mcp_ref.basic.errors import LocalError
@@ -187,6 +188,14 @@ def count(levels: int, ctx: Context) -> int:
 def several(ctx: Context) -> str:
     a, b, c = ctx.ask_all(Elicit("First?", Booking), Sample("Second?", max_tokens=9), ListRoots())
     return f"{a.action} {b.text} {len(c)}"
+
+@server.tool
+def manual(ctx: Context):
+    if ctx.request_state is None:
+        form = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        question = {"method": "elicitation/create", "params": {"message": "n?", "requestedSchema": form}}
+        return {"resultType": "input_required", "inputRequests": {"mine": question}, "requestState": "own"}
+    return f"{ctx.request_state} {ctx.input_responses}"
 
 @server.tool
 def add(a: int, b: int) -> int:
@@ -700,6 +709,16 @@ def test_completions_asked_for_nonsense(client: RawClient, params: Json, word: s
     refused(request(client, "completion/complete", params), -32602, word)
 
 
+@ASKED
+@pytest.mark.parametrize(
+    "context", [5, None, [], {"arguments": 5}, {"arguments": {"x": 5}}, {"arguments": {"x": LONG}}]
+)
+def test_completions_whose_context_is_nonsense(client: RawClient, context: Any) -> None:
+    ref, argument = {"type": "ref/prompt", "name": "suggested"}, {"name": "many", "value": ""}
+    params = {"ref": ref, "argument": argument, "context": context}
+    refused(request(client, "completion/complete", params), -32602, "context")
+
+
 # ------------------------------------------------- elicitation answers that break the schema
 
 Reply = Callable[[str, Json], Json]
@@ -1093,6 +1112,28 @@ def test_a_retry_whose_response_is_none(client: RawClient, response: Any) -> Non
     responses = dict.fromkeys(first["inputRequests"], response)
     answer = booked(client, {"requestState": first["requestState"], "inputResponses": responses})
     refused(answer, -32602, "inputResponses.elicitation-1")
+
+
+@ASKED
+@pytest.mark.parametrize(
+    "response", [5, None, [], "x", {}, {"action": "perhaps"}, {"action": "accept", "content": 5}]
+)
+def test_answers_that_are_none_to_a_handler_of_its_own(
+    client: RawClient, revision: str, response: Any
+) -> None:
+    """What a handler makes itself of a question and its answers is checked just so."""
+    params = {"name": "manual", "arguments": {}}
+    answer = play(client, accept({"n": 5}), "tools/call", params)
+    assert answer["result"]["content"][0]["text"].startswith("own {'mine': {'action': 'accept'")
+    answer = play(client, lambda *asked: {"result": response}, "tools/call", params)
+    refused(answer, -32602 if revision == MODERN else -32603)
+    if revision == MODERN:
+        first = opened(client, "tools/call", params)
+        for state in ("own", first["requestState"][:-1], first["requestState"][1:]):
+            refused(call(client, "manual", requestState=state), -32602, "requestState is refused")
+        extra = {"mine": {"action": "cancel"}, "other": response}
+        answer = call(client, "manual", requestState=first["requestState"], inputResponses=extra)
+        refused(answer, -32602, "inputResponses.other")
 
 
 @IN_MODERN
@@ -1639,6 +1680,7 @@ NO_CONTENTS: list[Any] = [
     [{"uri": "a:b", "text": "x", "mimeType": 5}],
     *([{"uri": "a:b", "blob": blob}] for blob in ("!", "YQ", "Y Q==", "YQ==YQ==", "YQ-_", "é", 5, None)),
     [{"uri": "a:b", "text": "x"}, {"uri": "a:b", "blob": "="}],
+    [{"uri": "a:b", "text": "x", "blob": 5}],
 ]
 
 
@@ -1674,6 +1716,7 @@ NO_MESSAGES: list[Any] = [
     said({**PICTURE, "data": 5}),
     said({"type": "resource", "resource": {"uri": "a:b"}}),
     said({"type": "resource", "resource": {"uri": "a:b", "blob": "!"}}),
+    said({"type": "resource", "resource": {"uri": "a:b", "text": "x", "blob": 5}}),
 ]
 
 
@@ -2055,6 +2098,35 @@ def test_a_flood_of_questions_by_a_hostile_server(revision: str) -> None:
     assert set(codes) == {"0", "429"}
     assert codes["0"] == count < 300
     assert most <= 10
+
+
+def test_an_error_that_asks_for_a_visit_to_nonsense() -> None:
+    """Places that are none are left out, and nobody is asked to go there."""
+    place = {"mode": "url", "message": "Look", "url": "https://example.com/", "elicitationId": "1"}
+    wrong = [
+        5,
+        None,
+        {},
+        {**place, "url": "javascript:1"},
+        {**place, "mode": "form"},
+        {**place, "elicitationId": 5},
+    ]
+    data: list[Any] = [None, 5, {}, {"elicitations": 5}, {"elicitations": wrong}]
+    script = f"""
+    open_legacy("2025-11-25")
+    for data in {data!r}:
+        error(receive("tools/call"), -32042, data=data)
+    go_on()
+    """
+    asked: list[Any] = []
+    with opened_for(raw_server(script), "2025-11-25", elicitation=asked.append) as client:
+        for _ in data:
+            with pytest.raises(UrlElicitationNeeded) as problem:
+                client.call_tool("x")
+            assert problem.value.elicitations == []
+            assert client.visit(problem.value, timeout=PATIENCE) is False
+        client.ping()
+    assert not asked
 
 
 # ----------------------------------------------------------- cancelled, closed, interrupted
