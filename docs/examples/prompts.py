@@ -4,7 +4,7 @@ from typing import Literal
 
 from mcp_ref import Context, ErrorResponse, Server, connect
 from mcp_ref.server.content import embedded
-from mcp_ref.server.prompts import assistant, user
+from mcp_ref.server.promptbook import assistant, user
 
 server = Server("review")
 

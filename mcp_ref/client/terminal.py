@@ -29,7 +29,6 @@ import contextlib
 import logging
 import os
 import re
-import select
 import termios
 import threading
 import time
@@ -41,6 +40,7 @@ from mcp_ref.client.answers import FormField
 from mcp_ref.client.typed import called, read, shown, wanted
 from mcp_ref.runtime.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.mismatch import Mismatch
+from mcp_ref.runtime.pipes import terminal_is_ready
 from mcp_ref.runtime.plain import plain, quoted
 
 __all__ = ["Terminal", "ask", "warnings_about"]
@@ -208,10 +208,9 @@ class _Dialog:
                 data = data[os.write(self._terminal, data) :]
 
     def _wait(self, *, reading: bool) -> None:
-        """Until there is something to read, or room to write. `select`, since macOS polls no terminals."""
-        both = [self._terminal] if reading else [], [] if reading else [self._terminal]
+        """Until there is something to read, or room to write."""
         while not (self.question.is_over or time.monotonic() > self._until):
-            if any(select.select(*both, [], POLL)):
+            if terminal_is_ready(self._terminal, POLL, reading=reading):
                 return
         self._farewell()
         raise _Ended

@@ -9,7 +9,7 @@ import contextlib
 import select
 import sys
 
-__all__ = ["poll_for", "unread", "widen"]
+__all__ = ["poll_for", "terminal_is_ready", "unread", "widen"]
 
 
 def unread(descriptor: int) -> int:
@@ -38,3 +38,9 @@ def poll_for(descriptor: int, event: int) -> select.poll:
     poll = select.poll()
     poll.register(descriptor, event)
     return poll
+
+
+def terminal_is_ready(descriptor: int, seconds: float, *, reading: bool) -> bool:
+    """Whether there is something to read, or room to write, in time. `select`: macOS polls no terminals."""
+    watched = ([descriptor], []) if reading else ([], [descriptor])
+    return any(select.select(*watched, [], seconds))

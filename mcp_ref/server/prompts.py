@@ -7,15 +7,7 @@ as messages for a model.
     client -> server   prompts/get {name, arguments?}     -> {messages: [{role, content}], description?}
     server -> client   notifications/prompts/list_changed
 
-How a function becomes a prompt: its signature gives the arguments (which arrive as text, see
-runtime/texts), its docstring the descriptions, and what it returns is the messages:
-
-    a string, or a content block           one message of the user's
-    user(...), assistant(...)              that message: {"role", "content"}
-    a list of these                        one message each
-    {"messages": [...], "description"?}    the result itself
-
-Server half   `on_list_prompts`, `on_get_prompt`, `prompt_from`; `user`, `assistant`
+Server half   `on_list_prompts`, `on_get_prompt` (and server/promptbook: how a function becomes a prompt)
 Client half   `list_prompts`, `get_prompt`
 
 Revisions   2024-11-05  prompts/list, prompts/get, notifications/prompts/list_changed
@@ -32,15 +24,10 @@ Threads     `on_get_prompt` runs on the request's own worker and may block; `get
 from __future__ import annotations
 
 import logging
-import mimetypes
-import re
-import typing
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.context import Context
 from mcp_ref.basic.errors import (
     InternalError,
     InvalidParams,
@@ -48,28 +35,24 @@ from mcp_ref.basic.errors import (
     ProtocolError,
     RequestCancelled,
 )
-from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, RequestId, encode, to_json
-from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta, check_meta
+from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, RequestId, to_json
+from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.patterns.mrtr import is_question
-from mcp_ref.basic.versioning import LATEST, Method, Revision
-from mcp_ref.runtime.functions import description_of
-from mcp_ref.runtime.mismatch import must, shown, told
-from mcp_ref.runtime.parts import each
-from mcp_ref.runtime.templates import BadUri, check_uri
-from mcp_ref.runtime.texts import TextParameters, text_parameters_of
+from mcp_ref.basic.versioning import LATEST, Method
+from mcp_ref.runtime.mismatch import told
 from mcp_ref.schema import Mismatch, checker, required, since, was
-from mcp_ref.server import content
-from mcp_ref.server.content import ContentBlock, Role, check_icons
+from mcp_ref.server.content import ContentBlock, Role
 from mcp_ref.server.resources import check_base64
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
-from mcp_ref.server.utilities.completion import Completer, completers
 from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
     from mcp_ref.basic.patterns.mrtr import InputRequiredResult, InputResponses
+    from mcp_ref.server.promptbook import RegisteredPrompt
 
-__all__ = ["Prompt", "PromptMessage", "assistant", "get_prompt", "list_prompts", "prompt_from", "user"]
+__all__ = ["Prompt", "PromptMessage", "get_prompt", "list_prompts"]
 
 _log = logging.getLogger("mcp_ref.prompts")
 
@@ -166,169 +149,6 @@ DEFINITIONS: dict[str, Any] = {
     "PromptListChangedNotification": PromptListChangedNotification,
     "PromptMessage": PromptMessage,
 }
-
-# ------------------------------------------------------------------ how a function becomes one
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredPrompt:
-    """One prompt, ready to be got."""
-
-    definition: Prompt
-    """As the newest revision has it."""
-    function: Callable[..., Any]
-    load: Callable[[Mapping[str, Any]], dict[str, Any]]
-    """Texts by name -> keyword arguments. Raises Mismatch."""
-    context: str | None
-    complete: Mapping[str, Completer]
-    """What completes which argument."""
-
-    def result(self, value: Any, at: Revision) -> Json:
-        """What the function returned, as a client of this revision gets it. Raises Mismatch."""
-        if is_question(value):
-            return typing.cast(Json, value)
-        result: Json = {"messages": value}
-        if isinstance(value, dict) and "messages" in value:
-            result = {key: member for key, member in value.items() if key != "resultType"}
-            checker(GetPromptResult, LATEST.date, ("messages", "resultType"))(result)
-        if "description" in self.definition:
-            result.setdefault("description", self.definition["description"])
-        downgraded = content.for_revision(at.date)
-        messages = _messages(result["messages"])
-        result["messages"] = [{**m, "content": downgraded(m["content"])} for m in messages]
-        return result
-
-
-def prompt_from(
-    function: Callable[..., Any],
-    *,
-    name: str | None = None,
-    title: str | None = None,
-    description: str | None = None,
-    icons: list[Icon] | None = None,
-    meta: Json | None = None,
-    complete: Mapping[str, Any] | None = None,
-) -> RegisteredPrompt:
-    """A function as a prompt. Raises TypeError or ValueError for one that cannot be.
-
-    `complete` says what its arguments could be: `{"style": ["short", "long"], "table": function}`
-    (server/utilities/completion).
-    """
-    parameters = text_parameters_of(function, Context)
-    name = name if name is not None else str(getattr(function, "__name__", ""))
-    if not isinstance(name, str) or not name.strip() or name == "<lambda>":
-        raise ValueError(f"{name!r:.60} is no name for a prompt; pass name=...")
-    more: Json = {
-        "title": title,
-        "description": description if description is not None else description_of(function),
-        "icons": check_icons(icons) if icons is not None else None,
-        "arguments": _arguments(parameters) or None,
-        "_meta": check_meta(meta) if meta is not None else None,
-    }
-    definition = {"name": name, **{key: value for key, value in more.items() if value is not None}}
-    checker(Prompt, LATEST.date)(definition)
-    encode(definition)  # what has no JSON form is found now, not by the first client
-    return RegisteredPrompt(
-        typing.cast(Prompt, definition),
-        function,
-        parameters.load,
-        parameters.context,
-        completers(parameters, complete),
-    )
-
-
-def _arguments(parameters: TextParameters) -> list[Json]:
-    arguments: list[Json] = []
-    for field in parameters.fields:
-        said = parameters.descriptions.get(field.name)
-        about = {"description": said} if said is not None else {}
-        arguments.append({"name": field.name, **about, "required": field.required})
-    return arguments
-
-
-# ----------------------------------------------------------------------------- messages
-
-
-def user(said: str | ContentBlock) -> PromptMessage:
-    """A message of the user's."""
-    return {"role": "user", "content": _block(said)}
-
-
-def assistant(said: str | ContentBlock) -> PromptMessage:
-    """A message of the model's."""
-    return {"role": "assistant", "content": _block(said)}
-
-
-def _block(said: Any) -> ContentBlock:
-    """Content as it may be sent. Raises Mismatch.  # spec: server/prompts/resource-links"""
-    if isinstance(said, str):
-        return content.text(said)
-    content.check_block(said)
-    block: ContentBlock = _FURTHER[said["type"]](said) if said["type"] in _FURTHER else said
-    return block
-
-
-def _messages(value: Any) -> list[PromptMessage]:
-    """# spec: server/prompts/validate-input-output"""
-    if not isinstance(value, list | tuple):
-        return [_message(value)]
-    try:
-        return each(_message, list(value))
-    except Mismatch as problem:
-        raise problem.under("messages") from None
-
-
-def _message(value: Any) -> PromptMessage:
-    if not isinstance(value, dict) or "role" not in value:
-        if not isinstance(value, str) and not content.is_block(value):
-            raise must("be text, a content block, a message, or a list of these", value)
-        return {"role": "user", "content": _block(value)}
-    if value["role"] not in ("user", "assistant"):  # spec: server/prompts/role-values
-        raise must("be 'user' or 'assistant'", value["role"]).under("role")
-    try:
-        return {"role": value["role"], "content": _block(value.get("content"))}
-    except Mismatch as problem:
-        raise problem.under("content") from None
-
-
-def _media(block: Any) -> Any:
-    """# spec: server/prompts/image-base64-mime, server/prompts/audio-base64-mime"""
-    check_base64(block["data"], ("data",))
-    _check_mime(block["mimeType"], ("mimeType",))
-    return block
-
-
-def _embedded(block: Any) -> Any:
-    """An embedded resource, with a MIME type in any case.
-
-    # spec: server/prompts/embedded-resource-fields, server/prompts/embedded-resource-mime
-    # spec: server/prompts/embedded-resource-content
-    """
-    resource = block["resource"]
-    try:
-        check_uri(resource["uri"])
-    except BadUri as problem:
-        raise Mismatch(str(problem), ("resource", "uri")) from None
-    if "blob" in resource:
-        check_base64(resource["blob"], ("resource", "blob"))
-    if "mimeType" in resource:
-        _check_mime(resource["mimeType"], ("resource", "mimeType"))
-        return block
-    guess, _ = mimetypes.guess_type(resource["uri"])
-    default = "application/octet-stream" if "blob" in resource else "text/plain"
-    return {**block, "resource": {**resource, "mimeType": guess or default}}
-
-
-_FURTHER: dict[str, Callable[[Any], Any]] = {"image": _media, "audio": _media, "resource": _embedded}
-"""What is seen to besides the shape of a block."""
-
-_MIME = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(\s*;.*)?", re.ASCII | re.DOTALL)
-
-
-def _check_mime(kind: str, path: tuple[str, ...]) -> None:
-    if not _MIME.fullmatch(kind):
-        raise Mismatch(f"must be a MIME type such as image/png, not {shown(kind)}", path)
-
 
 # ----------------------------------------------------------------------- server half
 

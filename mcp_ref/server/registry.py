@@ -27,7 +27,8 @@ from mcp_ref.schema import REVISIONS, pruner
 from mcp_ref.server.content import Annotations
 from mcp_ref.server.directories import Directory
 from mcp_ref.server.library import RegisteredResource, RegisteredTemplate, resource_from
-from mcp_ref.server.prompts import Prompt, RegisteredPrompt, prompt_from
+from mcp_ref.server.promptbook import RegisteredPrompt, prompt_from
+from mcp_ref.server.prompts import Prompt
 from mcp_ref.server.resources import Resource, ResourceNotFound, ResourceTemplate, find
 from mcp_ref.server.shelf import Shelf
 from mcp_ref.server.toolbox import RegisteredTool, tool_from, toolbox
@@ -189,7 +190,7 @@ class Registry:
         replace: bool = False,
     ) -> Callable[[F], F]: ...
     def prompt(self, function: Any = None, /, **options: Any) -> Any:
-        """Decorator: the function becomes a prompt (server/prompts) and stays a function."""
+        """Decorator: the function becomes a prompt (server/promptbook) and stays a function."""
         check_callable(prompt=function)
         if function is not None:
             self.add_prompt(function)

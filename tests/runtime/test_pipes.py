@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from mcp_ref.runtime import pipes
 from mcp_ref.runtime.pipes import poll_for, unread, widen
 
 
@@ -50,3 +51,15 @@ def test_a_poll_says_when_there_is_something_to_read(pipe: tuple[int, int]) -> N
     assert poll.poll(0) == []
     os.write(writing, b"x")
     assert poll.poll(0) == [(reading, select.POLLIN)]
+
+
+def test_a_terminal_is_ready_when_there_is_something_to_read_or_room_to_write():
+    ours, theirs = os.openpty()
+    try:
+        assert not pipes.terminal_is_ready(theirs, 0.0, reading=True)
+        assert pipes.terminal_is_ready(theirs, 0.0, reading=False)
+        os.write(ours, b"hello\n")
+        assert pipes.terminal_is_ready(theirs, 5.0, reading=True)
+    finally:
+        os.close(ours)
+        os.close(theirs)

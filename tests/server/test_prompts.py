@@ -27,7 +27,7 @@ from mcp_ref.basic.versioning import TABLE
 from mcp_ref.schema import Mismatch, checker
 from mcp_ref.server import content
 from mcp_ref.server import prompts as page
-from mcp_ref.server.prompts import assistant, prompt_from, user
+from mcp_ref.server.promptbook import assistant, prompt_from, user
 
 every = pytest.mark.parametrize("date", REVISIONS)
 ICON = {"src": "https://example.org/icon.png", "mimeType": "image/png"}
