@@ -62,7 +62,7 @@ AFTER: dict[str, Callable[[Any, Json, Json, float | None], None]] = {
     "prompts/get": prompts.check_result,
     "completion/complete": completion.check_result,
 }
-ENDED: dict[str, Callable[[Any, Json, Json | BaseException], None]] = {"tools/call": tools.ended}
+ENDED: dict[str, Callable[[Any, Json, Json | BaseException | str], None]] = {"tools/call": tools.ended}
 
 
 class Asking:
@@ -150,15 +150,7 @@ class Asking:
         check_callable(on_progress=on_progress)
         params = self._prepared(method, params)
         kept = self._kept(method, params)
-        if kept is not None:
-            return kept
-        try:
-            result = self._rounds(method, params, rounds, timeout, on_progress)
-        except BaseException as problem:
-            self.ended(method, params, problem)
-            raise
-        self.ended(method, params, result)
-        return result
+        return self._asked(method, params, rounds, timeout, on_progress) if kept is None else kept
 
     def resume(
         self,
@@ -177,7 +169,17 @@ class Asking:
         if result.request is None or not result.is_input_required:
             raise ValueError("only an input_required result that `rounds` left to you can be resumed")
         method, params = result.request
-        return self._rounds(method, retry(params, result, responses), rounds, timeout, on_progress)
+        return self._asked(method, retry(params, result, responses), rounds, timeout, on_progress)
+
+    def _asked(self, method: str, params: Json, *options: Any) -> Result:
+        """What `_rounds` returns, and whoever wants to know of its end is told."""
+        try:
+            result = self._rounds(method, params, *options)
+        except BaseException as problem:
+            self.ended(method, params, problem)
+            raise
+        self.ended(method, params, result)
+        return result
 
     def _rounds(
         self,
@@ -316,9 +318,9 @@ class Asking:
         return Result(result)
 
     def ended(self, method: str, params: Json, outcome: Json | BaseException) -> None:
-        """A request of ours is over, well or not."""
+        """A request of ours is over, well or not, or a question of the server's is left to the caller."""
         if method in ENDED:
-            ENDED[method](self, params, outcome)
+            ENDED[method](self, params, "asked" if is_question(outcome) else outcome)
 
     def event(self, run: Callable[[Any], object], argument: Any, *, always: bool = False) -> None:
         """Have something run on the thread for events; what must run `always` may not be dropped."""

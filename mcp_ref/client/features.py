@@ -43,7 +43,8 @@ class Features(Asking):
     def ping(self, timeout: float | None = None) -> None:
         """Return if the server is there. In 2026-07-28, which has no ping, server/discover tells."""
         if self.revision.modern:
-            self.request("server/discover", timeout=timeout)
+            # Not by way of `request`: what the cache has says nothing of the server.
+            self.alive().request("server/discover", self.with_meta({}), timeout=timeout)
         else:
             ping.ping(self.connection, timeout)
 

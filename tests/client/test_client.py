@@ -1,4 +1,4 @@
-"""Client: many threads on one connection, callbacks, checks before sending, and the end."""
+"""Client: many threads on one connection, callbacks, being asked, and the end."""
 
 import concurrent.futures
 import contextlib
@@ -7,24 +7,17 @@ import threading
 import time
 
 import pytest
-from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
 
 from mcp_ref import (
     Client,
     ConnectionClosed,
     Context,
-    ErrorResponse,
-    InvalidResponse,
     McpError,
     ProtocolError,
-    RequestTimeout,
     Server,
     connect,
 )
-from mcp_ref.basic.errors import LocalError
-from mcp_ref.client import asking as module
-
-LEVEL = "io.modelcontextprotocol/logLevel"
 
 
 @pytest.fixture(autouse=True)
@@ -86,22 +79,6 @@ def test_a_client_knows_the_server_from_the_start(date):
         assert client.server_info == {"name": "demo", "version": "1.0"}
         assert client.server_capabilities.keys() == {"logging", "tools"}
         assert client.instructions == "Add."
-
-
-@pytest.mark.parametrize("date", REVISIONS)
-def test_ping_returns_if_the_server_is_there(date):
-    with connect(demo(), revision=date) as client:
-        assert client.ping() is None
-        assert client.ping(timeout=5) is None
-
-
-def test_ping_tells_when_nobody_answers():
-    script = "open_legacy()\nreceive('never')"
-    with (
-        connect(raw_server(script), on_stderr=Notes(), revision=LEGACY[0]) as client,
-        pytest.raises(RequestTimeout),
-    ):
-        client.ping(timeout=0.05)
 
 
 # -- one server, and no other -----------------------------------------------------------------------
@@ -229,151 +206,7 @@ def sent(date, act, method):
         return notes.message(method)
 
 
-@pytest.mark.parametrize("date", REVISIONS)
-def test_meta_of_the_caller_goes_along(date):
-    meta = {"com.example/trace": {"a": 1}, "traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}
-    message = sent(date, lambda client: client.call_tool("x", {"a": 1}, meta=meta), "tools/call")
-    found = message["params"]["_meta"]
-    assert {key: found[key] for key in meta} == meta
-    assert (found.keys() - meta.keys()) == (META.keys() if date == MODERN else set())
-    message = sent(date, lambda client: client.request("v/x", {"_meta": meta}), "v/x")
-    assert meta.items() <= message["params"]["_meta"].items()
-
-
-@pytest.mark.spec("basic/index/meta-reserved-keys")
-@pytest.mark.parametrize(
-    "meta",
-    [{LEVEL: "debug"}, {"progressToken": 1}, {"mcp.dev/x": 1}, {"a b": 1}, {"traceparent": "odd"}, {"": 1}],
-)
-@pytest.mark.parametrize("date", [LEGACY[3], MODERN])
-def test_meta_that_a_caller_may_not_write_is_refused_and_not_sent(date, meta):
-    with connect(demo(), revision=date) as client:
-        for act in (
-            lambda: client.call_tool("add", {"a": 1, "b": 1}, meta=meta),
-            lambda: client.request("tools/list", {"_meta": meta}),
-            lambda: client.submit("tools/list", {"_meta": meta}),
-        ):
-            with pytest.raises(ValueError):
-                act()
-        assert not client.connection.waiting
-
-
-@pytest.mark.parametrize("date", LEGACY)
-def test_a_legacy_request_without_params_has_none(date):
-    message = sent(date, lambda client: client.request("vendor/x"), "vendor/x")
-    assert message.keys() == {"jsonrpc", "id", "method"}
-
-
-@pytest.mark.parametrize("date", REVISIONS)
-def test_the_callers_own_params_are_not_changed(date):
-    params = {"name": "x", "arguments": {"a": [1]}, "_meta": {"com.example/x": 1}}
-    before = {"name": "x", "arguments": {"a": [1]}, "_meta": {"com.example/x": 1}}
-    sent(date, lambda client: client.request("tools/call", params, on_progress=print), "tools/call")
-    assert params == before
-
-
-@pytest.mark.spec("server/utilities/logging/set-level")
-def test_the_log_level_is_sent_in_the_way_of_the_era():
-    def act(client):
-        client.set_log_level("notice")
-        client.call_tool("x")
-
-    assert sent(LEGACY[3], act, "logging/setLevel")["params"] == {"level": "notice"}
-    assert "_meta" not in sent(LEGACY[3], act, "tools/call")["params"]
-    assert sent(MODERN, act, "tools/call")["params"]["_meta"][LEVEL] == "notice"
-    assert LEVEL not in sent(MODERN, lambda client: client.call_tool("x"), "tools/call")["params"]["_meta"]
-
-
-@pytest.mark.parametrize("date", REVISIONS)
-def test_notify_sends_any_notification(date):
-    message = sent(date, lambda client: client.notify("vendor/news", {"a": 1}), "vendor/news")
-    assert message == {"jsonrpc": "2.0", "method": "vendor/news", "params": {"a": 1}}
-
-
-@pytest.mark.spec("basic/lifecycle/negotiated-capabilities-only")
-@pytest.mark.parametrize("date", REVISIONS)
-@pytest.mark.parametrize(
-    ("method", "capability"),
-    [
-        ("tools/call", "tools"),
-        ("tools/list", "tools"),
-        ("resources/read", "resources"),
-        ("prompts/get", "prompts"),
-        ("completion/complete", "completions"),
-        ("logging/setLevel", "logging"),
-    ],
-)
-def test_what_the_server_did_not_declare_is_not_asked_of_it(date, method, capability):
-    if capability == "completions" and date == "2024-11-05":
-        return  # there is no such capability yet: see the next test
-    with connect(Server("bare", logging=False), revision=date) as client:
-        for act in (client.request, client.submit, lambda m: list(client.pages(m))):
-            with pytest.raises(LocalError, match=f"capability '{capability}'"):
-                act(method)
-        assert not client.connection.waiting
-        with pytest.raises(ErrorResponse):
-            client.request("vendor/x")  # a method of one's own needs no capability
-
-
-def test_completion_of_2024_11_05_needs_no_capability():
-    """There was none: only the server's answer tells."""
-    with connect(Server("bare"), revision="2024-11-05") as client, pytest.raises(ErrorResponse) as refused:
-        client.request("completion/complete", {})
-    assert refused.value.code == -32601
-
-
-def test_what_has_no_json_form_is_refused_and_leaves_nothing_behind():
-    with connect(demo()) as client:
-        for odd in (object(), {1, 2}, float("nan"), "\ud800"):
-            with pytest.raises((TypeError, ValueError)):
-                client.call_tool("add", {"a": odd})
-        assert not client.connection.waiting
-        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
-
-
 # -- what comes back -------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("basic/index/result-type-unknown-invalid", "basic/index/result-type-supported-set")
-@pytest.mark.parametrize("kind", ["partial", "", "COMPLETE", 5, None, ["complete"], {}])
-def test_a_result_of_an_unknown_type_is_refused(kind):
-    result = {"resultType": kind, "content": []}
-    with connect(raw_server(f"open_modern()\ngo_on({result!r})"), on_stderr=Notes()) as client:
-        with pytest.raises(InvalidResponse, match="resultType"):
-            client.call_tool("x")
-        with pytest.raises(InvalidResponse, match="resultType"):
-            client.submit("vendor/x").result(PATIENCE)
-        client.ping()
-
-
-@pytest.mark.spec("basic/index/result-type-absent-complete")
-def test_a_result_without_a_type_is_complete():
-    with connect(raw_server("open_modern()\ngo_on({'content': []})"), on_stderr=Notes()) as client:
-        assert client.call_tool("x") == {"content": []}
-
-
-@pytest.mark.parametrize("result", ["text", 5, None, [1], True])
-def test_a_result_that_is_no_object_is_refused(result):
-    with connect(raw_server(f"open_modern()\ngo_on({result!r})"), on_stderr=Notes()) as client:
-        with pytest.raises(InvalidResponse, match="object"):
-            client.request("vendor/x")
-        client.ping()
-
-
-def test_an_error_of_the_server_is_raised_with_code_message_and_data():
-    script = """
-        open_modern()
-        error(receive("vendor/x"), 1234, "so it is", data={"why": [1]})
-        error(receive("vendor/x"), "no code")
-        go_on()
-    """
-    with connect(raw_server(script), on_stderr=Notes()) as client:
-        with pytest.raises(ErrorResponse) as refused:
-            client.request("vendor/x")
-        assert (refused.value.code, refused.value.message) == (1234, "so it is")
-        assert refused.value.data == {"why": [1]}
-        with pytest.raises(InvalidResponse):
-            client.request("vendor/x")
 
 
 # -- callbacks -------------------------------------------------------------------------------------
@@ -468,30 +301,6 @@ def test_a_callback_may_close_the_client():
         client.ping()
 
 
-def test_more_than_callbacks_can_keep_up_with_is_dropped_and_said_so(caplog, monkeypatch):
-    monkeypatch.setattr(module, "Workers", lambda limit, queue: module_workers(limit, min(queue, 100)))
-    go, running = threading.Event(), threading.Event()
-    script = """
-        open_legacy()
-        for n in range(300):
-            send(method="vendor/news", params={"n": n})
-        go_on()
-    """
-    with connect(
-        raw_server(script),
-        revision=LEGACY[3],
-        on_stderr=Notes(),
-        on_notification=lambda method, params: running.set() or go.wait(PATIENCE),
-    ) as client:
-        assert running.wait(PATIENCE)
-        client.ping()
-        assert eventually(lambda: any("too slow" in r.getMessage() for r in caplog.records))
-        go.set()
-
-
-module_workers = module.Workers
-
-
 def test_notifications_that_are_none_are_ignored():
     told, last = [], threading.Event()
     script = """
@@ -524,47 +333,6 @@ def test_notifications_that_are_none_are_ignored():
         client.ping()
     assert "vendor/odd" not in told
     assert not any(isinstance(entry, tuple) for entry in told)
-
-
-def test_progress_is_told_on_the_callers_own_thread():
-    server = demo()
-
-    @server.tool
-    def count(ctx: Context) -> str:
-        for n in range(10):
-            ctx.progress(n, 10, f"step {n}")
-        return "done"
-
-    told = []
-    with connect(server) as client:
-        client.call_tool(
-            "count", on_progress=lambda *report: told.append((*report, threading.current_thread()))
-        )
-    assert told[-1][:3] == (9, 10, "step 9")
-    assert {entry[3] for entry in told} == {threading.current_thread()}
-
-
-@pytest.mark.spec("basic/patterns/cancellation/stdio-cancelled-notification")
-def test_a_progress_callback_that_raises_ends_the_call_and_cancels_it():
-    cancelled = threading.Event()
-    server = demo()
-
-    @server.tool
-    def work(ctx: Context) -> str:
-        ctx.progress(1)
-        while not ctx.cancelled:
-            threading.Event().wait(0.005)
-        cancelled.set()
-        return "x"
-
-    def on_progress(*report):
-        raise ZeroDivisionError
-
-    with connect(server) as client:
-        with pytest.raises(ZeroDivisionError):
-            client.call_tool("work", on_progress=on_progress)
-        assert cancelled.wait(PATIENCE)
-        assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
 
 
 # -- being asked -----------------------------------------------------------------------------------
@@ -790,3 +558,82 @@ def test_a_message_that_is_too_long_is_not_read_and_the_connection_lives(caplog)
         ) as client:
             client.ping()
             assert told == []
+
+
+# -- what the application does for the server ------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", ["2025-06-18", "2025-11-25", MODERN])
+def test_what_the_application_can_do_is_done_when_the_server_asks(date):
+    server = demo()
+
+    @server.tool(name="book")
+    def book(ctx: Context) -> str:
+        answer = ctx.elicit("Sure?")
+        return f"{answer.action} {ctx.sample('Say hello', max_tokens=9).text} {len(ctx.list_roots())}"
+
+    options = {
+        "elicitation": lambda asked: asked.accept(),
+        "sampling": lambda wanted: "hello",
+        "roots": ["."],
+    }
+    with connect(server, revision=date, **options) as client:
+        assert client.call_tool("book").text == "accept hello 1"
+
+
+@pytest.mark.parametrize("date", ["2025-06-18", "2025-11-25", MODERN])
+def test_an_answer_of_the_application_that_cannot_be_sent_is_an_error(date, caplog):
+    server = demo()
+
+    @server.tool
+    def sample(ctx: Context) -> str:
+        return str(ctx.sample("Say hello", max_tokens=9).text)
+
+    with connect(server, revision=date, sampling=lambda wanted: "\ud800") as client:
+        if date == MODERN:
+            with pytest.raises(McpError):
+                client.call_tool("sample")
+        else:
+            assert client.call_tool("sample").is_error
+        assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_list_of_tools_is_forgotten_when_it_changed(date):
+    """And what was kept of it, where there is a cache."""
+    server = demo(ttl_ms=60_000)
+    with connect(server, revision=date, cache=True) as client, client.listen(tools=True) as changes:
+        assert len(client.list_tools()) == 3
+        assert client.known_tools
+        server.add_tool(lambda: "x", name="new")
+        assert changes.next(PATIENCE)
+        assert not client.known_tools
+        assert len(client.list_tools()) == 4
+
+
+def test_a_visit_that_is_over_is_known():
+    script = """
+        open_legacy("2025-11-25")
+        receive("vendor/go")
+        send(method="notifications/elicitation/complete", params={"elicitationId": "e1"})
+        go_on()
+    """
+    with connect(raw_server(script), revision="2025-11-25", on_stderr=Notes()) as client:
+        client.elicitations.expect("e1")
+        client.notify("vendor/go")
+        assert eventually(lambda: client.elicitations._known["e1"])
+
+
+def test_a_request_before_the_session_is_open_is_refused():
+    script = """
+        while (request := receive())["method"] != "initialize":
+            error(request, -32601)
+        send(id="early", method="roots/list")
+        note(["refused", receive("")["error"]["message"]])
+        answer(request, {"protocolVersion": "2025-11-25", "capabilities": ABLE, "serverInfo": INFO})
+        go_on()
+    """
+    notes = Notes()
+    with connect(raw_server(script), revision="2025-11-25", on_stderr=notes, roots=["."]) as client:
+        assert "not before initialization" in notes.until(lambda note: isinstance(note, list))[1]
+        client.ping()
