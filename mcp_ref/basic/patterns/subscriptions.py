@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Required, TypedDict
 
 from mcp_ref.basic.errors import ConnectionClosed, MethodNotFound, TooManyRequests
@@ -48,10 +48,7 @@ _log = logging.getLogger("mcp_ref.subscriptions")
 
 
 class SubscriptionFilter(TypedDict, total=False):
-    """What is not in it is not subscribed.
-
-    # spec: basic/patterns/subscriptions/omitted-means-unsubscribed
-    """
+    """What is not in it is not told.  # spec: basic/patterns/subscriptions/omitted-means-unsubscribed"""
 
     toolsListChanged: bool
     promptsListChanged: bool
@@ -174,9 +171,7 @@ def on_listen(server: Any, params: Json, context: Context) -> Any:
     return LATER
 
 
-METHODS = (
-    Method("subscriptions/listen", on_listen, since="2026-07-28", params=SubscriptionsListenRequestParams),
-)
+METHODS = (Method("subscriptions/listen", on_listen, "2026-07-28", params=SubscriptionsListenRequestParams),)
 
 
 class Listener:
@@ -357,16 +352,19 @@ class Listeners:
             if self._telling:
                 return
             self._telling = True
-        later(seconds, self._tell_on_a_thread)
+        self._on_a_thread(lambda: later(seconds, self._tell_on_a_thread))
 
     def _tell_on_a_thread(self) -> None:
         """Neither the timers may wait for a client that does not read, nor clients for a free worker."""
+        thread = threading.Thread(target=self._tell_all, name="mcp_ref changes", daemon=True)
+        self._on_a_thread(thread.start)
+
+    def _on_a_thread(self, start: Callable[[], object]) -> None:
         try:
-            threading.Thread(target=self._tell_all, name="mcp_ref changes", daemon=True).start()
-        except RuntimeError:
+            start()
+        except RuntimeError:  # the system has no more threads to give: the next change tries again
             _log.exception("clients are not told what changed")
-            with self._lock:
-                self._telling = False
+            self._telling = False
 
     def _tell_all(self) -> None:
         """One round; what changed meanwhile, or could not be told, is for the next."""

@@ -755,6 +755,24 @@ def test_what_changes_while_others_are_told_is_told_in_the_next_round(by_hand, m
         assert [raw.receive()["method"] for _ in range(2)] == [NOTICES["toolsListChanged"], UPDATED]
 
 
+def test_a_change_for_which_there_was_no_timer_is_told_with_the_next(monkeypatch, caplog):
+    """Nor is it the fault of whoever changed something."""
+    server, later = demo(), module.later
+
+    def no_thread(seconds, run):
+        raise RuntimeError("can't start new thread")
+
+    with RawClient(server, revision=MODERN) as raw:
+        begin(raw, {"toolsListChanged": True, "promptsListChanged": True})
+        monkeypatch.setattr(module, "later", no_thread)
+        server.add_tool(lambda: "x", name="new")
+        assert "clients are not told what changed" in caplog.text
+        monkeypatch.setattr(module, "later", later)
+        server.add_prompt(lambda: "x", name="new")
+        heard = {raw.receive()["method"] for _ in range(2)}
+        assert heard == {NOTICES["toolsListChanged"], NOTICES["promptsListChanged"]}
+
+
 def test_a_change_that_no_thread_could_tell_is_told_with_the_next(by_hand, monkeypatch, caplog):
     server = demo()
     thread = threading.Thread
