@@ -15,7 +15,7 @@ Threads     the caller's; see client/client.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.patterns.listening import Changes
@@ -24,15 +24,13 @@ from mcp_ref.basic.utilities import ping
 from mcp_ref.client import roots as roots_page
 from mcp_ref.client import url_elicitation
 from mcp_ref.client.asking import Asking
+from mcp_ref.client.calls import Result
 from mcp_ref.client.url_elicitation import UrlElicitationNeeded
 from mcp_ref.runtime.checks import check_object, check_seconds, check_text
 from mcp_ref.runtime.deadlines import FOR_PEOPLE
 from mcp_ref.server import prompts, resources, tools
 from mcp_ref.server.utilities import completion, pagination
 from mcp_ref.server.utilities import logging as log_page
-
-if TYPE_CHECKING:
-    from mcp_ref.client.calls import Result
 
 __all__ = ["Features"]
 
