@@ -172,6 +172,8 @@ class Client(Features):
 
     def lost(self, connection: Connection) -> None:
         """The connection ended. Runs on its reader."""
+        if connection.failure is not None:
+            self.elicitations.end(connection.failure)
         for changes in list(self.listening):
             if changes.call is None:
                 changes.end(connection.failure)

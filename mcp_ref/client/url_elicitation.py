@@ -36,6 +36,7 @@ from mcp_ref.basic.errors import (
 )
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.patterns.mrtr import InputRefused, Question, check_declared
+from mcp_ref.basic.patterns.replay import MAX_QUESTIONS
 from mcp_ref.client.elicitation import (
     URLS_SINCE,
     Answer,
@@ -238,7 +239,7 @@ def explained(client: Any, problem: ErrorResponse) -> ErrorResponse:
         return problem
     found = problem.data.get("elicitations") if isinstance(problem.data, dict) else None
     good = []
-    for each in found if isinstance(found, list) else ():
+    for each in found[:MAX_QUESTIONS] if isinstance(found, list) else ():
         try:
             checker(ElicitRequestURLParams, URLS_SINCE)(each)
             check_url(each["url"])
@@ -272,11 +273,12 @@ class Completions:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        # Both guarded by _changed.
+        # All guarded by _changed.
         self._known: dict[str, bool] = {}  # id -> done
         # A server's error -32042 is read by its caller a moment after the reader went on, to what may
         # be the completion. So an unknown one counts for nothing, unless it becomes known soon.
         self._early: dict[str, None] = {}
+        self._ended: ConnectionClosed | None = None
 
     def expect(self, elicitation_id: str) -> None:
         """One that a server asked for."""
@@ -315,4 +317,15 @@ class Completions:
         """
         with self._changed:
             self._expect(elicitation_id)
-            return self._changed.wait_for(lambda: self._known.get(elicitation_id, False), timeout)
+            self._changed.wait_for(lambda: self._known.get(elicitation_id) or self._ended, timeout)
+            if self._known.get(elicitation_id):
+                return True
+            if self._ended is not None:
+                raise self._ended
+            return False
+
+    def end(self, problem: ConnectionClosed) -> None:
+        """The server is gone, and will say nothing more."""
+        with self._changed:
+            self._ended = problem
+            self._changed.notify_all()

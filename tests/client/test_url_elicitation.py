@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventually, nothing_left, raw_server
 
-from mcp_ref import Context, ErrorResponse, Server, UrlElicitationNeeded, connect
+from mcp_ref import ConnectionClosed, Context, ErrorResponse, Server, UrlElicitationNeeded, connect
 from mcp_ref.basic.errors import InvalidResponse, LocalError
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.basic.versioning import revision
@@ -519,3 +519,21 @@ def test_a_client_remembers_so_many(monkeypatch):
     for name in "wxyz":
         known.on_complete({"elicitationId": name})
     assert list(known._early) == ["y", "z"]
+
+
+def test_who_waits_for_a_visit_waits_no_longer_than_the_server_is_there():
+    known, problems = Completions(), []
+
+    def wait():
+        try:
+            known.wait("1", PATIENCE)
+        except ConnectionClosed as problem:
+            problems.append(str(problem))
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    known.end(ConnectionClosed("the server is gone"))
+    thread.join(PATIENCE)
+    assert problems == ["the server is gone"]
+    with pytest.raises(ConnectionClosed):
+        known.wait("2", PATIENCE)

@@ -51,7 +51,7 @@ from mcp_ref.basic.errors import (
 )
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import RequestMeta, ResultMeta
-from mcp_ref.basic.patterns.replay import KINDS, Exchange, InputRequired, Question, canonical
+from mcp_ref.basic.patterns.replay import KINDS, MAX_QUESTIONS, Exchange, InputRequired, Question, canonical
 from mcp_ref.basic.versioning import LATEST, Era, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.mismatch import told
@@ -117,10 +117,16 @@ def ask(context: Context, questions: Sequence[Question], timeout: float | None =
     if context.is_over:
         context.check_cancelled()
         raise LocalError(f"{context.method} was answered: nothing can be asked for it any more")
-    for question in questions:
-        check_declared(context, question.method, question.needs)
     if not questions:
         return []
+    needs: Json = {}
+    for question in questions:
+        for name, parts in question.needs.items():
+            needs[name] = {**needs.get(name, {}), **parts}
+    if context.revision.modern:
+        require_capability(context, needs)  # all that lacks is told at once
+    for question in questions:
+        check_declared(context, question.method, question.needs)
     return WAYS[context.revision.era](context, questions, timeout)
 
 
@@ -373,8 +379,11 @@ def gather(client: Any, method: str, result: Json) -> Json:
     # spec: basic/patterns/mrtr/client-constructs-inputs, basic/patterns/mrtr/input-response-keys-match
     """
     check_question(client.revision, method, result)
-    responses = {}
-    for key, request in result.get("inputRequests", {}).items():
+    responses: Json = {}
+    asked = result.get("inputRequests", {})
+    if len(asked) > MAX_QUESTIONS:
+        raise InvalidResponse(f"{method}: {len(asked)} questions at once; {MAX_QUESTIONS} are the most")
+    for key, request in asked.items():
         kind = request.get("method") if isinstance(request, dict) else None
         params = request.get("params", {}) if isinstance(request, dict) else None
         if not isinstance(kind, str) or kind not in KINDS or not isinstance(params, dict):

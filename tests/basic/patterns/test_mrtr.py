@@ -793,6 +793,16 @@ def test_what_a_client_did_not_declare_is_never_asked_in_the_modern_era(capabili
     assert error["data"] == {"requiredCapabilities": required}
 
 
+def test_of_several_questions_all_that_a_client_lacks_is_told_at_once(raw, server):
+    @server.tool
+    def tool(ctx: Context) -> str:
+        return str(ctx.ask_all(URL, Elicit("?"), Sample("?", max_tokens=5), ListRoots()))
+
+    error = asking(raw, {"name": "tool"}, capabilities={})["error"]
+    required = {"elicitation": {"url": {}, "form": {}}, "sampling": {}, "roots": {}}
+    assert (error["code"], error["data"]) == (-32021, {"requiredCapabilities": required})
+
+
 @pytest.mark.spec("client/elicitation/empty-capability-means-form")
 def test_an_empty_capability_means_forms(raw, server):
     @server.tool
