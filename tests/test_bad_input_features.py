@@ -1858,6 +1858,21 @@ def test_a_request_state_of_10_mib_is_sent_back() -> None:
         assert client.call_tool("x").text == "0"
 
 
+@pytest.mark.parametrize("kind", ["elicitation/create", "sampling/createMessage", "roots/list"])
+def test_10000_questions_at_once(kind: str) -> None:
+    """Nobody is asked that much: not even once."""
+    asked: list[Any] = []
+    params = dict(WAYS.values())[kind]
+    entries = f'{{str(n): {{"method": {kind!r}, "params": {params!r}}} for n in range(10_000)}}'
+    required = f'{{"inputRequests": {entries}}}'
+    options: Json = {"elicitation": asked.append, "sampling": asked.append, "roots": []}
+    with opened_for(wants(required), MODERN, **options) as client:
+        with pytest.raises(LocalError, match="tools/call"):
+            client.call_tool("x")
+        client.ping()
+    assert not asked
+
+
 # ------------------------------------------------------------------ hostile servers, listening
 
 LISTENED = """
@@ -2127,6 +2142,58 @@ def test_an_error_that_asks_for_a_visit_to_nonsense() -> None:
             assert client.visit(problem.value, timeout=PATIENCE) is False
         client.ping()
     assert not asked
+
+
+def test_an_error_that_asks_for_10000_visits() -> None:
+    """No person is sent to so many places."""
+    place = '{"mode": "url", "message": "", "url": "https://a.b/", "elicitationId": str(n)}'
+    script = f"""
+    open_legacy("2025-11-25")
+    error(receive("tools/call"), -32042, data={{"elicitations": [{place} for n in range(10_000)]}})
+    go_on()
+    """
+    with opened_for(raw_server(script), "2025-11-25", elicitation=lambda asked: False) as client:
+        with pytest.raises(UrlElicitationNeeded) as problem:
+            client.call_tool("x")
+        assert len(problem.value.elicitations) <= 100
+        client.ping()
+
+
+@pytest.mark.parametrize("end", ["close", "die"])
+def test_a_connection_that_ends_while_a_visit_is_waited_for(end: str) -> None:
+    """Whoever waits for it to be done is told at once."""
+    place = {"mode": "url", "message": "Look", "url": "https://example.com/", "elicitationId": "1"}
+    script = f"""
+    open_legacy("2025-11-25")
+    error(receive("tools/call"), -32042, data={{"elicitations": [{place!r}]}})
+    receive("vendor/die")
+    os._exit(3)
+    """
+    outcome: list[Any] = []
+    asked = threading.Event()
+
+    def accept(question: Asked) -> bool:
+        asked.set()
+        return True
+
+    def visit(problem: UrlElicitationNeeded) -> None:
+        try:
+            outcome.append(ours.visit(problem, timeout=60))
+        except McpError as told:
+            outcome.append(told)
+
+    with opened_for(raw_server(script), "2025-11-25", elicitation=accept, grace=0.05) as ours:
+        with pytest.raises(UrlElicitationNeeded) as needed:
+            ours.call_tool("x")
+        thread = threading.Thread(target=visit, args=(needed.value,))
+        thread.start()
+        assert asked.wait(PATIENCE)
+        if end == "close":
+            ours.close()
+        else:
+            ours.notify("vendor/die")
+        thread.join(PATIENCE)
+        assert isinstance(outcome[0], ConnectionClosed)
 
 
 # ----------------------------------------------------------- cancelled, closed, interrupted
