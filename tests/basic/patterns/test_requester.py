@@ -286,12 +286,13 @@ def test_many_interrupts_leave_a_connection_that_works() -> None:
     told = []
 
     def interrupt():
+        ready.wait()
         for _ in range(60):
             pause.wait(0.004)
             os.kill(os.getpid(), signal.SIGINT)
         told.append("all")
 
-    pause = threading.Event()
+    pause, ready = threading.Event(), threading.Event()
     thread = threading.Thread(target=interrupt)
     interrupts = 0
 
@@ -300,10 +301,13 @@ def test_many_interrupts_leave_a_connection_that_works() -> None:
             client.call_tool("t", timeout=10)
 
     thread.start()
-    while thread.is_alive():
+    over = False
+    while not over:
         try:
+            ready.set()
             work()
             thread.join()
+            over = True
         except KeyboardInterrupt:
             interrupts += 1
     connection = client.connection
