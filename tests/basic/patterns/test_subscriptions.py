@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import signal
 import socket
 import threading
 import time
@@ -502,6 +503,19 @@ def test_at_the_end_of_input_each_is_ended_gracefully(at_once):
         assert response["result"]["resultType"] == "complete"
         checker(SubscriptionsListenResult, MODERN)(response["result"])
     assert len(messages) == len(names) * (3 if at_once else 2)
+
+
+@pytest.mark.spec("basic/patterns/cancellation/server-cancels-listen")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_server_that_is_told_to_end_ends_them_in_the_same_way(number):
+    with RawClient(source(SERVED), revision=MODERN) as raw:
+        name, _ = begin(raw, {"toolsListChanged": True})
+        raw.child.send_signal(number)
+        cancelled, response = raw.receive(), raw.receive()
+        assert cancelled["method"] == "notifications/cancelled"
+        assert cancelled["params"]["requestId"] == name
+        assert response["id"] == name
+        raw.wait()
 
 
 def test_what_is_being_acknowledged_when_its_connection_closes_is_ended_after_its_acknowledgment():
