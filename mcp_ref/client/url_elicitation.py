@@ -167,7 +167,7 @@ def required(context: Context, problem: UrlElicitationRequired) -> None:
     try:
         check_exists(context, "url")
         check_declared(context, "elicitation/create", {"elicitation": {"url": {}}})
-        if context.revision.modern:
+        if context.revision.modern:  # spec: basic/index/no-emit-32042
             answers = context.ask_all(*problem.elicitations)
             if not all(each.accepted for each in answers):
                 raise InternalError("the person did not agree to open the URL")
@@ -281,7 +281,7 @@ class Completions:
         self._ended: ConnectionClosed | None = None
 
     def expect(self, elicitation_id: str) -> None:
-        """One that a server asked for."""
+        """One that a server asked for.  # spec: schema/elicitation-id-opaque"""
         with self._changed:
             self._expect(elicitation_id)
 

@@ -266,6 +266,14 @@ def check_block(block: Any) -> None:
     checker(BLOCKS[block["type"]], REVISIONS[-1])(block)
 
 
+def check_base64(blob: str, path: tuple[str | int, ...] = ("blob",)) -> None:
+    """Raises Mismatch unless it is base64.  # spec: server/resources/binary-encoded"""
+    try:
+        base64.b64decode(blob.encode("ascii"), validate=True)
+    except (ValueError, AttributeError):  # not base64, or no string
+        raise Mismatch("must be base64", path) from None
+
+
 @functools.cache
 def for_revision(date: str) -> Callable[[Any], Any]:
     """A function that makes any block one that this revision has."""

@@ -52,9 +52,10 @@ from mcp_ref.server.content import (
     BlobResourceContents,
     ResourceContents,
     TextResourceContents,
+    check_base64,
     check_icons,
 )
-from mcp_ref.server.resources import Resource, ResourceNotFound, ResourceTemplate, check_base64, short
+from mcp_ref.server.resources import Resource, ResourceNotFound, ResourceTemplate, short
 from mcp_ref.server.utilities import caching
 from mcp_ref.server.utilities.completion import Completer, completers
 

@@ -34,9 +34,8 @@ from mcp_ref.runtime.templates import BadUri, check_uri
 from mcp_ref.runtime.texts import TextParameters, text_parameters_of
 from mcp_ref.schema import Mismatch, checker
 from mcp_ref.server import content
-from mcp_ref.server.content import ContentBlock, check_icons
+from mcp_ref.server.content import ContentBlock, check_base64, check_icons
 from mcp_ref.server.prompts import GetPromptResult, Prompt, PromptMessage
-from mcp_ref.server.resources import check_base64
 from mcp_ref.server.utilities.completion import Completer, completers
 
 __all__ = ["RegisteredPrompt", "assistant", "prompt_from", "user"]

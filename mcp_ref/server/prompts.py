@@ -41,8 +41,7 @@ from mcp_ref.basic.patterns.mrtr import is_question
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime.mismatch import told
 from mcp_ref.schema import Mismatch, checker, required, since, was
-from mcp_ref.server.content import ContentBlock, Role
-from mcp_ref.server.resources import check_base64
+from mcp_ref.server.content import ContentBlock, Role, check_base64
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 from mcp_ref.server.utilities.pagination import PaginatedRequestParams
@@ -170,7 +169,7 @@ def on_get_prompt(server: Any, params: Json, context: Context) -> Json:
     """
     name = params["name"]
     prompt: RegisteredPrompt | None = server.prompts.get(name)
-    if prompt is None:  # spec: server/prompts/invalid-name-32602
+    if prompt is None:  # spec: server/prompts/invalid-name-32602, schema/invalid-params-contexts
         known = ", ".join(islice(server.prompts.keys(), 20)) or "none"
         raise InvalidParams(f"Unknown prompt: {name[:200]}; known: {known}")
     try:
@@ -227,7 +226,10 @@ def get_prompt(
     meta: Json | None = None,
     **options: Any,
 ) -> Any:
-    """Get a prompt, its arguments filled in: see Client.request for the options."""
+    """Get a prompt, its arguments filled in: see Client.request for the options.
+
+    # spec: schema/prompt-arguments-strings
+    """
     params: Json = {"name": name, "arguments": dict(arguments or {})}
     for argument, value in params["arguments"].items():
         if not isinstance(value, str):

@@ -27,7 +27,6 @@ Threads     `on_read_resource` runs the resource's function on the request's own
 
 from __future__ import annotations
 
-import base64
 import logging
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
@@ -46,7 +45,14 @@ from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.uris import BadUri, check_uri
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, required, since, until, was
-from mcp_ref.server.content import Annotations, BlobResourceContents, Meta, TextResourceContents, Uri
+from mcp_ref.server.content import (
+    Annotations,
+    BlobResourceContents,
+    Meta,
+    TextResourceContents,
+    Uri,
+    check_base64,
+)
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 from mcp_ref.server.utilities.pagination import PaginatedRequestParams
@@ -251,7 +257,10 @@ class ResourceNotFound(ProtocolError):
         self.uri = uri
 
     def to(self, revision: Revision) -> ResourceNotFound:
-        """The same, with the code of a revision.  # spec: server/resources/not-found-32002"""
+        """The same, with the code of a revision.
+
+        # spec: server/resources/not-found-32002, basic/index/no-emit-32002
+        """
         self.code = revision.resource_not_found
         return self
 
@@ -439,11 +448,3 @@ def check_read(client: Any, params: Json, result: Json, timeout: float | None) -
                 check_base64(item["blob"], ("contents", index, "blob"))
     except Mismatch as problem:
         raise InvalidResponse(f"resources/read {params.get('uri'):.100}: {problem}") from None
-
-
-def check_base64(blob: str, path: tuple[str | int, ...] = ("blob",)) -> None:
-    """Raises Mismatch unless it is base64.  # spec: server/resources/binary-encoded"""
-    try:
-        base64.b64decode(blob.encode("ascii"), validate=True)
-    except (ValueError, AttributeError):  # not base64, or no string
-        raise Mismatch("must be base64", path) from None

@@ -323,6 +323,7 @@ def test_a_modern_client_that_knows_no_urls_is_told_what_it_lacks():
     assert problem.value.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
 
 
+@pytest.mark.spec("basic/index/no-emit-32042")
 @pytest.mark.spec("client/elicitation/url-required-only-then")
 def test_in_the_modern_era_the_same_is_a_question():
     """There is no -32042 any more; whoever is done by the time of the retry goes on."""
@@ -537,3 +538,14 @@ def test_who_waits_for_a_visit_waits_no_longer_than_the_server_is_there():
     assert problems == ["the server is gone"]
     with pytest.raises(ConnectionClosed):
         known.wait("2", PATIENCE)
+
+
+@pytest.mark.spec("schema/elicitation-id-opaque")
+@pytest.mark.parametrize("name", ["", " ", "id/1?x=2#3", "\u00e4\u2028", "0", "x" * 10_000])
+def test_an_elicitation_id_is_taken_as_it_is(name):
+    known = Completions()
+    known.expect(name)
+    known.on_complete({"elicitationId": name + "."})
+    assert not known.wait(name, 0.0)
+    known.on_complete({"elicitationId": name})
+    assert known.wait(name, 0.0)

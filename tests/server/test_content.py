@@ -266,3 +266,15 @@ def test_what_is_written_is_what_was_meant(texts, structured):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(content, "LONG", 3)
         assert written(result) == result
+
+
+@pytest.mark.spec("server/resources/binary-encoded")
+@pytest.mark.parametrize("blob", ["", "AAEC", "/+8="])
+def test_base64_is_taken(blob):
+    content.check_base64(blob)
+
+
+@pytest.mark.parametrize("blob", ["AAE", "A E C", "AA_-", "\u00e4AAA", "AAAA\n", "!", 5, None])
+def test_what_is_no_base64_is_refused_with_its_place(blob):
+    with pytest.raises(Mismatch, match=r"contents\[0\]\.blob: must be base64"):
+        content.check_base64(blob, ("contents", 0, "blob"))

@@ -212,6 +212,7 @@ def test_arguments_are_text_and_arrive_as_what_the_function_takes(date):
         assert client.get_prompt("review", {"code": "x"})["messages"] == [user("x|SHORT|0|[]")]
 
 
+@pytest.mark.spec("schema/invalid-params-contexts")
 @pytest.mark.spec(
     "server/prompts/missing-argument-32602", "server/prompts/validate-arguments", "server/prompts/errors"
 )
@@ -253,6 +254,7 @@ def test_a_malformed_request_is_refused_with_its_place(date, params, place):
         assert raw.is_alive()
 
 
+@pytest.mark.spec("schema/invalid-params-contexts")
 @pytest.mark.spec("server/prompts/invalid-name-32602", "server/prompts/errors")
 @every
 def test_an_unknown_name_is_refused_with_the_names_there_are(date):
@@ -394,6 +396,7 @@ def test_a_list_that_is_none_is_refused(prompts):
         client.list_prompts()
 
 
+@pytest.mark.spec("schema/prompt-arguments-strings")
 def test_arguments_of_a_prompt_are_text_also_for_the_caller():
     with connect(reviewer()) as client, pytest.raises(TypeError, match="argument 'line' of a prompt is text"):
         client.get_prompt("review", {"code": "x", "line": 7})

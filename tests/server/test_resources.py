@@ -438,6 +438,7 @@ def test_a_question_of_the_authors_own_making_is_sent():
 # -- not found -----------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("basic/index/no-emit-32002")
 @pytest.mark.spec("server/resources/not-found-32602")
 def test_an_unknown_resource_is_32602_in_2026_07_28():
     check_not_found(MODERN, -32602)

@@ -199,6 +199,7 @@ def resume(context: Context) -> None:
 def question(context: Context) -> Json:
     """The InputRequiredResult that asks what is pending.
 
+    # spec: basic/index/result-type-input-required
     # spec: basic/patterns/mrtr/at-least-one-field, basic/patterns/mrtr/input-requests-optional
     # spec: basic/patterns/mrtr/request-state-optional, basic/patterns/mrtr/no-retry-assumption
     """
@@ -377,22 +378,29 @@ def gather(client: Any, method: str, result: Json) -> Json:
 
     Raises InputRefused: there is no message in which a modern client could refuse.
     # spec: basic/patterns/mrtr/client-constructs-inputs, basic/patterns/mrtr/input-response-keys-match
+    # spec: schema/input-responses-all-keys, schema/input-results-bare
     """
     check_question(client.revision, method, result)
     responses: Json = {}
     asked = result.get("inputRequests", {})
     if len(asked) > MAX_QUESTIONS:
         raise InvalidResponse(f"{method}: {len(asked)} questions at once; {MAX_QUESTIONS} are the most")
+    for key, request in asked.items():  # all of them, before anybody is asked anything
+        _check_request(f"{method}: inputRequests.{key:.80}", request)
     for key, request in asked.items():
-        kind = request.get("method") if isinstance(request, dict) else None
-        params = request.get("params", {}) if isinstance(request, dict) else None
-        if not isinstance(kind, str) or kind not in KINDS or not isinstance(params, dict):
-            raise InvalidResponse(f"{method}: inputRequests.{key:.80} is nothing that may be asked")
         try:
-            responses[key] = client.fulfil(kind, params, None)
+            responses[key] = client.fulfil(request["method"], request.get("params", {}), None)
         except ProtocolError as problem:
-            raise InputRefused(f"{method}: the server asked for {kind}: {problem}") from problem
+            said = f"{method}: the server asked for {request['method']}: {problem}"
+            raise InputRefused(said) from problem
     return responses
+
+
+def _check_request(place: str, request: Any) -> None:
+    """Raises InvalidResponse for what is nothing that may be asked."""
+    kind = request.get("method") if isinstance(request, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS or not isinstance(request.get("params", {}), dict):
+        raise InvalidResponse(f"{place} is nothing that may be asked")
 
 
 def retry(params: Json, result: Json, responses: Json) -> Json:

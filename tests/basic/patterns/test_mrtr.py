@@ -193,7 +193,9 @@ def everything(ctx):
 
 
 @pytest.mark.spec(
-    "basic/patterns/mrtr/input-request-keys-unique", "basic/patterns/mrtr/input-response-keys-match"
+    "basic/index/result-type-input-required",
+    "basic/patterns/mrtr/input-request-keys-unique",
+    "basic/patterns/mrtr/input-response-keys-match",
 )
 def test_several_questions_travel_in_one_round_in_the_modern_era(server, raw):
     @server.tool
@@ -201,6 +203,7 @@ def test_several_questions_travel_in_one_round_in_the_modern_era(server, raw):
         return everything(ctx)
 
     asked = call(raw, "tool")
+    assert asked["result"]["resultType"] == "input_required"
     requests = asked["result"]["inputRequests"]
     assert {key: request["method"] for key, request in requests.items()} == {
         "elicitation-1": "elicitation/create",
@@ -1161,6 +1164,7 @@ def input_required(*names, **more):
     return {"resultType": "input_required", **({"inputRequests": asked} if names else {}), **more}
 
 
+@pytest.mark.spec("schema/input-responses-all-keys", "schema/input-results-bare")
 @pytest.mark.spec(
     "basic/patterns/mrtr/client-constructs-inputs",
     "basic/patterns/mrtr/client-echoes-state",
@@ -1448,3 +1452,15 @@ def test_a_future_whose_connection_ends_while_a_person_is_asked_fails():
         let_go.set()
         with pytest.raises((McpError, concurrent.futures.CancelledError)):
             future.result(PATIENCE)
+
+
+def test_nobody_is_asked_anything_where_one_of_the_questions_is_none():
+    asked = []
+    wrong = {"a": FORM, "b": {"method": 5}}
+    server = rounds({"resultType": "input_required", "inputRequests": wrong})
+    with (
+        connect(server, elicitation=asked.append, on_stderr=Notes()) as client,
+        pytest.raises(InvalidResponse, match=r"inputRequests\.b"),
+    ):
+        client.call_tool("x")
+    assert asked == []
