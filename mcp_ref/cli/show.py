@@ -37,6 +37,11 @@ def as_json(value: Any) -> None:
     print("\n".join(map(_escaped, text.split("\n"))))
 
 
+def in_a_line(text: Any) -> str:
+    """Text of a stranger's that has a line of its own, and must not begin another."""
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in plain(text))
+
+
 def _escaped(text: str) -> str:
     """JSON, with what is not to be seen in escapes."""
     return (
@@ -48,7 +53,7 @@ def server(facts: Any) -> None:
     """What a server says of itself."""
     info = facts["serverInfo"]
     name = info.get("title") or info.get("name", "a server that does not say its name")
-    print(f"{plain(name)} {plain(info.get('version', ''))}".rstrip())
+    print(f"{in_a_line(name)} {in_a_line(info.get('version', ''))}".rstrip())
     if info.get("description"):
         print(f"  {plain(info['description'])}")
     print(f"  revision      {facts['revision']}")
@@ -60,7 +65,7 @@ def server(facts: Any) -> None:
 def _capability(item: tuple[str, Any]) -> str:
     name, settings = item
     details = ", ".join(settings) if isinstance(settings, dict) else ""
-    return plain(f"{name} ({details})" if details else name)
+    return in_a_line(f"{name} ({details})" if details else name)
 
 
 def tools(found: list[Any]) -> None:
@@ -68,7 +73,7 @@ def tools(found: list[Any]) -> None:
     if not found:
         print("no tools")
     for tool in found:
-        print(plain(f"{tool['name']}({', '.join(_arguments(tool['inputSchema']))})"))
+        print(in_a_line(f"{tool['name']}({', '.join(_arguments(tool['inputSchema']))})"))
         _about(tool)
 
 
@@ -96,7 +101,7 @@ def resources(found: list[Any], templates: list[Any]) -> None:
     for resource in (*found, *templates):
         facts = [str(resource["mimeType"])] if "mimeType" in resource else []
         facts += [f"{resource['size']} bytes"] if "size" in resource else []
-        print(plain(f"{resource.get('uri') or resource['uriTemplate']}  {', '.join(facts)}".rstrip()))
+        print(in_a_line(f"{resource.get('uri') or resource['uriTemplate']}  {', '.join(facts)}".rstrip()))
         _about({"title": resource.get("title", resource["name"]), **resource})
 
 
@@ -107,7 +112,7 @@ def prompts(found: list[Any]) -> None:
     for prompt in found:
         arguments = prompt.get("arguments", ())
         names = [a["name"] if a.get("required") else f"[{a['name']}]" for a in arguments]
-        print(plain(f"{prompt['name']}({', '.join(names)})"))
+        print(in_a_line(f"{prompt['name']}({', '.join(names)})"))
         _about(prompt)
 
 
@@ -115,7 +120,7 @@ def _about(definition: Any) -> None:
     """Title and description, a line each."""
     for line in (definition.get("title"), definition.get("description")):
         if isinstance(line, str) and line.strip():
-            print(f"    {plain(line.strip().splitlines()[0])}")
+            print(f"    {in_a_line(line.strip().splitlines()[0])}")
 
 
 def result(value: Result) -> None:
@@ -129,14 +134,14 @@ def _shown(block: Any) -> str:
     """A block of content."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind is None:
-        return plain(f"[{block!r:.200}]")
+        return in_a_line(f"[{block!r:.200}]")
     if kind == "text":
         return plain(block["text"])
     if kind in ("image", "audio"):
-        return plain(f"[{kind}: {block['mimeType']}, {_size(block['data'])} bytes]")
+        return in_a_line(f"[{kind}: {block['mimeType']}, {_size(block['data'])} bytes]")
     if kind == "resource_link":
-        return plain(f"[{block['name']}: {block['uri']}]")
-    return plain(f"[{kind}: {block.get('resource', {}).get('uri', '')}]")
+        return in_a_line(f"[{block['name']}: {block['uri']}]")
+    return in_a_line(f"[{kind}: {block.get('resource', {}).get('uri', '')}]")
 
 
 def _size(data: str) -> int:
@@ -149,10 +154,10 @@ def contents(value: Result) -> None:
     several = len(value["contents"]) > 1
     for item in value["contents"]:
         if several:
-            print(plain(f"[{item['uri']}]"))
+            print(in_a_line(f"[{item['uri']}]"))
         if "blob" in item:
             kind = item.get("mimeType", "of a kind that was not said")
-            print(plain(f"[blob: {kind}, {_size(item['blob'])} bytes; --output FILE keeps it]"))
+            print(in_a_line(f"[blob: {kind}, {_size(item['blob'])} bytes; --output FILE keeps it]"))
         else:
             print(plain(item["text"]), end="" if item["text"].endswith("\n") else "\n")
 
@@ -166,7 +171,7 @@ def as_bytes(value: Result) -> bytes:
 def messages(value: Result) -> None:
     """The messages of a prompt, each below the name of who says it."""
     for message in value["messages"]:
-        print(f"{plain(message['role'])}:")
+        print(f"{in_a_line(message['role'])}:")
         for line in _shown(message["content"]).splitlines() or [""]:
             print(f"    {line}")
 
@@ -175,7 +180,7 @@ def suggestions(value: Result) -> None:
     """What an argument could be, a line each."""
     completion = value["completion"]
     for text in completion["values"]:
-        print(plain(text))
+        print(in_a_line(text))
     if completion.get("hasMore"):
         of = f" of {completion['total']}" if "total" in completion else ""
         print(f"the first {len(completion['values'])}{of}", file=sys.stderr)
@@ -187,7 +192,7 @@ def change(value: Change, in_json: bool) -> None:
         about = {"kind": value.kind} if value.uri is None else {"kind": value.kind, "uri": value.uri}
         print(_escaped(json.dumps(about, ensure_ascii=False)), flush=True)
     else:
-        print(plain(value.uri or value.kind), flush=True)
+        print(in_a_line(value.uri or value.kind), flush=True)
 
 
 def log_message(level: str, data: Any, logger: str | None) -> None:

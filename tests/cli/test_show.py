@@ -269,3 +269,12 @@ def test_a_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
         show.change(Change("resource", "a:b"), in_json)
     lines = ["tools", "a:b", '{"kind": "tools"}', '{"kind": "resource", "uri": "a:b"}']
     assert capsys.readouterr().out.splitlines() == lines
+
+
+def test_a_name_has_one_line_and_begins_no_other(capsys):
+    name = "t\r\nFAKE: prompt\u2028\tx"
+    show.tools([{"name": name, "inputSchema": {"type": "object"}}])
+    show.prompts([{"name": name}])
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == 2
+    assert all("\\nFAKE: prompt" in line for line in out.splitlines())
