@@ -86,11 +86,13 @@ class Features(Asking):
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
         rounds: int | None = None,
+        meta: Json | None = None,
     ) -> Result:
         """Read a resource (server/resources): see `result.text`, `result.blobs` and `result["contents"]`."""
         check_text(uri=uri)
+        check_object(meta=meta)
         options: Json = {"timeout": timeout, "on_progress": on_progress, "rounds": rounds}
-        result: Result = resources.read_resource(self, uri, **options)
+        result: Result = resources.read_resource(self, uri, meta=meta, **options)
         return result
 
     def list_prompts(self) -> list[Any]:

@@ -241,18 +241,7 @@ def get_prompt(
 
 def check_list(client: Any, params: Json, result: Json, timeout: float | None) -> None:
     """Leave out definitions that are none; the others are still good."""
-    prompts = result.get("prompts")
-    if not isinstance(prompts, list):
-        raise InvalidResponse("prompts/list: the result has no list of prompts")
-    good, check = [], checker(Prompt, LATEST.date)
-    for prompt in prompts:
-        try:
-            check(prompt)
-            good.append(prompt)
-        except Mismatch as problem:
-            name = prompt.get("name") if isinstance(prompt, dict) else prompt
-            _log.warning("left out the prompt %.100r, whose definition is wrong: %s", name, problem)
-    result["prompts"] = good
+    result["prompts"] = pagination.definitions_of("prompts/list", result, "prompts", "name", Prompt)
 
 
 def check_result(client: Any, params: Json, result: Json, timeout: float | None) -> None:

@@ -394,9 +394,10 @@ def list_templates(client: Any, timeout: float | None = None) -> list[Any]:
     return pagination.everything(client, "resources/templates/list", "resourceTemplates", timeout=timeout)
 
 
-def read_resource(client: Any, uri: str, **options: Any) -> Any:
+def read_resource(client: Any, uri: str, *, meta: Json | None = None, **options: Any) -> Any:
     """Read a resource: see Client.request for the options."""
-    return client.request("resources/read", {"uri": uri}, **options)
+    params: Json = {"uri": uri} if meta is None else {"uri": uri, "_meta": meta}
+    return client.request("resources/read", params, **options)
 
 
 def is_not_found(problem: BaseException) -> bool:
@@ -414,27 +415,14 @@ def is_not_found(problem: BaseException) -> bool:
 
 def check_resources(client: Any, params: Json, result: Json, timeout: float | None) -> None:
     """Leave out definitions that are none; the others are still good."""
-    result["resources"] = _good(result, "resources", "uri", Resource)
+    found = pagination.definitions_of("resources/list", result, "resources", "uri", Resource)
+    result["resources"] = found
 
 
 def check_templates(client: Any, params: Json, result: Json, timeout: float | None) -> None:
     """The same for templates."""
-    result["resourceTemplates"] = _good(result, "resourceTemplates", "uriTemplate", ResourceTemplate)
-
-
-def _good(result: Json, member: str, key: str, shape: Any) -> list[Any]:
-    found = result.get(member)
-    if not isinstance(found, list):
-        raise InvalidResponse(f"the result has no list of {member}")
-    good, check = [], checker(shape, LATEST.date)
-    for item in found:
-        try:
-            check(item)
-            good.append(item)
-        except Mismatch as problem:
-            name = item.get(key) if isinstance(item, dict) else item
-            _log.warning("left out %.100r of the %s, whose definition is wrong: %s", name, member, problem)
-    return good
+    method, member = "resources/templates/list", "resourceTemplates"
+    result[member] = pagination.definitions_of(method, result, member, "uriTemplate", ResourceTemplate)
 
 
 def check_read(client: Any, params: Json, result: Json, timeout: float | None) -> None:

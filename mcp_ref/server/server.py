@@ -140,9 +140,7 @@ class Server(Registry):
         if not all(isinstance(bound, Limit | None) for bound in (limit, notices)):
             raise TypeError("limit and notices are each a Limit")
         check_extensions(extensions or {})
-        super().__init__(
-            page_size, lambda kind: self.listeners.tell(Change(kind)), ROWS, offers, logging=logging
-        )
+        super().__init__(page_size, self._changed, ROWS, offers, logging=logging)
         more = {"title": title, "description": description, "websiteUrl": website_url}
         self.info = _info(name, version, more, icons)
         self.instructions = instructions
@@ -171,6 +169,7 @@ class Server(Registry):
     # -- changes that only the author knows of -------------------------------------------------
 
     def _changed(self, kind: str) -> None:
+        """A list is another one."""
         self.listeners.tell(Change(kind))
 
     def resource_updated(self, uri: str) -> None:

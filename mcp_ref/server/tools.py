@@ -403,18 +403,7 @@ def _fault(tool: Any, result: Json) -> str | None:
 
 def check_list(client: Any, params: Json, result: Json, timeout: float | None) -> None:
     """Leave out definitions that are none; the others are still good."""
-    tools = result.get("tools")
-    if not isinstance(tools, list):
-        raise InvalidResponse("tools/list: the result has no list of tools")
-    good, check = [], checker(Tool, LATEST.date)
-    for tool in tools:
-        try:
-            check(tool)
-            good.append(tool)
-        except Mismatch as problem:
-            name = tool.get("name") if isinstance(tool, dict) else tool
-            _log.warning("left out the tool %.100r, whose definition is wrong: %s", name, problem)
-    result["tools"] = good
+    result["tools"] = pagination.definitions_of("tools/list", result, "tools", "name", Tool)
 
 
 def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> None:

@@ -291,3 +291,16 @@ def test_the_log_level_is_sent_in_the_way_of_the_era():
     assert "_meta" not in sent(LEGACY[3], act, "tools/call")["params"]
     assert sent(MODERN, act, "tools/call")["params"]["_meta"][LEVEL] == "notice"
     assert LEVEL not in sent(MODERN, lambda client: client.call_tool("x"), "tools/call")["params"]["_meta"]
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_meta_of_the_callers_own_goes_with_what_is_read(date):
+    server = Server("meta")
+
+    @server.resource("meta://mine")
+    def mine(ctx: Context) -> str:
+        return str(ctx.meta.get("com.example/trace"))
+
+    with connect(server, revision=date) as client:
+        assert client.read_resource("meta://mine", meta={"com.example/trace": "t1"}).text == "t1"
+        assert client.read_resource("meta://mine").text == "None"

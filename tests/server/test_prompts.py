@@ -386,7 +386,7 @@ def test_definitions_that_are_none_are_left_out_and_the_others_stay(date, caplog
     ]
     with connect(answering("prompts/list", {"prompts": [*bad, good]}), revision=date) as client:
         assert client.list_prompts() == [good]
-    assert caplog.text.count("left out the prompt") == 4
+    assert caplog.text.count("prompts/list: left out") == 4
 
 
 @pytest.mark.parametrize("prompts", [None, "x", {}], ids=str)

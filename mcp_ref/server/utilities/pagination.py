@@ -19,6 +19,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import logging
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -27,9 +28,12 @@ from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
 from mcp_ref.basic.errors import ErrorResponse, InvalidParams, InvalidResponse
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import RequestMeta, ResultMeta
-from mcp_ref.schema import required, since
+from mcp_ref.basic.versioning import LATEST
+from mcp_ref.schema import Mismatch, checker, required, since
 
 __all__ = ["all_pages", "everything", "page", "pages"]
+
+_log = logging.getLogger("mcp_ref.pagination")
 
 MAX_PAGES = 10_000
 """A list with more pages than this does not end."""
@@ -161,3 +165,22 @@ def everything(client: Any, method: str, member: str, *, timeout: float | None =
             raise InvalidResponse(f"{method}: the result has no list of {member}")
         items += found
     return items
+
+
+def definitions_of(method: str, result: Json, member: str, key: str, shape: Any) -> list[Any]:
+    """The items of one page that are what they should be; one that is not leaves the others good.
+
+    `key` is the member that names an item. Raises InvalidResponse where there is no list at all.
+    """
+    found = result.get(member)
+    if not isinstance(found, list):
+        raise InvalidResponse(f"{method}: the result has no list of {member}")
+    good, check = [], checker(shape, LATEST.date)
+    for item in found:
+        try:
+            check(item)
+            good.append(item)
+        except Mismatch as problem:
+            name = item.get(key) if isinstance(item, dict) else item
+            _log.warning("%s: left out %.100r, whose definition is wrong: %s", method, name, problem)
+    return good

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from mcp_ref import ErrorResponse, InvalidResponse, Server, connect
 from mcp_ref.basic.errors import InvalidParams
 from mcp_ref.schema import REVISIONS
+from mcp_ref.server.tools import Tool
 from mcp_ref.server.utilities import pagination
 
 KIND = "tools/list"
@@ -398,3 +399,16 @@ def test_all_four_lists_come_in_pages(date, method):
         with pytest.raises(ErrorResponse) as refused:
             client.request(method, {"cursor": "nonsense"})
         assert refused.value.code == -32602
+
+
+def test_of_a_page_the_items_that_are_none_are_left_out_and_the_others_stay(caplog):
+    good = {"name": "a", "inputSchema": {"type": "object"}}
+    page = {"tools": [good, 5, {"name": "b"}, good]}
+    assert pagination.definitions_of("tools/list", page, "tools", "name", Tool) == [good, good]
+    assert caplog.text.count("tools/list: left out") == 2 and "'b'" in caplog.text
+
+
+@pytest.mark.parametrize("found", [None, {}, "x"])
+def test_a_page_without_a_list_is_refused_by_name(found):
+    with pytest.raises(InvalidResponse, match="tools/list: the result has no list of tools"):
+        pagination.definitions_of("tools/list", {"tools": found}, "tools", "name", Tool)
