@@ -526,3 +526,16 @@ def test_a_template_whose_uris_could_have_no_scheme_is_refused(uri):
 
     with pytest.raises(ValueError, match="scheme"):
         resource_from(read, uri)
+
+
+@pytest.mark.parametrize("uri", ["q://x?c=1", "q://x?b=1&a=2", "q://x?a=1&a=2"])
+def test_names_that_no_list_could_have_given_are_not_found(uri):
+    def read(a: str = "", b: list[str] | None = None) -> str:
+        return f"{a} {b}"
+
+    template = resource_from(read, "q://x{?a,b*}")
+    assert template.find("q://x?a=1&b=2&b=3").read(None)[0]["text"] == "1 ['2', '3']"
+    found = template.find(uri)
+    if found is not None:
+        with pytest.raises(ResourceNotFound):
+            found.read(None)
