@@ -21,9 +21,9 @@ Threads     questions are made on the request's worker; `complete` runs on any t
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
-import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
@@ -136,7 +136,7 @@ class ElicitUrl:
         check_text(message=self.message, url=self.url)
         check_text_if_any(elicitation_id=self.elicitation_id)
         check_url(self.url)
-        name = self.elicitation_id or str(uuid.uuid4())
+        name = self.elicitation_id or os.urandom(16).hex()
         return {"mode": "url", "message": self.message, "url": self.url, "elicitationId": name}
 
 

@@ -181,7 +181,7 @@ def test_a_decimal_is_compared_as_a_number():
         (list[str], Bounds(pattern="a"), "pattern='a' means nothing for an array"),
         (datetime.date, Bounds(ge=datetime.date(2026, 1, 1)), "means nothing for a date"),
         (int, Bounds(ge="0"), "ge='0' is not a number"),
-        (int, Bounds(ge=True), "ge=True is not a number"),
+        (int, Bounds(ge=True, le=98765), "ge=True is not a number"),
         (float, Bounds(le=float("nan")), "le=nan is not a number"),
         (int, Bounds(multiple_of=0), "multiple_of=0 is too small"),
         (str, Bounds(max_length=-1), "max_length=-1 is too small"),
