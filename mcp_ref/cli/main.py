@@ -7,6 +7,7 @@
 4    no connection: the server cannot be started, is gone, or does not have what is needed
 5    no answer in time; of `listen`, fewer changes in the time given than were to be awaited
 130  interrupted (Ctrl-C); what was running was cancelled on the wire
+129  the terminal was closed; 143: ended by SIGTERM
 141  whoever read our output went away
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -36,6 +38,9 @@ class Misuse(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:  # this is the program: what is open is to be closed, and the terminal put back
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, _ended)
     # What stands behind the first `--` is the server's command and none of our affair.
     cut = given.index("--") if "--" in given else len(given)
     parser = _parser()
@@ -65,6 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _said(str(problem), 5)
     except (McpError, OSError) as problem:
         return _said(str(problem), 4)
+
+
+def _ended(number: int, frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _said(text: str, code: int) -> int:

@@ -38,7 +38,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from mcp_ref.basic.errors import InternalError
@@ -102,10 +102,13 @@ def text_of(data: bytes, mime_type: str | None) -> str | None:
 # ------------------------------------------------------------------------ as resources
 
 
+Stamp: TypeAlias = tuple[int, int, int]
+
+
 class Listed(NamedTuple):
     """A file that clients can see in the list."""
 
-    stamp: tuple[int, ...]
+    stamp: Stamp
     """What is another one when the file was changed or replaced."""
     resource: RegisteredResource
 
@@ -150,6 +153,8 @@ class Directory:
         given = ttl_ms is not None or cache_scope is not None
         self._hints = hints(ttl_ms or 0, cache_scope or "private") if given else None
         self._tree = Tree(self.path, Globs(glob), hidden)
+        # Files that somebody asked for, and may have subscribed to, before the first look was over.
+        self._asked_for: dict[str, Stamp] = {}
         self._scanning = threading.Lock()
         # All below guarded by _scanning; whoever reads them without it sees the last scan.
         self._listed: dict[str, Listed] | None = None
@@ -164,7 +169,10 @@ class Directory:
         if parts is None:
             return None
         try:
-            return self._resource(uri, parts, self._tree.status(parts))
+            status = self._tree.status(parts)
+            if self._listed is None and len(self._asked_for) < self._max_files:
+                self._asked_for.setdefault(uri, _stamp(status))
+            return self._resource(uri, parts, status)
         except OSError as problem:
             if is_missing(problem):
                 return None
@@ -258,17 +266,26 @@ class Directory:
             [listed[uri].resource for uri in changed if uri in ours], [uri for uri in gone if uri in ours]
         )
         self._listed = listed
-        for uri in () if first else (*gone, *changed):
+        if first:
+            self._tell_who_asked(server, listed)
+            return
+        for uri in (*gone, *changed):
             if uri in ours:
                 server.resource_updated(uri)
 
+    def _tell_who_asked(self, server: Any, listed: dict[str, Listed]) -> None:
+        """After the first look: what was changed between its beginning and somebody's question."""
+        for uri, stamp in list(self._asked_for.items()):
+            if uri not in listed or listed[uri].stamp != stamp:
+                server.resource_updated(uri)
+        self._asked_for = {}
+
     def _listing(self, uri: str, file: Found, before: Listed | None) -> Listed:
         """The entry of a file: the same as before unless the file was changed."""
-        status = file.status
-        stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
+        stamp = _stamp(file.status)
         if before is not None and before.stamp == stamp:
             return before
-        return Listed(stamp, self._resource(uri, file.parts, status))
+        return Listed(stamp, self._resource(uri, file.parts, file.status))
 
     def _tell(self, trouble: str | None) -> None:
         """To the log, once and not with every scan. Holds _scanning."""
@@ -297,6 +314,11 @@ class Directory:
             except Exception:  # the next look may be a better one
                 _log.exception("%s could not be looked through", self.path)
             over.wait(self.poll)
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    """What is another one when a file was changed."""
+    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _is_ours(there: Any, before: Listed | None) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peers import PATIENCE, eventually, source
 
 from mcp_ref import __version__
 from mcp_ref.cli import actions
@@ -231,3 +232,29 @@ def test_a_pipe_that_breaks_while_it_is_written_to_is_exit_code_141(
     finally:
         os.dup2(kept, 1)
         os.close(kept)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_who_is_ended_closes_what_is_open(number: int) -> None:
+    """So the server is ended properly, and a terminal that was asking is put back."""
+    script = source("""
+        import sys, time
+
+        @server.tool
+        def slow() -> str:
+            print("running", file=sys.stderr, flush=True)
+            time.sleep(60)
+            return "never"
+    """)
+    program = [sys.executable, "-m", "mcp_ref", "call", "slow", *ENV]
+    command = [*program, "--", sys.executable, "-c", script]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
+    ) as child:
+        assert child.stderr is not None
+        assert any("running" in line for line in iter(child.stderr.readline, ""))
+        (server,) = Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split()
+        child.send_signal(number)
+        assert child.wait(PATIENCE) == 128 + number
+        assert eventually(lambda: not Path(f"/proc/{server}").exists())

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
 
-from mcp_ref import Server, connect
+from mcp_ref import Change, Server, connect
 from mcp_ref.basic.errors import ErrorResponse, InternalError
 from mcp_ref.runtime import files
 from mcp_ref.runtime.files import DEPTH
@@ -170,7 +170,7 @@ def test_what_an_author_says_of_a_directory_is_said_of_its_files(root):
 )
 def test_a_time_that_cannot_be_written_is_left_out(root, monkeypatch, seconds, annotations):
     write(root, "a")
-    odd = SimpleNamespace(st_size=1, st_mtime_ns=int(seconds * 10**9))
+    odd = SimpleNamespace(st_size=1, st_ino=1, st_mtime_ns=int(seconds * 10**9))
     monkeypatch.setattr(files.Tree, "status", lambda tree, parts: odd)
     assert handbook(root).find(PREFIX + "a").definition.get("annotations", {}) == annotations
 
@@ -943,3 +943,23 @@ def test_the_files_of_many_pages_come_each_once(root):
     with connect(server) as client:
         names = [r["name"] for page in client.pages("resources/list") for r in page["resources"]]
     assert names == [f"{i:03}" for i in range(100)]
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_change_during_the_first_look_is_not_lost_for_who_has_subscribed(root, date, monkeypatch):
+    write(root, "a.txt", text="one")
+    server = Server("slow")
+    directory = server.add_directory(root, uri=PREFIX, poll=SOON)
+    looked, go, files = threading.Event(), threading.Event(), directory._tree.files
+
+    def slow_files(*arguments):
+        looked.set()
+        go.wait(PATIENCE)
+        return files(*arguments)
+
+    monkeypatch.setattr(directory._tree, "files", slow_files)
+    with connect(server, revision=date) as client, client.listen(resources=[PREFIX + "a.txt"]) as changes:
+        assert looked.wait(PATIENCE)
+        write(root, "a.txt", text="another")
+        go.set()
+        assert changes.next(PATIENCE) == Change("resource", PREFIX + "a.txt")

@@ -198,7 +198,7 @@ class Connection(Requester):
             line = encode_result(context.request_id, result)
         except ProtocolError as problem:
             line = encode_error(context.request_id, problem)
-        except RequestCancelled as problem:
+        except (RequestCancelled, ConnectionClosed) as problem:
             _log.debug("%s: %s", context.method, problem)
             line = encode_error(context.request_id, InternalError(f"{context.method} was given up"))
         except BaseException as problem:
