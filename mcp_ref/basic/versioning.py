@@ -236,9 +236,10 @@ class MissingRequiredClientCapability(ProtocolError):
 
     code = -32021
 
-    def __init__(self, required: ClientCapabilities | Json) -> None:
+    def __init__(self, required: Json) -> None:
+        names = [".".join([name, *parts][:2]) for name, parts in required.items()]
         super().__init__(
-            f"this request needs the client capability {', '.join(required)}",
+            f"this request needs the client capability {', '.join(names)}",
             data={"requiredCapabilities": required},
         )
 

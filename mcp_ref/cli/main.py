@@ -7,8 +7,9 @@
 4    no connection: the server cannot be started, is gone, or does not have what is needed
 5    no answer in time; of `listen`, fewer changes in the time given than were to be awaited
 130  interrupted (Ctrl-C); what was running was cancelled on the wire
-129  the terminal was closed; 143: ended by SIGTERM
 141  whoever read our output went away
+129  the terminal was closed
+143  ended by SIGTERM
 """
 
 from __future__ import annotations
@@ -38,9 +39,8 @@ class Misuse(Exception):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if arguments is None:  # this is the program: what is open is to be closed, and the terminal put back
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, _ended)
+    if arguments is None:
+        _be_the_program()
     # What stands behind the first `--` is the server's command and none of our affair.
     cut = given.index("--") if "--" in given else len(given)
     parser = _parser()
@@ -72,6 +72,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _said(str(problem), 4)
 
 
+def _be_the_program() -> None:
+    """Whoever ends us has what is open closed, and the terminal put back."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _ended)
+
+
 def _ended(number: int, frame: object) -> None:
     raise SystemExit(128 + number)
 
@@ -86,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="mcp-ref",
         description="Serve a server, or look at one and call it.",
         epilog="Exit codes: 0 done, 1 the tool failed, 2 misuse, 3 refused by the server, "
-        "4 no connection, 5 no answer in time, 130 interrupted, 141 output closed.",
+        "4 no connection, 5 no answer in time, 130 interrupted, 141 output closed, 143 ended.",
     )
     parser.add_argument("--version", action="version", version=f"mcp-ref {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

@@ -123,6 +123,7 @@ def connect(
         seconds=ask_timeout,
     )
     kept = _cache_of(cache)
+    hash(principal)  # TypeError: what cannot be told from others is no principal
     capabilities = callbacks.capabilities()
     if experimental:
         capabilities["experimental"] = dict(experimental)

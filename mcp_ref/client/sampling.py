@@ -250,7 +250,7 @@ def _for_revision(params: Json, at: Revision) -> Json:
     """The same, in an older revision. Raises LocalError for what that does not have."""
     known = pruner(CreateMessageRequestParams, at.date)(params)
     try:
-        for name in params.keys() - known.keys():
+        for name in sorted(params.keys() - known.keys()):
             raise Mismatch("this revision has no such member", (name,))
         checker(CreateMessageRequestParams, at.date)(known)
     except Mismatch as problem:

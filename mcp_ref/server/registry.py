@@ -169,6 +169,8 @@ class Registry:
     def add_directory(self, path: str | PathLike[str], **options: Any) -> Directory:
         """Have the files of a directory as resources (server/directories), as long as it is there."""
         directory = Directory(path, **options)
+        if any(other.prefix == directory.prefix for other in self.directories):
+            raise ValueError(f"there is a directory at {directory.prefix} already")
         self.directories = (*self.directories, directory)
         self.resources.used = True
         return directory

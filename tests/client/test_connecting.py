@@ -317,3 +317,8 @@ def test_what_is_no_cache_is_refused_by_name(cache):
 def test_callbacks_that_make_no_sense_are_refused_before_anything_is_started(options, problem):
     with nothing_left(), pytest.raises((TypeError, ValueError), match=problem):
         connect(Server("x"), **options)
+
+
+def test_a_principal_that_cannot_be_told_from_others_is_refused():
+    with nothing_left(), pytest.raises(TypeError, match="unhashable"):
+        connect(Server("x"), principal=["alice"])

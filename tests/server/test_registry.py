@@ -372,3 +372,11 @@ def test_notifications_of_the_client_are_heard(date):
     assert heard == [{"n": 1}]
     news({"n": 2})  # a listener stays the function it was
     assert heard[1] == {"n": 2}
+
+
+def test_one_place_is_one_directorys(tmp_path):
+    server = Server("twice")
+    server.add_directory(tmp_path, uri="docs://a/")
+    with pytest.raises(ValueError, match="docs://a/ already"):
+        server.add_directory(tmp_path, uri="docs://a/")
+    server.add_directory(tmp_path, uri="docs://b/")
