@@ -6,9 +6,9 @@
 3    the server refused, or its answer makes no sense: a protocol error
 4    no connection: the server cannot be started, is gone, or does not have what is needed
 5    no answer in time; of `listen`, fewer changes in the time given than were to be awaited
+129  the terminal was closed
 130  interrupted (Ctrl-C); what was running was cancelled on the wire
 141  whoever read our output went away
-129  the terminal was closed
 143  ended by SIGTERM
 """
 

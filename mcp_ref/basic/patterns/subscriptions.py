@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Required, TypedDict
 
@@ -146,6 +147,8 @@ BURST = 0.02
 """Seconds in which several changes of the same become one notification."""
 AGAIN = 0.1
 """Seconds until a client that does not read is tried again."""
+LAST = 0.5
+"""Seconds that an acknowledgment gets whose connection is about to end."""
 
 
 def on_listen(server: Any, params: Json, context: Context) -> Any:
@@ -321,16 +324,21 @@ class Listeners:
             return True
 
     def close(self, connection: Connection, reason: str) -> None:
-        """End the subscriptions of a client, gracefully; also those that are not acknowledged yet, then."""
-        with self._lock:
-            self._closing[connection] = reason
-            streams = [stream for stream in self._streams.get(connection, ()) if stream.acknowledged]
-        for stream in streams:
-            if self._remove(stream):
-                try:
-                    stream.end(reason)
-                except ConnectionClosed:
-                    return
+        """End the subscriptions of a client, gracefully; also those that are being acknowledged just now."""
+        end, pause = time.monotonic() + LAST, threading.Event()
+        while True:
+            with self._lock:
+                self._closing[connection] = reason
+                streams = list(self._streams.get(connection, ()))
+            try:
+                for stream in streams:
+                    if stream.acknowledged and self._remove(stream):
+                        stream.end(reason)
+            except ConnectionClosed:
+                return
+            if all(stream.acknowledged for stream in streams) or time.monotonic() > end:
+                return
+            pause.wait(0.005)  # a worker is at it
 
     def tell(self, change: Change) -> None:
         """Something changed: whoever wants to hear of it will, soon, and once for many changes."""
