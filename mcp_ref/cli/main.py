@@ -75,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _be_the_program() -> None:
     """Whoever ends us has what is open closed, and the terminal put back."""
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _ended)
+        if signal.getsignal(number) == signal.SIG_DFL:  # not where `nohup` has it ignored
+            signal.signal(number, _ended)
 
 
 def _ended(number: int, frame: object) -> None:

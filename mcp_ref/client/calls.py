@@ -17,7 +17,14 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.errors import ErrorResponse, LocalError, McpError, RequestCancelled, RequestTimeout
+from mcp_ref.basic.errors import (
+    ConnectionClosed,
+    ErrorResponse,
+    LocalError,
+    McpError,
+    RequestCancelled,
+    RequestTimeout,
+)
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.patterns import cancellation, mrtr
 from mcp_ref.basic.patterns.mrtr import InputRefused
@@ -163,7 +170,7 @@ class PendingCall(Future[Result]):
         else:  # a worker sees to what the server asks first (basic/patterns/mrtr)
             self._rounds -= 1
             if not self._connection.workers.submit(self._next_round, call.outcome, always=True):
-                self._end(call.outcome)
+                self._end(self._connection.failure or ConnectionClosed("this client was closed"))
 
     def _next_round(self, outcome: Json) -> None:
         """Answer what is asked, and send the request again. Runs on a worker."""

@@ -254,7 +254,10 @@ class Registry:
     # -- what there is -----------------------------------------------------------------------------
 
     def offers(self, capability: str) -> bool:
-        """Whether there is anything behind a capability, or will be."""
+        """Whether there is anything behind a capability, or will be.
+
+        # spec: server/resources/capability-declared
+        """
         if capability in self._declared:
             return True
         if capability == "tools":

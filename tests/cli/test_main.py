@@ -258,3 +258,21 @@ def test_who_is_ended_closes_what_is_open(number: int) -> None:
         child.send_signal(number)
         assert child.wait(PATIENCE) == 128 + number
         assert eventually(lambda: not Path(f"/proc/{server}").exists())
+
+
+def test_as_a_program_it_hears_of_its_end_and_of_nothing_that_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
+    monkeypatch.setattr(sys, "argv", ["mcp-ref", "--version"])
+    try:
+        with pytest.raises(SystemExit):
+            main()
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        with pytest.raises(SystemExit) as ended:
+            signal.raise_signal(signal.SIGTERM)
+        assert ended.value.code == 143
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

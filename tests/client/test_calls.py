@@ -6,18 +6,22 @@ import threading
 import time
 
 import pytest
-from peers import MODERN, PATIENCE, REVISIONS, Notes, nothing_left, raw_server
+from peers import MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
 
 from mcp_ref import (
     ConnectionClosed,
     Context,
+    ElicitUrl,
     ErrorResponse,
     InvalidResponse,
     RequestTimeout,
     Result,
     Server,
+    UrlElicitationNeeded,
+    UrlElicitationRequired,
     connect,
 )
+from mcp_ref.basic.errors import LocalError
 from mcp_ref.basic.patterns.mrtr import InputRefused
 
 
@@ -470,3 +474,124 @@ def test_a_time_out_on_a_connection_that_is_closed_is_told_all_the_same(monkeypa
         call = client.submit("tools/call", {"name": "slow", "arguments": {}}, timeout=0.05)
         assert isinstance(call.exception(10), TimeoutError)
         gate.set()
+
+
+# -- results of resources, of prompts, and questions --------------------------------------------------
+
+
+def test_the_text_of_a_result_is_all_text_of_whatever_it_is_of():
+    message = {"role": "user", "content": {"type": "text", "text": "one"}}
+    image = {"role": "user", "content": {"type": "image", "data": "", "mimeType": "image/png"}}
+    assert Result({"messages": [message, image, 5, {**message}]}).text == "one\none"
+    contents = [{"uri": "a:b", "text": "one"}, {"uri": "a:c", "blob": "AAE="}, 5]
+    assert Result({"contents": contents}).text == "one"
+    assert Result({"contents": contents}).blobs == [b"\x00\x01"]
+    assert Result({}).text == "" and Result({}).blobs == []
+
+
+def test_a_question_says_what_it_asks():
+    question = Result({"resultType": "input_required", "inputRequests": {"a": {"method": "roots/list"}}})
+    assert question.is_input_required
+    assert question.input_requests == {"a": {"method": "roots/list"}}
+    assert Result({"inputRequests": 5}).input_requests == {}
+    assert not Result({"resultType": "complete"}).is_input_required
+
+
+def asking():
+    server = Server("asking")
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return f"{ctx.elicit('One?').action} {ctx.elicit('Two?').action}"
+
+    return server
+
+
+@pytest.mark.parametrize("date", ["2025-06-18", "2025-11-25", MODERN])
+def test_a_future_goes_through_what_the_server_asks_first(date):
+    asked = []
+    with connect(asking(), revision=date, elicitation=lambda q: asked.append(q.message) or True) as client:
+        future = client.submit("tools/call", {"name": "ask", "arguments": {}})
+        assert future.result(PATIENCE).text == "accept accept"
+        assert asked == ["One?", "Two?"]
+
+
+def test_a_future_that_is_cancelled_while_a_person_is_asked_is_not_sent_again():
+    waiting, go = threading.Event(), threading.Event()
+
+    def ask(question):
+        waiting.set()
+        go.wait(PATIENCE)
+        return True
+
+    with connect(asking(), revision=MODERN, elicitation=ask) as client:
+        future = client.submit("tools/call", {"name": "ask", "arguments": {}})
+        assert waiting.wait(PATIENCE)
+        assert not future.cancel()  # not at once, that is
+        go.set()
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.result(PATIENCE)
+        client.ping()
+
+
+def test_a_future_that_is_cancelled_while_it_is_sent_again_is_cancelled_on_the_wire():
+    ready, server = threading.Event(), Server("asking")
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        ctx.elicit("One?")
+        ctx.sleep(60)
+        return "done"
+
+    with connect(server, revision=MODERN, elicitation=lambda question: ready.wait(PATIENCE)) as client:
+        future = client.submit("tools/call", {"name": "ask", "arguments": {}})
+        send = future._send
+
+        def cancelled_meanwhile(params):
+            future._given_up.set()
+            return send(params)
+
+        future._send = cancelled_meanwhile
+        ready.set()
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.result(PATIENCE)
+        client.ping()
+
+
+def test_a_future_whose_answer_cannot_be_had_says_so():
+    with connect(asking(), revision=MODERN, elicitation=lambda question: {"no": "field"}) as client:
+        future = client.submit("tools/call", {"name": "ask", "arguments": {}})
+        with pytest.raises(InputRefused):
+            future.result(PATIENCE)
+
+
+def test_a_fault_of_ours_between_rounds_leaves_nobody_waiting(monkeypatch, caplog):
+    def broken(*arguments):
+        raise RuntimeError("broken")
+
+    with connect(asking(), revision=MODERN, elicitation=lambda question: True) as client:
+        monkeypatch.setattr("mcp_ref.basic.patterns.mrtr.retry", broken)
+        future = client.submit("tools/call", {"name": "ask", "arguments": {}})
+        with pytest.raises(LocalError, match="broken"):
+            future.result(PATIENCE)
+        assert eventually(lambda: "a job failed" in caplog.text)
+
+
+def test_a_question_that_comes_when_the_client_is_closed_is_the_end(monkeypatch):
+    with connect(asking(), revision=MODERN, elicitation=lambda question: True) as client:
+        monkeypatch.setattr(client.connection.workers, "submit", lambda *job, always=False: False)
+        future = client.submit("tools/call", {"name": "ask", "arguments": {}})
+        with pytest.raises(ConnectionClosed):
+            future.result(PATIENCE)
+
+
+def test_an_error_with_places_to_visit_is_told_as_one():
+    server = Server("signing in")
+
+    @server.tool
+    def need() -> str:
+        raise UrlElicitationRequired(ElicitUrl("Sign in", "https://example.com/"))
+
+    with connect(server, revision="2025-11-25", elicitation=lambda question: True) as client:
+        future = client.submit("tools/call", {"name": "need", "arguments": {}})
+        assert isinstance(future.exception(PATIENCE), UrlElicitationNeeded)

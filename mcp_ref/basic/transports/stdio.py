@@ -311,7 +311,7 @@ class Child:
         streams = self.process.stdin, self.process.stdout, self.process.stderr
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream)
         widen(self._stdin, self._stdout)
-        self.write = Writer(self._stdin)
+        self.write = Writer(self._stdin)  # spec: basic/transports/stdio/stdin-only-mcp
         self._woken, self._wake = os.pipe()
         self._exit = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else -1
         self._listener = threading.Thread(target=self._listen, name="mcp_ref stderr", daemon=True)
