@@ -243,12 +243,12 @@ class Directory:
             found, complete = None, True
         if over.is_set():
             return
-        now = time.monotonic()
+        if found is not None:
+            listed = f"has too much to list; what is listed is {len(found)} files of it"
+            self._tell(None if complete else listed)
+            self._announce(server, self._listed or {}, found)
+        now = time.monotonic()  # only now: whoever finds that a look is not due relies on the last one
         self._due = now + max(self.poll, SHARE * (now - began))
-        if found is None:
-            return
-        self._tell(None if complete else f"has too much to list; what is listed is {len(found)} files of it")
-        self._announce(server, self._listed or {}, found)
 
     def _announce(self, server: Any, before: dict[str, Listed], found: list[Found]) -> None:
         """Put what was found into the server's list; say what is new, gone or changed. Holds _scanning.

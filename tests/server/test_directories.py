@@ -963,3 +963,24 @@ def test_a_change_during_the_first_look_is_not_lost_for_who_has_subscribed(root,
         write(root, "a.txt", text="another")
         go.set()
         assert changes.next(PATIENCE) == Change("resource", PREFIX + "a.txt")
+
+
+def test_whoever_asks_while_the_first_look_is_put_into_the_list_waits_for_it(root, monkeypatch):
+    """Not only while the files are looked at: what was found must be in the list as well."""
+    write(root, "a.txt")
+    server = Server("slow")
+    directory = server.add_directory(root, uri=PREFIX, poll=60.0)
+    found, go, announce = threading.Event(), threading.Event(), directory._announce
+
+    def slow_announce(*arguments):
+        found.set()
+        go.wait(PATIENCE)
+        announce(*arguments)
+
+    monkeypatch.setattr(directory, "_announce", slow_announce)
+    with connect(server) as client:
+        assert found.wait(PATIENCE)
+        listing = client.submit("resources/list")
+        assert not listing.done()
+        go.set()
+        assert [r["name"] for r in listing.result(PATIENCE)["resources"]] == ["a.txt"]
