@@ -93,21 +93,21 @@ PAGES = (
 
 
 @dataclass(frozen=True)
-class since:  # noqa: N801 - reads as a word in an annotation
+class since:
     """The field exists from this revision on."""
 
     revision: str
 
 
 @dataclass(frozen=True)
-class until:  # noqa: N801
+class until:
     """The field exists up to this revision, and in it."""
 
     revision: str
 
 
 @dataclass(frozen=True)
-class was:  # noqa: N801
+class was:
     """The field had another type up to this revision, and in it."""
 
     hint: Any
@@ -115,7 +115,7 @@ class was:  # noqa: N801
 
 
 @dataclass(frozen=True)
-class required:  # noqa: N801
+class required:
     """The field is required from (or up to) this revision only."""
 
     since: str = REVISIONS[0]
@@ -123,7 +123,7 @@ class required:  # noqa: N801
 
 
 @dataclass(frozen=True)
-class opaque:  # noqa: N801
+class opaque:
     """The value belongs to the author of a tool: nothing inside it is ever left out."""
 
 

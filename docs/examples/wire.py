@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from typing import Any
+from typing import IO, Any, cast
 
 WIDTH = 100
 INDENT = " " * 13
@@ -195,12 +195,13 @@ def say(text: str) -> None:
 def relay(command: list[str]) -> int:
     """Run the server between two copiers; its exit code is ours."""
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    incoming = cast(IO[bytes], server.stdin)
     wire = Wire()
 
     def from_client() -> None:
-        copy("-->", sys.stdin.buffer, server.stdin, wire)
+        copy("-->", sys.stdin.buffer, incoming, wire)
         say(wire.event("-->", "end of input", "basic/transports/stdio"))
-        server.stdin.close()  # type: ignore[union-attr]
+        incoming.close()
 
     threading.Thread(target=from_client, daemon=True).start()
     copy("<--", server.stdout, sys.stdout.buffer, wire)

@@ -26,7 +26,6 @@ Threads     plain values.
 
 from __future__ import annotations
 
-import copyreg
 from typing import Annotated, Any, Required, TypedDict
 
 from mcp_ref.schema import since
@@ -65,7 +64,11 @@ class McpError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle: made again without `__init__`, whose arguments are not those of Exception."""
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
+        return _made_again, (type(self), self.args), self.__dict__
+
+
+def _made_again(kind: type[McpError], args: tuple[Any, ...]) -> McpError:
+    return kind.__new__(kind, *args)
 
 
 class ProtocolError(McpError):

@@ -26,6 +26,7 @@ import json
 import logging
 import math
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeGuard
 
 from mcp_ref.basic.errors import InvalidRequest, ParseError, ProtocolError
@@ -167,8 +168,8 @@ def decode(line: bytes) -> Any:
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> Json:
     members = dict(pairs)
     if len(members) != len(pairs):
-        seen: set[str] = set()
-        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        counted = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counted.items() if count > 1)
         raise ValueError(f"the member {twice[:80]!r} stands twice in one object")
     return members
 

@@ -203,4 +203,4 @@ class PendingCall(Future[Result]):
         elif isinstance(outcome, McpError):
             self.set_exception(outcome)
         else:
-            self.set_result(outcome)  # type: ignore[arg-type]
+            self.set_result(Result(outcome))

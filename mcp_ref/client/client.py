@@ -163,8 +163,9 @@ class Client(Features):
         listener = self._listeners.get(method)
         if listener is not None:
             self.event(listener, params)
-        if self.on_notification_of_any is not None:
-            self.event(lambda p: self.on_notification_of_any(method, p), params)  # type: ignore[misc]
+        hears_all = self.on_notification_of_any
+        if hears_all is not None:
+            self.event(lambda p: hears_all(method, p), params)
 
     def forget_tools(self) -> None:
         """What is known of the tools may be wrong by now."""

@@ -36,7 +36,7 @@ class Parameters(typing.NamedTuple):
 
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
     """Read the signature. Raises TypeError where JSON cannot fill a parameter."""
-    if is_async(function) or is_async(getattr(function, "__call__", None)):  # noqa: B004
+    if is_async(function) or is_async(type(function).__call__):
         raise TypeError(f"{_name(function)} is asynchronous; a plain function may block as it likes")
     hints = hints_of(function)
     described = _documented(inspect.getdoc(function) or "")

@@ -72,6 +72,7 @@ def is_simple(pattern: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _read(pattern: str) -> _Read:
+    # CPython's own parser: there is no public one, and to guess what a pattern costs would be worse.
     from re import _parser  # type: ignore[attr-defined]
 
     try:

@@ -99,7 +99,8 @@ class Compiler:
             if dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
                 return self._named(hint, lambda: self.object(self.fields(hint), kind))
             if kind is tuple:
-                return self._tuple((Any, ...) if hint in (tuple, typing.Tuple) else args)  # noqa: UP006
+                is_bare = getattr(hint, "__args__", None) is None  # `tuple[()]` has some: none
+                return self._tuple((Any, ...) if is_bare else args)
             if kind in _MAPS:
                 return self._mapping(args or (str, Any))
             if kind in _SETS:

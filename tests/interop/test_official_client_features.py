@@ -78,7 +78,7 @@ class Person:
         self.sampled: list[Any] = []
         self.answer: Callable[[Any], Any] = self.fill_in
         self.reply: Callable[[Any], Any] = self.say_hello
-        self.roots = [types.Root(uri="file:///work/a%20b", name="work")]
+        self.roots = [types.Root(uri="file:///projects/a%20b", name="work")]
 
     async def elicitation(self, context: Any, params: types.ElicitRequestParams) -> Any:
         self.asked.append(params)
@@ -743,12 +743,12 @@ def test_what_a_model_cannot_have_said_is_noticed(session):
 @pytest.mark.spec("client/roots/handle-list-changes", "client/roots/cache-roots")
 def test_roots_are_listed_and_may_change(session, tmp_path):
     """Until 2025-11-25 a change is told, and only then are they asked for again."""
-    assert json.loads(session.call("roots")) == ["file:///work/a%20b work"]
-    assert session.call("within", path="/work/a b/c/../d") == "true"
-    assert session.call("within", path="/work/a b/../d") == "false"
+    assert json.loads(session.call("roots")) == ["file:///projects/a%20b work"]
+    assert session.call("within", path="/projects/a b/c/../d") == "true"
+    assert session.call("within", path="/projects/a b/../d") == "false"
     session.person.roots = [types.Root(uri=tmp_path.as_uri())]
     if session.revision != MODERN:
-        assert json.loads(session.call("roots")) == ["file:///work/a%20b work"]
+        assert json.loads(session.call("roots")) == ["file:///projects/a%20b work"]
         session.do(session.client.send_roots_list_changed)
         assert session.call("wait_for_roots") == "true"
     assert json.loads(session.call("roots")) == [f"{tmp_path.as_uri()} -"]

@@ -61,6 +61,9 @@ from mcp_ref.schema import Mismatch, checker, since
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
     from mcp_ref.basic.versioning import Revision
+    from mcp_ref.client.elicitation import ElicitRequest, ElicitResult
+    from mcp_ref.client.roots import ListRootsRequest, ListRootsResult
+    from mcp_ref.client.sampling import CreateMessageRequest, CreateMessageResult
 
 __all__ = ["InputRefused", "InputRequests", "InputRequired", "InputResponses", "Question", "ask", "once"]
 
@@ -76,8 +79,8 @@ ASKING = ("tools/call", "prompts/get", "resources/read")
 # ---------------------------------------------------------------------------- shapes
 
 # By name: these pages build their questions with this module.
-InputRequest: TypeAlias = Union["CreateMessageRequest", "ListRootsRequest", "ElicitRequest"]  # type: ignore[name-defined] # noqa: F821
-InputResponse: TypeAlias = Union["CreateMessageResult", "ListRootsResult", "ElicitResult"]  # type: ignore[name-defined] # noqa: F821
+InputRequest: TypeAlias = Union["CreateMessageRequest", "ListRootsRequest", "ElicitRequest"]
+InputResponse: TypeAlias = Union["CreateMessageResult", "ListRootsResult", "ElicitResult"]
 InputRequests: TypeAlias = dict[str, InputRequest]
 InputResponses: TypeAlias = dict[str, InputResponse]
 
