@@ -103,10 +103,9 @@ def connect(
     check_text_if_any(revision=revision)
     if not revisions:
         raise ValueError("revisions names at least one revision")
-    if revision is not None:
-        versioning.revision(revision)  # an unknown one is an error before anything is started
-        revisions = [revision]
-    legacy = [date for date in revisions if not versioning.revision(date).modern]
+    revisions = list(revisions) if revision is None else [revision]
+    for date in revisions:
+        versioning.revision(date)  # an unknown one is an error before anything is started
     check_extensions(extensions or {})
     more: Json = {"title": title} if title is not None else {}
     if roots is not None and not callable(roots):
@@ -124,11 +123,8 @@ def connect(
     )
     kept = _cache_of(cache)
     hash(principal)  # TypeError: what cannot be told from others is no principal
-    capabilities = callbacks.capabilities()
-    if experimental:
-        capabilities["experimental"] = dict(experimental)
-    if extensions:
-        capabilities["extensions"] = dict(extensions)
+    declared = {"experimental": experimental, "extensions": extensions}
+    capabilities = callbacks.capabilities() | {kind: dict(what) for kind, what in declared.items() if what}
 
     def dial() -> Any:
         if isinstance(target, list | tuple):
@@ -136,8 +132,8 @@ def connect(
             return stdio.Child(target, env=env, cwd=cwd, on_stderr=on_stderr, grace=grace)
         return memory.Link(target)
 
-    def open_client(among: Sequence[str]) -> Client:
-        client = Client(
+    def make(among: Sequence[str]) -> Client:
+        return Client(
             dial,
             timeout=timeout,
             max_timeout=max_timeout,
@@ -155,25 +151,32 @@ def connect(
             audit_arguments=audit_arguments,
             max_message_bytes=max_message_bytes,
         )
-        try:
-            client.open()
-        except BaseException as problem:
-            client.close()
-            # Some legacy servers end themselves when they are asked anything before initialize: one
-            # more try, with that. Not if it never read what we asked: then it died of something else.
-            probed = 0 < len(legacy) < len(among)
-            if isinstance(problem, ConnectionClosed) and probed and client.was_heard:
-                return open_client(legacy)
-            raise
-        return client
 
-    return open_client(revisions)
+    return _opened(make, revisions)
+
+
+def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str]) -> Client:
+    """A client that has agreed with its server on one of these revisions."""
+    client = make(among)
+    try:
+        client.open()
+    except BaseException as problem:
+        client.close()
+        # Some legacy servers end themselves when they are asked anything before initialize: one
+        # more try, with that. Not if it never read what we asked: then it died of something else.
+        legacy = [date for date in among if not versioning.revision(date).modern]
+        probed = 0 < len(legacy) < len(among)
+        if isinstance(problem, ConnectionClosed) and probed and client.was_heard:
+            return _opened(make, legacy)
+        raise
+    return client
 
 
 def _cache_key(target: Any, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> Hashable:
     """What tells this server from others in a cache that several clients share."""
     if not isinstance(target, list | tuple):
-        return target  # type: ignore[no-any-return]
+        server: Hashable = target
+        return server
     return (*map(os.fspath, target), str(Path(cwd or ".").resolve()), *sorted((env or {}).items()))
 
 
