@@ -14,6 +14,7 @@ Threads     registering may happen on any thread at any time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from os import PathLike
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
@@ -118,15 +119,7 @@ class Registry:
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Decorator: the function becomes a tool (server/toolbox) and stays a function."""
         check_callable(tool=function)
-        if function is not None:
-            self.add_tool(function)
-            return function
-
-        def decorate(function: F) -> F:
-            self.add_tool(function, **options)
-            return function
-
-        return decorate
+        return _decorator(partial(self.add_tool, **options), function)
 
     def add_tool(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> None:
         """Add a tool, now or while clients are connected; they are told that the list changed."""
@@ -142,11 +135,8 @@ class Registry:
         With `{variables}` in the URI it is a template, and they are the function's parameters.
         """
         check_text(uri=uri)
-
-        def decorate(function: F) -> F:
-            self.add_resource(function, uri, **options)
-            return function
-
+        add: Callable[..., None] = partial(self.add_resource, uri=uri, **options)
+        decorate: Callable[[F], F] = _decorator(add, None)
         return decorate
 
     def add_resource(
@@ -194,15 +184,7 @@ class Registry:
     def prompt(self, function: Any = None, /, **options: Any) -> Any:
         """Decorator: the function becomes a prompt (server/promptbook) and stays a function."""
         check_callable(prompt=function)
-        if function is not None:
-            self.add_prompt(function)
-            return function
-
-        def decorate(function: F) -> F:
-            self.add_prompt(function, **options)
-            return function
-
-        return decorate
+        return _decorator(partial(self.add_prompt, **options), function)
 
     def add_prompt(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> None:
         """Add a prompt; clients are told that the list changed."""
@@ -289,6 +271,16 @@ def _features(offers: Iterable[str]) -> frozenset[str]:
     if not given <= set(FEATURES):
         raise ValueError(f"offers are some of {', '.join(FEATURES)}, not {', '.join(sorted(given))}")
     return given
+
+
+def _decorator(add: Callable[..., None], function: Callable[..., Any] | None) -> Any:
+    """`@server.tool` has the function, `@server.tool(name="x")` gets it; it stays what it is."""
+
+    def decorate(function: F) -> F:
+        add(function)
+        return function
+
+    return decorate if function is None else decorate(function)
 
 
 def _listed(shape: Any, definition: Any, date: str) -> Json:
