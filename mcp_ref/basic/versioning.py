@@ -23,7 +23,6 @@ Not here    how a client finds out a server's era (basic/transports/era).
 from __future__ import annotations
 
 import enum
-import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
@@ -209,7 +208,6 @@ class Method:
             raise InvalidParams(f"{self.name}: {problem}") from None
 
 
-@functools.cache
 def methods(rows: tuple[Method, ...], date: str) -> dict[str, Method]:
     """The table of one revision. A method without a row in force does not exist there."""
     return {row.name: row for row in rows if row.holds(date)}

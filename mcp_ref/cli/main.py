@@ -32,10 +32,6 @@ from mcp_ref.server.tools import CallRefused
 __all__ = ["main"]
 
 
-class Misuse(Exception):
-    """The command line makes no sense."""
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)

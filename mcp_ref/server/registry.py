@@ -20,7 +20,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import Icon
-from mcp_ref.basic.versioning import Method, revision
+from mcp_ref.basic.versioning import Method, methods, revision
 from mcp_ref.runtime.checks import check_callable, check_text
 from mcp_ref.runtime.hooks import Hook, handler_of
 from mcp_ref.runtime.templates import BadUri, check_uri
@@ -32,7 +32,7 @@ from mcp_ref.server.promptbook import RegisteredPrompt, prompt_from
 from mcp_ref.server.prompts import Prompt
 from mcp_ref.server.resources import Resource, ResourceNotFound, ResourceTemplate, find
 from mcp_ref.server.shelf import Shelf
-from mcp_ref.server.toolbox import RegisteredTool, tool_from, toolbox
+from mcp_ref.server.toolbox import RegisteredTool, listed, tool_from
 from mcp_ref.server.tools import ToolAnnotations
 from mcp_ref.server.utilities.caching import CacheScope
 
@@ -73,30 +73,33 @@ class Registry:
     ) -> None:
         """`changed("tools")` is called after each change of a list; `rows` are the methods there are."""
 
-        def shelf(kind: str, method: str, member: str, key: str, shape: Any) -> Shelf[Any]:
+        def shelf(method: str, member: str, key: str, listed: Callable[[Any, str], Json]) -> Shelf[Any]:
+            kind = method.partition("/")[0]
             return Shelf(
                 method,
                 member,
                 lambda item: item.definition[key],
-                lambda item, date: _listed(shape, item.definition, date),
+                lambda item, date: listed(item.definition, date),
                 page_size,
                 lambda: changed(kind),
             )
 
-        self.toolbox: Shelf[RegisteredTool] = toolbox(page_size, lambda: changed("tools"))
+        self.toolbox: Shelf[RegisteredTool] = shelf("tools/list", "tools", "name", listed)
         self.resources: Shelf[RegisteredResource] = shelf(
-            "resources", "resources/list", "resources", "uri", Resource
+            "resources/list", "resources", "uri", partial(_listed, Resource)
         )
         self.templates: Shelf[RegisteredTemplate] = shelf(
-            "resources", "resources/templates/list", "resourceTemplates", "uriTemplate", ResourceTemplate
+            "resources/templates/list", "resourceTemplates", "uriTemplate", partial(_listed, ResourceTemplate)
         )
-        self.prompts: Shelf[RegisteredPrompt] = shelf("prompts", "prompts/list", "prompts", "name", Prompt)
+        self.prompts: Shelf[RegisteredPrompt] = shelf(
+            "prompts/list", "prompts", "name", partial(_listed, Prompt)
+        )
         self.logging = logging
         self._declared = _features(offers)
         self.directories: tuple[Directory, ...] = ()
         self.hooks: tuple[Hook, ...] = ()
         self.listeners_of: dict[str, Callable[..., Any]] = {}
-        self.tables = {date: {row.name: row for row in rows if row.holds(date)} for date in REVISIONS}
+        self.tables = {date: methods(rows, date) for date in REVISIONS}
 
     @overload
     def tool(self, function: F, /) -> F: ...

@@ -34,10 +34,9 @@ from mcp_ref.runtime.validators import validator
 from mcp_ref.runtime.values import Compiler, dump_any
 from mcp_ref.schema import REVISIONS, checker, pruner
 from mcp_ref.server import content
-from mcp_ref.server.shelf import Shelf
 from mcp_ref.server.tools import CallToolResult, Tool, ToolAnnotations
 
-__all__ = ["RegisteredTool", "tool_from", "toolbox"]
+__all__ = ["RegisteredTool", "listed", "tool_from"]
 
 # spec: server/tools/name-length, server/tools/name-characters, server/tools/name-no-special
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
@@ -239,21 +238,6 @@ def _is_content(hint: Any) -> bool:
             arg in (str, type(None)) or _is_content(arg) for arg in args
         )
     return any(hint is shape for shape in content.BLOCKS.values())
-
-
-# ---------------------------------------------------------------------------- the list
-
-
-def toolbox(page_size: int, changed: Callable[[], None]) -> Shelf[RegisteredTool]:
-    """All tools of a server."""
-    return Shelf(
-        "tools/list",
-        "tools",
-        lambda tool: tool.definition["name"],
-        lambda tool, date: listed(tool.definition, date),
-        page_size,
-        changed,
-    )
 
 
 def listed(definition: Tool, date: str) -> Json:

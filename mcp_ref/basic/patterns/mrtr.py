@@ -128,8 +128,9 @@ def ask(context: Context, questions: Sequence[Question], timeout: float | None =
             needs[name] = {**needs.get(name, {}), **parts}
     if context.revision.modern:
         require_capability(context, needs)  # all that lacks is told at once
-    for question in questions:
-        check_declared(context, question.method, question.needs)
+    else:
+        for question in questions:
+            check_declared(context, question.method, question.needs)
     return WAYS[context.revision.era](context, questions, timeout)
 
 
