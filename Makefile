@@ -16,7 +16,7 @@ BIN = .venv/bin
 demo: .venv/.base  ## a client and a server, every message between them, in both eras
 	$(BIN)/python docs/examples/demo.py
 
-test: .venv/.test .venv/.peer  ## the test suite
+test: .venv/.test .venv/.peer .venv/.deploy  ## the test suite
 	$(BIN)/python -m pytest --junitxml=build/tests.xml
 
 coverage: .venv/.test .venv/.peer  ## each module by its own test file, 95 % at least
