@@ -1,0 +1,33 @@
+"""A server with one of everything: what the official conformance suite calls, and what other clients like to.
+
+    python everything_server.py                 over stdio
+    python everything_server.py --http PORT     at http://127.0.0.1:PORT/mcp, and at /sse as in 2024-11-05
+
+The server itself is in fixtures_server.py. What it offers is in the other files beside it, by what it is
+about; each adds to the server when it is imported.
+"""
+
+import argparse
+import importlib
+
+from fixtures_server import server
+
+PARTS = ("content", "behaviour", "asking", "rounds", "resources")
+"""In the order of the list of tools: the suite calls the first one with no arguments."""
+
+for part in PARTS:
+    importlib.import_module(f"fixtures_{part}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="a server with one of everything")
+    parser.add_argument("--http", type=int, metavar="PORT", help="serve http://127.0.0.1:PORT/mcp")
+    port = parser.parse_args().http
+    if port is None:
+        server.run()
+    else:
+        server.run("http", host="127.0.0.1", port=port, sse_path="/sse")
+
+
+if __name__ == "__main__":
+    main()
