@@ -45,18 +45,27 @@ class Limiter:
 
     def enter(self) -> float:
         """Zero if the call may run (then `leave` must follow); else the seconds to wait."""
-        limit = self.limit
         with self._lock:
-            if self._running >= limit.at_once:
+            if self._running >= self.limit.at_once:
                 return 0.1
-            now = time.monotonic()
-            self._tokens = min(limit.burst, self._tokens + (now - self._seen) * limit.rate)
-            self._seen = now
-            if self._tokens < 1.0:
-                return max(0.001, (1.0 - self._tokens) / limit.rate)
-            self._tokens -= 1.0
-            self._running += 1
-            return 0.0
+            wait = self._take()
+            self._running += wait == 0.0
+            return wait
+
+    def take(self) -> float:
+        """The same for what has no end: only the rate counts, and no `leave` follows."""
+        with self._lock:
+            return self._take()
+
+    def _take(self) -> float:
+        """A token, if there is one. The caller holds the lock."""
+        limit, now = self.limit, time.monotonic()
+        self._tokens = min(limit.burst, self._tokens + (now - self._seen) * limit.rate)
+        self._seen = now
+        if self._tokens < 1.0:
+            return max(0.001, (1.0 - self._tokens) / limit.rate)
+        self._tokens -= 1.0
+        return 0.0
 
     def leave(self) -> None:
         """A call that `enter` let in is over."""

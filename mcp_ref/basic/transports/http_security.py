@@ -1,0 +1,402 @@
+"""Who may ask what over HTTP (page: basic/transports/streamable-http, "Security & Endpoint").
+
+A web page that a user looks at can send requests to servers on the user's own machine, and with a
+name that it resolves anew (DNS rebinding) it even reads the answers. A browser says for whom it
+asks: in `Origin`, and in `Host` the name it was given. So each request passes, before a byte of
+its message is read,
+
+    Gate.check      403   the Host or the Origin is a stranger's
+    authenticated   401   the server's own hook does not know who asks
+    Rates.check     429   this principal asks too often
+    check_post      415   the body is not plain JSON         406   the answer would not be understood
+    read_body       413   it is too long          400, 411   its length is wrong, or is not told
+
+and what does not pass is a `Refused`: a status, headers, and as body a JSON-RPC error without id.
+Nothing here looks at X-Forwarded-For or other headers by which a proxy vouches for somebody.
+
+Revisions   2024-11-05  the Origin is checked
+            2025-11-25  + a wrong one is 403; the body may be an error without id
+Not here    what a message's own headers must say (basic/transports/http_headers), on which address
+            a server listens (basic/transports/streamable_http).
+Threads     whichever the WSGI server serves a request on. What was decided about the
+            value of a header is kept in dicts that need no lock; `Rates` has one for its table.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from mcp_ref.basic.errors import McpError, TooManyRequests
+from mcp_ref.basic.messages import encode
+from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.places import Hosts, Origins
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Request
+
+__all__ = [
+    "Authenticate",
+    "Denied",
+    "Gate",
+    "Rates",
+    "Refused",
+    "accepts",
+    "authenticated",
+    "check_post",
+    "log_request",
+    "read_body",
+]
+
+_log = logging.getLogger("mcp_ref.http")
+_requests = logging.getLogger("mcp_ref.http.requests")
+
+Environ: TypeAlias = dict[str, Any]
+"""What a WSGI server says of a request."""
+
+Authenticate: TypeAlias = "Callable[[Request], str | None]"
+"""A hook that says who asks: a name, None for anybody, or raises `Denied`."""
+
+KEPT = 256
+"""Values of one header of which it is kept what was decided."""
+
+LONG = 1024
+"""Characters beyond which a value is decided each time, and not kept."""
+
+# ----------------------------------------------------------------------------- refusals
+
+
+class Refused(McpError):
+    """The answer to a request whose message is not looked at."""
+
+    def __init__(self, status: int, message: str, headers: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = tuple(headers)
+
+    def body(self) -> bytes:
+        """An error of no request: it has no id. Its type is application/json.
+
+        # spec: basic/transports/streamable-http/origin-403-body
+        # spec: basic/transports/streamable-http/rejected-input-body
+        """
+        code = TooManyRequests.code if self.status == 429 else -32600
+        return encode({"jsonrpc": "2.0", "error": {"code": code, "message": self.message}}).rstrip(b"\n")
+
+
+class Denied(Refused):
+    """Raised by an `authenticate` hook: this caller may not, or must first say who it is.
+
+    `challenge` is the WWW-Authenticate header, which no 401 may lack.
+    """
+
+    def __init__(self, message: str, *, status: int = 401, challenge: str | None = None) -> None:
+        if not 400 <= status <= 599:
+            raise ValueError(f"whoever is denied gets a status from 400 to 599, not {status}")
+        if challenge is None and status == 401:
+            challenge = "Bearer"
+        if challenge is not None and not _VISIBLE.fullmatch(challenge):
+            raise ValueError(f"a challenge is visible ASCII and spaces, not {challenge!r:.80}")
+        super().__init__(status, message, [("WWW-Authenticate", challenge)] if challenge else ())
+
+
+_VISIBLE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+
+# ------------------------------------------------------------------------------ the gate
+
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
+"""The names of this machine, to this machine."""
+
+METHODS = "GET, POST, DELETE"
+"""What may be asked of an endpoint."""
+
+ASKABLE = (
+    "Content-Type, Accept, Authorization, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, Mcp-Name,"
+    " Last-Event-ID"
+)
+"""Headers that a web page may send; with them go the Mcp-Param-* that it asks for."""
+
+READABLE = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After"
+"""Headers that a web page may read."""
+
+PARAMETERS = 64
+"""Mcp-Param-* headers that one web page may ask for."""
+
+_Decided = TypeVar("_Decided")
+
+_PARAMETER = re.compile(r"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}", re.IGNORECASE)
+
+
+class Gate:
+    """Which names this server goes by, and which web pages may talk to it."""
+
+    def __init__(
+        self,
+        allowed_hosts: str | Iterable[str] | None = None,
+        allowed_origins: str | Iterable[str] | None = None,
+        browser_origins: str | Iterable[str] = (),
+    ) -> None:
+        if allowed_origins is None:
+            allowed_origins = [f"{scheme}://{name}:*" for scheme in ("http", "https") for name in LOCAL]
+        self._hosts = Hosts("allowed_hosts", LOCAL if allowed_hosts is None else allowed_hosts)
+        if not self._hosts:
+            raise ValueError("allowed_hosts names no host, so that every request would be refused")
+        self._origins = Origins("allowed_origins", allowed_origins)
+        self._browsers = Origins("browser_origins", browser_origins)
+        # Values that were let in, and the headers for their answers.
+        self._known_hosts: dict[str, None] = {}
+        self._known_origins: dict[str, list[tuple[str, str]]] = {}
+
+    def check(self, environ: Environ) -> None:
+        """Raise Refused for a stranger's Host or Origin.
+
+        # spec: basic/transports/streamable-http/origin-validated
+        """
+        host = environ.get("HTTP_HOST")
+        if host not in self._known_hosts:
+            self._check_host(host, environ)
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is not None and origin not in self._known_origins:
+            self._check_origin(origin)
+
+    def _check_host(self, host: str | None, environ: Environ) -> None:
+        if host is None:
+            # No browser speaks HTTP/1.0, which knows requests without a Host.
+            if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
+                return
+            raise Refused(400, "the request has no Host header")
+        if Hosts.read(host) is None:
+            raise Refused(400, f"the Host header {host!r:.80} is not one host")
+        if host not in self._hosts:
+            raise Refused(403, f"the Host {host!r:.80} is not among the allowed_hosts of this server")
+        _keep(self._known_hosts, host, None)
+
+    def _check_origin(self, origin: str) -> None:
+        for_browsers = origin in self._browsers
+        if not for_browsers and origin not in self._origins:
+            # spec: basic/transports/streamable-http/origin-invalid-403
+            raise Refused(403, f"the Origin {origin!r:.80} is not among the allowed_origins of this server")
+        _keep(self._known_origins, origin, self._cors_for(origin) if for_browsers else [])
+
+    def cors(self, environ: Environ) -> list[tuple[str, str]]:
+        """The headers with which a browser lets its page have the answer; none for all others."""
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is None:
+            return []
+        known = self._known_origins.get(origin)
+        if known is None:
+            return self._cors_for(origin) if origin in self._browsers else []
+        return known.copy()
+
+    def _cors_for(self, origin: str) -> list[tuple[str, str]]:
+        """For a page that may send no cookies: it has an Authorization header to itself."""
+        if self._browsers.everything:
+            allowed = [("Access-Control-Allow-Origin", "*")]
+        else:
+            allowed = [("Access-Control-Allow-Origin", origin), ("Vary", "Origin")]
+        return [*allowed, ("Access-Control-Expose-Headers", READABLE)]
+
+    def preflight(self, environ: Environ) -> list[tuple[str, str]]:
+        """The answer to OPTIONS, by which a browser learns what its page may ask."""
+        headers = self.cors(environ)
+        if not headers:
+            raise Refused(405, "OPTIONS is for web pages among the browser_origins", [("Allow", METHODS)])
+        asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")[: PARAMETERS * 160].split(",")
+        names = [name for part in asked if _PARAMETER.fullmatch(name := part.strip(" \t"))]
+        return [
+            *headers,
+            ("Access-Control-Allow-Methods", METHODS),
+            ("Access-Control-Allow-Headers", ", ".join([ASKABLE, *names[:PARAMETERS]])),
+            ("Access-Control-Max-Age", "7200"),
+        ]
+
+
+def _keep(known: dict[str, _Decided], value: str, decided: _Decided) -> None:
+    """Remember what was decided about a value, of so many values."""
+    if len(known) >= KEPT:
+        known.clear()
+    known[value] = decided
+
+
+# -------------------------------------------------------------------- what kinds of body
+
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?")
+
+
+def accepts(header: str | None, media: str) -> bool:
+    """Whether whoever sent this `Accept` takes that media type (RFC 9110, section 12.5.1)."""
+    if header is None:
+        return True
+    return _accepts(header, media) if len(header) <= LONG else _decide_accepts(header, media)
+
+
+def _decide_accepts(header: str, media: str) -> bool:
+    """The range that says most about the type decides. Parameters but `q` are not looked at."""
+    wanted = {"*/*": 0, f"{media.partition('/')[0]}/*": 1, media: 2}
+    best, quality = -1, 0.0
+    for part in _QUOTED.sub("", header).split(","):
+        name, *parameters = part.lower().split(";")
+        rank = wanted.get(name.strip(" \t"), -1)
+        if rank < best or rank < 0:
+            continue
+        weights = [p.strip(" \t")[2:] for p in parameters if p.strip(" \t").startswith("q=")]
+        if len(weights) > 1 or not all(map(_QUALITY.fullmatch, weights)):
+            continue
+        weight = float(weights[0]) if weights else 1.0
+        best, quality = rank, max(weight, quality) if rank == best else weight
+    return quality > 0.0
+
+
+_accepts = functools.lru_cache(KEPT)(_decide_accepts)
+
+
+def check_post(environ: Environ, need: Sequence[str]) -> None:
+    """Raise Refused for a body that is not plain JSON, or an answer that would not be understood."""
+    kind = environ.get("CONTENT_TYPE", "")
+    if len(kind) > LONG or not _is_json(kind):
+        said = f"not {kind!r:.80}" if kind else "which its Content-Type does not say"
+        raise Refused(415, f"the body is application/json in UTF-8, {said}", [("Accept", "application/json")])
+    coding = environ.get("HTTP_CONTENT_ENCODING")
+    if coding and coding.strip(" \t").lower() not in ("", "identity"):
+        raise Refused(
+            415, f"the body is sent as it is, not as {coding!r:.40}", [("Accept-Encoding", "identity")]
+        )
+    accept = environ.get("HTTP_ACCEPT")
+    for media in need:
+        if not accepts(accept, media):
+            raise Refused(406, f"the answer may be {media}, which the Accept header does not take")
+
+
+@functools.lru_cache(KEPT)
+def _is_json(header: str) -> bool:
+    """Whether a Content-Type is JSON in UTF-8, which is what JSON is in anyway."""
+    media, *parameters = header.lower().split(";")
+    told = {parameter.strip(" \t") for parameter in parameters} - {""}
+    return media.strip(" \t") == "application/json" and told <= {"charset=utf-8", 'charset="utf-8"'}
+
+
+PIECE = 1 << 20
+"""Bytes of a body that are asked for at once, whatever length was announced."""
+
+
+def read_body(environ: Environ, limit: int) -> bytes:
+    """The whole body. Raises Refused; never reads more than one byte beyond the limit."""
+    told = environ.get("CONTENT_LENGTH")
+    if not told:
+        if not environ.get("wsgi.input_terminated"):
+            raise Refused(411, "the request says no Content-Length")
+        body = _read(environ, limit + 1)
+    elif not (told.isascii() and told.isdigit()):
+        raise Refused(400, f"the Content-Length {told!r:.40} is not a number")
+    elif len(told) > 18 or (length := int(told)) > limit:
+        raise Refused(413, f"the body has more than {limit} bytes")
+    else:
+        body = _read(environ, length)
+        if len(body) < length:
+            raise Refused(400, f"the body ends after {len(body)} of {length} bytes")
+    if len(body) > limit:
+        raise Refused(413, f"the body has more than {limit} bytes")
+    return body
+
+
+def _read(environ: Environ, most: int) -> bytes:
+    """Up to so many bytes."""
+    source, pieces, size = environ["wsgi.input"], [], 0
+    try:
+        while size < most:
+            piece = source.read(min(PIECE, most - size))
+            if not piece:
+                break
+            pieces.append(piece)
+            size += len(piece)
+    except TimeoutError:
+        raise Refused(408, f"the body came too slowly: {size} bytes so far") from None
+    except OSError as problem:
+        raise Refused(400, f"the body could not be read: {problem!s:.80}") from None
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+# ---------------------------------------------------------------------------- who, and how often
+
+PRINCIPALS = 10_000
+"""Principals whose requests are counted; the one that has been silent for longest is forgotten."""
+
+
+class Rates:
+    """So many requests a second for each principal."""
+
+    def __init__(self, limit: Limit | None) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()  # the table
+        self._limiters: OrderedDict[str, Limiter] = OrderedDict()
+
+    def check(self, principal: str) -> None:
+        """Raise Refused if this one asks too often."""
+        if self._limit is None:
+            return
+        with self._lock:
+            limiter = self._limiters.get(principal)
+            if limiter is None:
+                limiter = self._limiters[principal] = Limiter(self._limit)
+                if len(self._limiters) > PRINCIPALS:
+                    self._limiters.popitem(last=False)
+            else:
+                self._limiters.move_to_end(principal)
+        wait = limiter.take()
+        if wait:
+            seconds = max(1, math.ceil(wait))
+            message = f"too many requests; try again in {seconds} s"
+            raise Refused(429, message, [("Retry-After", str(seconds))])
+
+
+def authenticated(hook: Authenticate, environ: Environ) -> str | None:
+    """The name of whoever asks, by the server's own hook; None for anybody. Raises Refused.
+
+    The hook sees the method, the path, the address and the headers; the body is not there to be read.
+    # spec: basic/transports/streamable-http/authenticate-connections
+    """
+    from werkzeug.wrappers import Request
+
+    try:
+        principal = hook(Request(environ, populate_request=False, shallow=True))
+    except Refused:
+        raise
+    except Exception:
+        _log.exception("the authenticate hook failed")
+        raise Refused(500, "authentication failed on the server's side") from None
+    if principal is not None and not (isinstance(principal, str) and principal):
+        _log.error("the authenticate hook returned a %s, not a name or None", type(principal).__name__)
+        raise Refused(500, "authentication failed on the server's side")
+    return principal
+
+
+def log_request(environ: Environ, status: int, seconds: float, principal: str | None) -> None:
+    """One line on the logger `mcp_ref.http.requests`, without anything that could be a secret."""
+    if not _requests.isEnabledFor(logging.INFO):
+        return
+    _requests.info(
+        "%s %s %s %d %.1f ms %s %s",
+        _plain(environ.get("REMOTE_ADDR")),
+        _plain(environ.get("REQUEST_METHOD"), 20),
+        _plain(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""), 200),
+        status,
+        seconds * 1000,
+        _plain(environ.get("HTTP_MCP_METHOD")),
+        _plain(principal),
+    )
+
+
+def _plain(text: str | None, most: int = 60) -> str:
+    """A value as one short word: what is not visible ASCII is escaped, so that no line is forged."""
+    if not text:
+        return "-"
+    shown = text[:most].encode("unicode_escape").decode("ascii").replace(" ", "\\x20")
+    return shown if len(text) <= most else f"{shown}..."
