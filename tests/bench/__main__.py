@@ -18,9 +18,12 @@ from pathlib import Path
 
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent.parent))
 
+import http_measure
 import measure
 import report
 from wire import PACKAGES
+
+GROUPS = measure.GROUPS + http_measure.GROUPS
 
 
 def main() -> int:
@@ -36,7 +39,7 @@ def main() -> int:
         measure.pin()
     size = measure.QUICK if options.quick else measure.Size()
     began = time.monotonic()
-    results = _measured([g for g in measure.GROUPS if options.only in (None, g.name)], size)
+    results = _measured([g for g in GROUPS if g.name.startswith(options.only)], size)
     found, where = report.findings(results), report.machine()
     print(report.describe(where, size.rounds), report.table(found), report.verdict(found), sep="\n\n")
     print(f"{time.monotonic() - began:.0f} s")
@@ -72,7 +75,8 @@ def _say(where: str) -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python tests/bench", description="mcp_ref beside the official SDK")
     parser.add_argument("--quick", action="store_true", help="less of everything: under a minute")
-    parser.add_argument("--only", choices=[g.name for g in measure.GROUPS], help="one group of metrics")
+    names = ", ".join(group.name for group in GROUPS)
+    parser.add_argument("--only", default="", metavar="NAME", help=f"the groups that begin so, of {names}")
     parser.add_argument("--pin", action="store_true", help="everything on one core: steadier, less like life")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the number of every round")
     parser.add_argument("--rst", type=Path, metavar="FILE", help="write the table for the documentation")

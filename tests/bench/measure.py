@@ -29,9 +29,22 @@ class Size:
     lists: int = 30
     imports: int = 5
     client_calls: int = 1500
+    http_calls: int = 1000
+    http_parallel: int = 3000
 
 
-QUICK = Size(rounds=3, calls=600, pipelined=1500, echoes=25, volleys=2, lists=15, imports=3, client_calls=600)
+QUICK = Size(
+    rounds=3,
+    calls=600,
+    pipelined=1500,
+    echoes=25,
+    volleys=2,
+    lists=15,
+    imports=3,
+    client_calls=600,
+    http_calls=400,
+    http_parallel=1000,
+)
 
 
 def sequential(server: Server, size: Size, name: str = "sequential") -> Numbers:

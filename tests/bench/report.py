@@ -50,6 +50,25 @@ ROWS = (
     Row("client CPU µs", "client library, CPU a call, µs"),
     Row("modern client p50 µs", "client library in 2026-07-28, p50, µs"),
     Row("modern client CPU µs", "client library in 2026-07-28, CPU a call, µs"),
+    Row("http json p50 µs", "HTTP, sequential add, JSON, p50, µs", times=3.5),
+    Row("http json CPU µs", "HTTP, server CPU a call, µs"),
+    Row("http modern p50 µs", "HTTP, the same in 2026-07-28, p50, µs", times=3.5),
+    Row("http modern CPU µs", "HTTP, the same in 2026-07-28, CPU a call, µs"),
+    Row("http stream p50 µs", "HTTP, sequential add, event stream, p50, µs", times=6),
+    Row("http stream CPU µs", "HTTP, event stream, server CPU a call, µs"),
+    Row("http json x8 calls/s", "HTTP, 8 connections, JSON, calls/s", True, times=3.5),
+    Row("http json x8 CPU µs", "HTTP, 8 connections, JSON, CPU a call, µs"),
+    Row("http stream x8 calls/s", "HTTP, 8 connections, event stream, calls/s", True, times=6),
+    Row("http stream x8 CPU µs", "HTTP, 8 connections, event stream, CPU a call, µs"),
+    Row("http progress/s", "HTTP, 1,000 progress notifications in one call, a second", True, times=4.5),
+    Row("http session KiB", "HTTP, memory of an idle session, KiB", times=5),
+    Row("http stream KiB", "HTTP, memory of an open stream, KiB", times=2),
+    Row("http client json p50 µs", "HTTP client library, JSON, p50, µs", times=2),
+    Row("http client json CPU µs", "HTTP client library, JSON, CPU a call, µs"),
+    Row("http client stream p50 µs", "HTTP client library, event stream, p50, µs", times=3),
+    Row("http client stream CPU µs", "HTTP client library, event stream, CPU a call, µs"),
+    Row("http client modern p50 µs", "HTTP client library in 2026-07-28, p50, µs", times=2),
+    Row("http client modern CPU µs", "HTTP client library in 2026-07-28, CPU a call, µs"),
 )
 HEADINGS = ("metric", "mcp_ref", "mcp", "times better", "target", "met")
 
@@ -132,7 +151,7 @@ def verdict(found: list[Finding]) -> str:
 
 def machine() -> dict[str, Any]:
     """Where this was measured."""
-    packages = ("mcp", "pydantic", "anyio", "jsonschema")
+    packages = ("mcp", "pydantic", "anyio", "uvicorn", "jsonschema", "werkzeug", "requests")
     from mcp_ref import __version__
 
     versions = {"mcp_ref": __version__} | {name: importlib.metadata.version(name) for name in packages}

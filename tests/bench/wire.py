@@ -29,9 +29,14 @@ META = {
 PATIENCE = 60.0
 """Seconds after which a silent process is an error of the benchmark."""
 
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+def _is_foreign(name: str) -> bool:
+    return name.startswith("PYTHON") or name.lower().endswith("_proxy")
+
+
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not _is_foreign(name)}
 ENVIRONMENT["PYTHONPATH"] = str(ROOT)
-"""Python as it is by default, with its bytecode kept; the package as it stands in this tree."""
+"""Python as it is by default, with its bytecode kept, and no proxy; the package as it stands in this tree."""
 
 
 def line(message: dict[str, Any]) -> bytes:
@@ -103,6 +108,10 @@ class Process:
         status = Path(f"/proc/{self._child.pid}/status").read_text(encoding="ascii")
         return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
+    def terminate(self) -> None:
+        """Ask it to end, where closing its input does not say so."""
+        self._child.terminate()
+
     def close(self) -> None:
         """End it as a client does: by closing its input."""
         for pipe in (self._child.stdin, self._child.stdout):
@@ -159,9 +168,9 @@ class Server(Process):
 class Client(Process):
     """A client library, against the raw server."""
 
-    def __init__(self, package: str, revision: str) -> None:
-        raw = str(HERE / "peers" / "raw_server.py")
-        super().__init__(f"client_{package}.py", revision, sys.executable, raw)
+    def __init__(self, package: str, revision: str, *target: str) -> None:
+        raw = (sys.executable, str(HERE / "peers" / "raw_server.py"))
+        super().__init__(f"client_{package}.py", revision, *(target or raw))
         self.revision = revision
 
     def calls(self, number: int) -> Any:

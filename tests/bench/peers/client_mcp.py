@@ -7,15 +7,17 @@ import time
 import anyio
 from mcp import Client, StdioServerParameters
 
-_, revision, *command = sys.argv
+_, revision, *target = sys.argv
+"""Of the server: its URL, or a command."""
 MODE = revision if revision == "2026-07-28" else "legacy"
 """This SDK names a modern revision, or the era of `initialize`, in which it offers its newest."""
 
 
 async def main() -> None:
     """Standard input is read on the loop's own thread: nothing else has to run meanwhile."""
-    parameters = StdioServerParameters(command=command[0], args=command[1:])
-    async with Client(parameters, mode=MODE) as client:
+    url = target[0].startswith("http:")
+    server = target[0] if url else StdioServerParameters(command=target[0], args=target[1:])
+    async with Client(server, mode=MODE) as client:
         await client.list_tools()
         for line in sys.stdin:
             seconds, before = [], time.process_time()

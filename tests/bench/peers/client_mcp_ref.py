@@ -6,9 +6,10 @@ import time
 
 from mcp_ref import connect
 
-_, revision, *command = sys.argv
+_, revision, *target = sys.argv
+"""Of the server: its URL, or a command."""
 
-with connect(command, revision=revision) as client:
+with connect(target[0] if target[0].startswith("http:") else target, revision=revision) as client:
     client.list_tools()
     for line in sys.stdin:
         seconds, before = [], time.process_time()

@@ -32,21 +32,27 @@ def answer(method: str, params: dict) -> dict:
     return {}
 
 
+def respond(message: dict) -> bytes | None:
+    """The answer to a message, if it wants one."""
+    if "id" not in message:
+        return None
+    params = message.get("params", {})
+    result = answer(message["method"], params)
+    if "io.modelcontextprotocol/protocolVersion" in params.get("_meta", {}):
+        result |= COMPLETE
+    response = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+    return json.dumps(response, separators=(",", ":")).encode()
+
+
 def main() -> None:
     """Serve until end of input."""
     held = b""
     while data := os.read(0, 65536):
         *lines, held = (held + data).split(b"\n")
         for line in lines:
-            message = json.loads(line)
-            if "id" not in message:
-                continue
-            params = message.get("params", {})
-            result = answer(message["method"], params)
-            if "io.modelcontextprotocol/protocolVersion" in params.get("_meta", {}):
-                result |= COMPLETE
-            response = {"jsonrpc": "2.0", "id": message["id"], "result": result}
-            os.write(1, json.dumps(response, separators=(",", ":")).encode() + b"\n")
+            response = respond(json.loads(line))
+            if response is not None:
+                os.write(1, response + b"\n")
 
 
 if __name__ == "__main__":
