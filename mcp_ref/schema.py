@@ -69,6 +69,7 @@ PAGES = (
     "basic.patterns.mrtr",
     "basic.patterns.progress",
     "basic.patterns.subscriptions",
+    "basic.transports.http_headers",
     "basic.utilities.ping",
     "basic.utilities.tasks",
     "client.elicitation",

@@ -17,7 +17,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mcp_ref.client.elicitation import Answer
     from mcp_ref.client.replies import Reply
     from mcp_ref.client.roots import Root
+    from mcp_ref.runtime.outbox import WayOut
     from mcp_ref.server.utilities.logging import LoggingLevel
 
 __all__ = ["Context"]
@@ -54,13 +55,16 @@ class Context:
         "client_capabilities",
         "client_info",
         "connection",
+        "environ",
         "exchange",
         "hints",
         "identity",
+        "key",
         "lifespan",
         "log_level",
         "meta",
         "method",
+        "outbox",
         "params",
         "principal",
         "progress_sent",
@@ -73,11 +77,23 @@ class Context:
         "speaking",
     )
 
-    def __init__(self, connection: Connection, request_id: RequestId, method: str, params: Json) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        request_id: RequestId,
+        method: str,
+        params: Json,
+        outbox: WayOut | None = None,
+    ) -> None:
         self.connection = connection
         self.request_id = request_id
         self.method = method
         self.params = params
+        self.outbox = outbox or connection.outbox
+        """Where all that belongs to this request goes."""
+        self.key: Hashable = request_id
+        """What tells it from all others that the connection serves."""
+        self.environ: Json | None = None  # over HTTP: what WSGI says of the request
         meta = params.get("_meta")
         self.meta: Json = meta if type(meta) is dict else {}
         self.batch: Batch | None = None
@@ -163,7 +179,7 @@ class Context:
     @property
     def is_over(self) -> bool:
         """Whether the request was answered or cancelled, so that nothing more belongs to it."""
-        return self.connection.serving.get(self.request_id) is not self
+        return self.connection.serving.get(self.key) is not self
 
     # -- what belongs to this request -------------------------------------------------
 
@@ -193,7 +209,24 @@ class Context:
         # spec: basic/patterns/progress/in-progress-only, basic/patterns/progress/rate-limit
         """
         if not self.is_over and self.connection.may_notify():
-            self.connection.notify(method, params)
+            self.connection.notify(method, params, outbox=self.outbox)
+
+    def close_stream(self) -> bool:
+        """Let the client of a long request go, and come back later for what it missed; it is told when.
+
+        Over HTTP, in a session of 2025-11-25 (basic/transports/streamable_http); False where there is no such
+        thing: then nothing happens.
+        """
+        return self.outbox.let_go()
+
+    @property
+    def http(self) -> Any:
+        """The HTTP request that brought this one, as werkzeug has it; None where there is none."""
+        if self.environ is None:
+            return None
+        from werkzeug.wrappers import Request
+
+        return Request(self.environ, populate_request=False)
 
     def request(
         self,

@@ -229,6 +229,10 @@ class UnsupportedProtocolVersion(ProtocolError):
         )
 
 
+class InvalidMeta(InvalidParams):
+    """The `_meta` of a request lacks what each request brings, or has it wrong."""
+
+
 class MissingRequiredClientCapability(ProtocolError):
     """# spec: basic/index/missing-capability-error"""
 
@@ -272,7 +276,7 @@ def enter(context: Context, supported: Iterable[str]) -> None:
         # spec: basic/index/meta-missing-field-32602, server/utilities/logging/unknown-level-rejected
         checker(RequestMeta, LATEST.date)(meta)
     except Mismatch as problem:
-        raise InvalidParams(f"params._meta: {problem}") from None
+        raise InvalidMeta(f"params._meta: {problem}") from None
     context.revision = _BY_DATE[meta[PROTOCOL_VERSION]]
     # spec: schema/meta-empty-capabilities, architecture/index/capabilities-per-request
     context.client_capabilities = meta[CLIENT_CAPABILITIES]

@@ -20,6 +20,7 @@ from typing import Any
 
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import era
+from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.workers import Workers
 
 __all__ = ["Line"]
@@ -58,7 +59,7 @@ class Line:
         self.link = self._dial()
         self.connection = Connection(
             self._client,
-            self.link.write,
+            Outbox(self.link.write),
             workers=Workers(20, 100),
             timeout=self._timeout,
             max_timeout=self._max_timeout,

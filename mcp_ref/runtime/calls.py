@@ -17,6 +17,7 @@ from mcp_ref.runtime.deadlines import Deadline
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns import progress
+    from mcp_ref.runtime.outbox import WayOut
 
 __all__ = ["Call"]
 
@@ -32,12 +33,14 @@ class Call:
         "method",
         "on_done",
         "on_report",
+        "outbox",
         "outcome",
         "reports",
     )
 
-    def __init__(self, call_id: RequestId, method: str, deadline: Deadline) -> None:
+    def __init__(self, call_id: RequestId, method: str, deadline: Deadline, outbox: WayOut) -> None:
         self.id = call_id
+        self.outbox = outbox
         self.method = method
         self.deadline = deadline
         self.done = False

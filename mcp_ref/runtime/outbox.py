@@ -18,19 +18,51 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any, Protocol
 
 from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.runtime.signals import Uninterrupted
 
-__all__ = ["Full", "Outbox"]
+__all__ = ["Full", "Outbox", "WayOut"]
 
 
 class Full(ConnectionClosed):
     """There is no room for one more message, and there was none for as long as one could wait."""
 
 
+class WayOut(Protocol):
+    """Where messages to a peer go. A pipe has one; over HTTP each response is one of its own."""
+
+    closes: bool
+    """Whether it ends with the answer to its request: then its end says that all is said."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether somebody is writing just now."""
+
+    def begins(self, context: Any) -> None:
+        """A request whose messages will go this way is about to run."""
+
+    def send(self, line: bytes, wait: float | None = None) -> None:
+        """Have one message written; waits for room for so long. Raises ConnectionClosed, Full."""
+
+    def answer(self, line: bytes, problem: Exception | None = None, wait: float | None = None) -> None:
+        """The same, for the answer to a request; an error has its exception beside it."""
+
+    def let_go(self) -> bool:
+        """End the connection of a client that can come back for the rest; False if it cannot."""
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until everything is written; False if it is not in time."""
+
+    def fail(self, problem: BaseException) -> None:
+        """Nothing can be sent any more."""
+
+
 class Outbox:
     """The way out of a connection."""
+
+    closes = False
 
     def __init__(self, write: Callable[[bytes], None], *, limit: int = 4 << 20, stall: float = 60.0) -> None:
         self._write = write
@@ -54,6 +86,17 @@ class Outbox:
         """
         with Uninterrupted():
             self._send(line, self.stall if wait is None else min(wait, self.stall))
+
+    def answer(self, line: bytes, problem: Exception | None = None, wait: float | None = None) -> None:
+        """An answer goes like any other message."""
+        self.send(line, wait)
+
+    def begins(self, context: Any) -> None:
+        """All requests share this way out: there is nothing to prepare."""
+
+    def let_go(self) -> bool:
+        """A pipe that ends is the end of the connection."""
+        return False
 
     def _send(self, line: bytes, wait: float) -> None:
         with self._lock:

@@ -52,6 +52,7 @@ from mcp_ref.runtime.checks import (
 )
 from mcp_ref.runtime.hooks import Handler, through
 from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.outbox import WayOut
 from mcp_ref.runtime.seals import Seal, secrets_of
 from mcp_ref.runtime.workers import QueueFull, Workers
 from mcp_ref.schema import REVISIONS
@@ -224,12 +225,13 @@ class Server(Registry):
                 self._entered.enter_context(directory.watch(self))
         return directory
 
-    def attach(self, write: Callable[[bytes], None]) -> Connection:
-        """A new client; `write` takes what it is sent."""
+    def attach(self, outbox: WayOut, workers: Workers | None = None) -> Connection:
+        """A new client; `outbox` takes what it is sent. `workers` may be shared with other clients."""
         connection = Connection(
             self,
-            write,
-            workers=Workers(self.workers, self.queue),
+            outbox,
+            workers=workers or Workers(self.workers, self.queue),
+            shared=workers is not None,
             timeout=self.timeout,
             limit=self.limit,
             notices=self._notices,

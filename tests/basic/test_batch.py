@@ -12,6 +12,7 @@ from peers import LEGACY, META, PATIENCE, RawClient, nothing_left
 from mcp_ref import Context, Server
 from mcp_ref.basic.batch import Batch, wants_answer
 from mcp_ref.basic.patterns.request_response import MAX_BATCH
+from mcp_ref.runtime.outbox import Outbox
 
 REVISION = "2025-03-26"
 
@@ -388,7 +389,7 @@ def test_whatever_is_in_a_batch_all_who_want_an_answer_get_one(members):
         {**m, "id": next(numbers)} if type(m) is dict and type(m.get("id")) is int else m for m in members
     ]
     server = Server("any")
-    connection = server.attach(lambda data: (out.append(data), arrived.release()))
+    connection = server.attach(Outbox(lambda data: (out.append(data), arrived.release())))
     info = {"protocolVersion": REVISION, "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     for message in (request(1, "initialize", info), notification("notifications/initialized"), members):
         connection.receive(json.dumps(message).encode())

@@ -11,6 +11,7 @@ from mcp_ref import Context, Elicit, ListRoots, Sample, Server, connect
 from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, LocalError, RequestCancelled, RequestTimeout
 from mcp_ref.basic.patterns.requester import Requester
 from mcp_ref.runtime.deadlines import FOR_PEOPLE
+from mcp_ref.runtime.outbox import Outbox
 
 
 @pytest.fixture(autouse=True)
@@ -206,7 +207,7 @@ def test_what_ends_with_a_request_is_told_on_cancellation():
 
 def test_without_a_reason_there_is_one_all_the_same():
     told = []
-    context = Context(None, 1, "vendor/x", {})
+    context = Context(None, 1, "vendor/x", {}, Outbox(print))
     context.ends_with(told.append)
     context.cancel(None)
     context.ends_with(told.append)
@@ -461,7 +462,7 @@ def test_a_notification_to_nobody_is_a_lost_connection_and_no_more():
     """A handler that outlives its client: what it says goes nowhere."""
     server = Server("gone")
     out = []
-    connection = server.attach(out.append)
+    connection = server.attach(Outbox(out.append))
     context = Context(connection, 1, "vendor/x", {})
     connection.serving[1] = context
     context.notify("vendor/news")
@@ -603,7 +604,7 @@ def test_nothing_is_asked_for_a_request_that_was_answered(revision):
 def test_what_ends_with_a_request_is_forgotten_when_its_block_is_over():
     """A tool may ask a thousand times in one request: none of the answers is kept for it."""
     ended = []
-    context = Context(None, 1, "tools/call", {})
+    context = Context(None, 1, "tools/call", {}, Outbox(print))
     with context.ending(ended.append):
         pass
     with context.ending(ended.append):

@@ -15,6 +15,7 @@ from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest, LocalError
 from mcp_ref.basic.lifecycle import TRANSITIONS, Session, State, accept, initialize_params, negotiate
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, revision
+from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.workers import Workers
 from mcp_ref.schema import REVISIONS as ALL
 from mcp_ref.schema import checker, definitions
@@ -290,7 +291,7 @@ def test_an_initialize_that_is_badly_made_is_refused_and_may_be_mended(params, w
 def test_whatever_the_params_of_initialize_it_is_answered(params):
     out = []
     server = telling()
-    connection = server.attach(out.append)
+    connection = server.attach(Outbox(out.append))
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}
     connection.receive(json.dumps(message).encode())
     server.detach(connection, "the test is over")
@@ -448,7 +449,7 @@ RESULT = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"n
 def ours():
     """A connection of a client's, and what it wrote."""
     out = []
-    connection = Connection(object(), out.append, workers=Workers())
+    connection = Connection(object(), Outbox(out.append), workers=Workers())
     connection.out = out
     yield connection
     connection.end("the test is over")

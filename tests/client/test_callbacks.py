@@ -10,11 +10,12 @@ from mcp_ref import Context, Limit, ProtocolError, RequestCancelled, Server, con
 from mcp_ref.basic.errors import ConnectionClosed, InternalError, TooManyRequests
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.client.callbacks import Callbacks, CallbackTimeout
+from mcp_ref.runtime.outbox import Outbox
 
 
 def request():
     """A server's request that is under way."""
-    connection = Server("asking").attach(lambda line: None)
+    connection = Server("asking").attach(Outbox(lambda line: None))
     context = Context(connection, 1, "elicitation/create", {})
     connection.serving[1] = context
     return context

@@ -11,6 +11,7 @@ from mcp_ref.basic.patterns.progress import Report
 from mcp_ref.runtime import deadlines
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.outbox import Outbox
 
 
 class Hands:
@@ -31,7 +32,7 @@ def hands(monkeypatch):
 
 
 def call_for(seconds=PATIENCE, clock=None, **more):
-    return Call(1, "vendor/x", Deadline(seconds, clock or Clock(), **more))
+    return Call(1, "vendor/x", Deadline(seconds, clock or Clock(), **more), Outbox(lambda line: None))
 
 
 def in_thread(run):

@@ -12,6 +12,7 @@ from mcp_ref.basic.errors import LocalError, RequestTimeout
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.runtime import deadlines
 from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.workers import Workers
 
 
@@ -244,7 +245,7 @@ def test_every_request_has_a_time_limit(by_connection):
     nobody = types.SimpleNamespace()
     workers = Workers()
     connection = Connection(
-        nobody, lambda line: None, workers=workers, timeout=0.01 if by_connection else 600
+        nobody, Outbox(lambda line: None), workers=workers, timeout=0.01 if by_connection else 600
     )
     with pytest.raises(RequestTimeout, match=r"no answer within 0\.01 s") as caught:
         connection.request("vendor/x", timeout=None if by_connection else 0.01)

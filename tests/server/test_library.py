@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from mcp_ref.basic.context import Context
 from mcp_ref.basic.errors import InvalidParams
+from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.templates import BadTemplate, BadUri
 from mcp_ref.schema import Mismatch
 from mcp_ref.server.content import BlobResourceContents, TextResourceContents
@@ -45,7 +46,7 @@ def text(path: str = "") -> str:
 
 
 def context(uri=URI):
-    return Context(None, 1, "resources/read", {"uri": uri})
+    return Context(None, 1, "resources/read", {"uri": uri}, Outbox(print))
 
 
 def definition(function, uri=URI, **options):

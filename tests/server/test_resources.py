@@ -24,6 +24,7 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.basic.errors import InvalidParams, LocalError
+from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.schema import definitions
 from mcp_ref.server import resources as page
 from mcp_ref.server.content import ResourceContents
@@ -513,7 +514,7 @@ def test_params_without_a_uri_are_32602(date, params):
 @settings(max_examples=100, deadline=None)
 @given(uri=st.text(max_size=30) | st.from_regex(r"file:///[./%a-f0-9\\]{0,12}", fullmatch=True))
 def test_whatever_the_uri_there_is_an_answer_and_nothing_leads_out(uri):
-    context = Context(None, 1, "resources/read", {"uri": uri})
+    context = Context(None, 1, "resources/read", {"uri": uri}, Outbox(print))
     try:
         (item,) = page.on_read_resource(SHOP, {"uri": uri}, context)["contents"]
     except ProtocolError as problem:

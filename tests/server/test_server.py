@@ -14,6 +14,7 @@ from mcp_ref import Context, ErrorResponse, Limit, McpError, ProtocolError, Serv
 from mcp_ref.basic.errors import InvalidParams
 from mcp_ref.basic.lifecycle import ServerCapabilities
 from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationRequired
+from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.schema import checker
 from mcp_ref.server import server as module
 
@@ -753,7 +754,7 @@ def test_hanging_up_ends_what_is_open_and_lets_what_runs_finish():
         assert go.wait(PATIENCE)
         return "done"
 
-    connection = server.attach(lambda data: lines.extend(map(json.loads, data.splitlines())))
+    connection = server.attach(Outbox(lambda data: lines.extend(map(json.loads, data.splitlines()))))
     for name, method, params in (
         ("call", "tools/call", {"name": "slow"}),
         ("listen", "subscriptions/listen", {"notifications": {"toolsListChanged": True}}),

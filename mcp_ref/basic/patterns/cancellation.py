@@ -80,7 +80,8 @@ def send(connection: Requester, call: Call, reason: str) -> None:
         # spec: basic/patterns/cancellation/request-id-required
         # spec: basic/patterns/cancellation/request-id-for-non-task
         # spec: basic/patterns/cancellation/request-id-required-again
-        connection.notify("notifications/cancelled", {"requestId": call.id, "reason": reason}, wait=0.2)
+        params = {"requestId": call.id, "reason": reason}
+        connection.notify("notifications/cancelled", params, wait=0.2, outbox=call.outbox)
     except ConnectionClosed:
         pass  # then the peer knows, or reads nothing anyway
 

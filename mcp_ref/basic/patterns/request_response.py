@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Hashable
 from typing import Any, Protocol
 
 from mcp_ref.basic.batch import Batch, wants_answer
@@ -60,6 +60,7 @@ from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.basic.patterns.requester import Requester
 from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.outbox import WayOut
 from mcp_ref.runtime.workers import QueueFull, Workers
 
 __all__ = ["Connection", "Endpoint"]
@@ -95,21 +96,24 @@ class Connection(Requester):
     def __init__(
         self,
         endpoint: Endpoint,
-        write: Callable[[bytes], None],
+        outbox: WayOut,
         *,
         workers: Workers,
+        shared: bool = False,
         timeout: float = 30.0,
         max_timeout: float | None = None,
         limit: Limit | None = None,
         notices: Limit | None = None,
     ) -> None:
-        super().__init__(write, timeout=timeout, max_timeout=max_timeout)
+        """`shared` workers belong to others as well, and do not end with this connection."""
+        super().__init__(outbox, timeout=timeout, max_timeout=max_timeout)
         self.endpoint = endpoint
         self.workers = workers
+        self._shared = shared
         self.session = Session()
         self.limiter = Limiter(limit or Limit())
         self._notices = Limiter(notices or Limit())
-        self.serving: dict[RequestId, Context] = {}
+        self.serving: dict[Hashable, Context] = {}
         self._ending = threading.Lock()  # makes "is it still this one? then take it out" one step
         self.answers = True
         """False on a client of the modern era, which sends no responses at all."""
@@ -128,11 +132,11 @@ class Connection(Requester):
         try:
             message = decode(line)
             if type(message) is list:  # spec: basic/transports/stdio/batch-per-line
-                self._receive_batch(message)
+                self.receive_batch(message, self.outbox)
             else:
-                self._route(message, None)
+                self.route(message, self.outbox)
         except ParseError as problem:
-            self.refuse(None, problem)
+            self.refuse(None, problem, self.outbox)
         except Exception:  # a fault of ours must not be the end of all other requests
             _log.exception("a message could not be handled: %.200r", line)
 
@@ -144,25 +148,26 @@ class Connection(Requester):
         if call is not None:
             call.finish(InvalidResponse(f"{call.method}: {said}"))
         elif kind == "request":
-            self.refuse(message_id, InvalidRequest(said))
+            self.refuse(message_id, InvalidRequest(said), self.outbox)
 
-    def _route(self, message: Any, batch: Batch | None) -> None:
+    def route(self, message: Any, outbox: WayOut, batch: Batch | None = None) -> None:
+        """One message; what is said to a request goes out by `outbox`. Runs on the reader."""
         try:
             kind = classify(message)
         except InvalidRequest as problem:
             if type(message) is dict and "method" not in message and "id" in message:
                 self.deliver_none(message["id"], problem)
             else:
-                self.refuse(_readable_id(message), problem, batch)
+                self.refuse(_readable_id(message), problem, outbox, batch)
             return
         if kind == "request":
-            self._start(message, batch)
+            self._start(message, outbox, batch)
         elif kind == "response":
             self.deliver(message)
         else:
             self._notice(message)
 
-    def _start(self, message: Json, batch: Batch | None) -> None:
+    def _start(self, message: Json, outbox: WayOut, batch: Batch | None) -> None:
         """A request: have a worker run it."""
         if not self.answers:  # spec: basic/transports/index/binding-directions
             _log.warning("ignored %.80s: in this revision a server sends no requests", message["method"])
@@ -172,9 +177,10 @@ class Connection(Requester):
         try:
             if type(params) is not dict:
                 raise InvalidParams(f"{method[:80]}: params must be an object")
-            context = Context(self, request_id, method, params)
+            context = Context(self, request_id, method, params, outbox)
             context.batch = batch
-            if self.serving.setdefault(request_id, context) is not context:
+            outbox.begins(context)
+            if self.serving.setdefault(context.key, context) is not context:
                 raise InvalidRequest(f"the id {request_id!r:.80} is in use by a request that still runs")
             if method in IMMEDIATE:
                 self._run(context)
@@ -185,19 +191,20 @@ class Connection(Requester):
                 self._take_off(context)
                 raise TooManyRequests(f"{self.workers.queue} requests are waiting", 0.1) from None
         except ProtocolError as problem:
-            self.refuse(request_id, problem, batch)
+            self.refuse(request_id, problem, outbox, batch)
 
     def _run(self, context: Context) -> None:
         """Run one request and send its answer: the one place where exceptions become errors."""
         if context.cancelled:
             return
+        error: ProtocolError | None = None
         try:
             result = self.endpoint.answer(context)
             if result is LATER:
                 return
             line = encode_result(context.request_id, result)
         except ProtocolError as problem:
-            line = encode_error(context.request_id, problem)
+            error, line = problem, encode_error(context.request_id, problem)
         except (RequestCancelled, ConnectionClosed) as problem:
             _log.debug("%s: %s", context.method, problem)
             line = encode_error(context.request_id, InternalError(f"{context.method} was given up"))
@@ -206,42 +213,55 @@ class Connection(Requester):
                 raise  # not the request's: a signal for the thread that reads
             _log.exception("%s failed", context.method)
             line = encode_error(context.request_id, InternalError(f"{context.method} failed"))
-        self._answer(context, line)
+        self._answer(context, line, error)
 
-    def _answer(self, context: Context, line: bytes, wait: float | None = None) -> None:
+    def _answer(
+        self, context: Context, line: bytes, error: ProtocolError | None = None, wait: float | None = None
+    ) -> None:
         # A request that was cancelled is no longer in the table: its answer is dropped.
         # spec: basic/patterns/cancellation/no-response-after-cancel
         with context.speaking:  # what another thread of the tool is saying gets out before
             taken = self._take_off(context)
         if taken:
-            self._send_answer(line, context.batch, wait)
+            self._send_answer(line, context.outbox, context.batch, error, wait)
 
     def complete(self, context: Context, result: Json, *, wait: float) -> None:
         """The answer to a request whose handler left it for LATER. Any thread; once.
 
         It is dropped if there is no room for it within so many seconds.
         """
-        self._answer(context, encode_result(context.request_id, result), wait)
+        self._answer(context, encode_result(context.request_id, result), wait=wait)
 
     def _take_off(self, context: Context) -> bool:
         """No longer serve a request; False if its end came before. Its id may be another's by now."""
         with self._ending:  # spec: basic/patterns/cancellation/race-handling
-            if self.serving.get(context.request_id) is not context:
+            if self.serving.get(context.key) is not context:
                 return False
-            del self.serving[context.request_id]
+            del self.serving[context.key]
             return True
 
-    def _send_answer(self, line: bytes | None, batch: Batch | None, wait: float | None = None) -> None:
+    def _send_answer(
+        self,
+        line: bytes | None,
+        outbox: WayOut,
+        batch: Batch | None,
+        error: ProtocolError | None = None,
+        wait: float | None = None,
+    ) -> None:
         try:
             if batch is not None:
                 batch.add(line)
             elif line is not None:
-                self.outbox.send(line, wait)
+                outbox.answer(line, error, wait)
         except ConnectionClosed as problem:
             _log.debug("nobody is left to take an answer: %s", problem)
 
     def refuse(
-        self, request_id: RequestId | None, problem: ProtocolError, batch: Batch | None = None
+        self,
+        request_id: RequestId | None,
+        problem: ProtocolError,
+        outbox: WayOut,
+        batch: Batch | None = None,
     ) -> None:
         """Answer with an error, also where the id could not be read."""
         _log.debug("refused: %s", problem)
@@ -256,17 +276,21 @@ class Connection(Requester):
             if self.session.is_open and self.session.revision.unreadable_id == "null":
                 message["id"] = None
             line = encode(message)
-        self._send_answer(line, batch)
+        self._send_answer(line, outbox, batch, problem)
 
     def cancel_serving(self, request_id: RequestId, reason: str | None) -> bool:
         """The peer no longer wants an answer; False if there is no such request any more."""
         context = self.serving.get(request_id)
         if context is None or type(context.request_id) is not type(request_id):
             return False
+        return self.give_up(context, reason)
+
+    def give_up(self, context: Context, reason: str | None) -> bool:
+        """Stop a request; nothing is answered. False if its end came before."""
         if not self._take_off(context):
             return False
         context.cancel(reason)
-        self._send_answer(None, context.batch)
+        self._send_answer(None, context.outbox, context.batch)
         return True
 
     def _notice(self, message: Json) -> None:
@@ -282,21 +306,22 @@ class Connection(Requester):
         else:
             self.endpoint.notice(self, method, params)
 
-    def _receive_batch(self, messages: list[Any]) -> None:
+    def receive_batch(self, messages: list[Any], outbox: WayOut) -> None:
+        """A batch; its answers go out by `outbox`, as one. Runs on the reader."""
         if not self.session.is_open or not self.session.revision.batches:
             # spec: basic/index/batch-removed
-            self.refuse(None, InvalidRequest("a batch; only 2025-03-26 has batches"))
+            self.refuse(None, InvalidRequest("a batch; only 2025-03-26 has batches"), outbox)
             return
         if not 0 < len(messages) <= MAX_BATCH:
-            self.refuse(None, InvalidRequest(f"a batch holds 1 to {MAX_BATCH} messages"))
+            self.refuse(None, InvalidRequest(f"a batch holds 1 to {MAX_BATCH} messages"), outbox)
             return
-        batch = Batch(self.outbox.send, sum(1 for m in messages if wants_answer(m)))
+        batch = Batch(outbox.answer, sum(1 for m in messages if wants_answer(m)))
         for message in messages:
             if type(message) is dict and message.get("method") == "initialize":
                 # spec: basic/lifecycle/init-not-in-batch
-                self.refuse(_readable_id(message), InvalidRequest("initialize in a batch"), batch)
+                self.refuse(_readable_id(message), InvalidRequest("initialize in a batch"), outbox, batch)
             else:
-                self._route(message, batch)
+                self.route(message, outbox, batch)
 
     # -- the end -----------------------------------------------------------------------------
 
@@ -314,7 +339,7 @@ class Connection(Requester):
         for context in list(self.serving.values()):
             if self._take_off(context):
                 context.cancel(reason)
-        if not self.workers.close(wait):
+        if not self._shared and not self.workers.close(wait):
             _log.info("a request still runs after the connection ended")
         self.outbox.fail(failure)
 

@@ -35,7 +35,7 @@ from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.deadlines import Clock, Deadline
-from mcp_ref.runtime.outbox import Full, Outbox
+from mcp_ref.runtime.outbox import Full, WayOut
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
@@ -51,10 +51,10 @@ MAX_IN_FLIGHT = 10_000
 class Requester:
     """What we ask of one peer."""
 
-    def __init__(self, write: Callable[[bytes], None], *, timeout: float, max_timeout: float | None) -> None:
+    def __init__(self, outbox: WayOut, *, timeout: float, max_timeout: float | None) -> None:
         self.timeout = check_seconds("timeout", timeout)
         self.max_timeout = 20 * timeout if max_timeout is None else check_seconds("max_timeout", max_timeout)
-        self.outbox = Outbox(write)
+        self.outbox = outbox
         self.clock = Clock()
         self._ids = itertools.count(1)  # spec: basic/index/request-id-unique-in-session
         self.waiting: dict[RequestId, Call] = {}
@@ -72,17 +72,19 @@ class Requester:
         on_done: Callable[[Call], object] | None = None,
         on_report: Callable[[Call], object] | None = None,
         prepare: Callable[[Call], object] | None = None,
+        outbox: WayOut | None = None,
     ) -> Call:
         """Send a request. Whoever calls must wait for it, or give `on_done`, which the reader runs.
 
-        `prepare` sees the call before it is sent.
+        `prepare` sees the call before it is sent. `outbox` is the way it goes, if not the usual one.
         """
         if os.getpid() != self._process:
             raise LocalError("this process was forked after the connection was made: make one of its own")
         if len(self.waiting) >= MAX_IN_FLIGHT:
             raise LocalError(f"{MAX_IN_FLIGHT} requests are waiting for an answer already")
         seconds = self.timeout if timeout is None else check_seconds("timeout", timeout)
-        call = Call(next(self._ids), method, Deadline(seconds, self.clock, cap=self.max_timeout))
+        deadline = Deadline(seconds, self.clock, cap=self.max_timeout)
+        call = Call(next(self._ids), method, deadline, outbox or self.outbox)
         call.on_done, call.on_report = on_done, on_report
         message: Json = {"jsonrpc": "2.0", "id": call.id, "method": method}
         if wants_progress:
@@ -97,7 +99,7 @@ class Requester:
             self.settle(call, self.failure)
         else:
             try:
-                self.outbox.send(line, call.deadline.left())
+                self.transmit(call, params, line)
             except Full as problem:
                 self.settle(call, RequestTimeout(f"{method}: {problem}"))
             except ConnectionClosed as problem:
@@ -107,6 +109,10 @@ class Requester:
                 self.cancel(call, "the caller stopped waiting")
                 raise
         return call
+
+    def transmit(self, call: Call, params: Json | None, line: bytes) -> None:
+        """Have a request travel. Where each has a way of its own, this is what differs."""
+        call.outbox.send(line, call.deadline.left())
 
     def request(
         self,
@@ -121,7 +127,10 @@ class Requester:
 
         Raises ErrorResponse (the peer refused), RequestTimeout, ConnectionClosed, RequestCancelled.
         """
-        call = self.call(method, params, timeout=timeout, wants_progress=on_progress is not None)
+        outbox = self.outbox if on_behalf_of is None else on_behalf_of.outbox
+        call = self.call(
+            method, params, timeout=timeout, wants_progress=on_progress is not None, outbox=outbox
+        )
         if on_behalf_of is None:
             return self._outcome(call, on_progress)
         with on_behalf_of.ending(lambda reason: self.cancel(call, reason)):
@@ -144,7 +153,8 @@ class Requester:
         with on_behalf_of.ending(give_up):
             try:
                 for method, params in requests:
-                    calls.append(self.call(method, params, timeout=timeout))  # one by one: the next may fail
+                    # One by one: the next may fail.
+                    calls.append(self.call(method, params, timeout=timeout, outbox=on_behalf_of.outbox))
                 on_behalf_of.check_cancelled()
                 return [self._outcome(call, None) for call in calls]
             finally:
@@ -183,12 +193,19 @@ class Requester:
         """Wait no longer for an answer that may still come; say nothing to the peer."""
         self.waiting.pop(call.id, None)
 
-    def notify(self, method: str, params: Json | None = None, *, wait: float | None = None) -> None:
+    def notify(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        wait: float | None = None,
+        outbox: WayOut | None = None,
+    ) -> None:
         """Send a notification.  # spec: basic/index/notification-no-id"""
         message: Json = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
-        self.outbox.send(encode(message), wait)
+        (outbox or self.outbox).send(encode(message), wait)
 
     def deliver(self, message: Json) -> None:
         """A response: to whoever waits for it."""

@@ -231,17 +231,19 @@ class Stream(Listener):
         with self.context.speaking:
             if not self.context.is_over:
                 tagged = {**(params or {}), "_meta": {SUBSCRIPTION_ID: self.context.request_id}}
-                self.connection.notify(method, tagged, wait=wait)
+                self.connection.notify(method, tagged, wait=wait, outbox=self.context.outbox)
 
     def end(self, reason: str) -> None:
-        """The server ends it: notifications/cancelled first and the response last, which suits every page.
+        """The server ends it: notifications/cancelled first and the response last. Where each request has a
+        stream of its own, the end of that says it, after the response.
 
         # spec: basic/patterns/subscriptions/graceful-response
         # spec: basic/patterns/subscriptions/graceful-result-meta
         # spec: basic/patterns/cancellation/server-cancels-listen
         """
         name = self.context.request_id
-        self.say("notifications/cancelled", {"requestId": name, "reason": reason}, wait=1.0)
+        if not self.context.outbox.closes:
+            self.say("notifications/cancelled", {"requestId": name, "reason": reason}, wait=1.0)
         result = dress({"_meta": {SUBSCRIPTION_ID: name}}, self.context, None)
         self.connection.complete(self.context, result, wait=1.0)
 

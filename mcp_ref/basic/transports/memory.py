@@ -24,6 +24,7 @@ from typing import Any
 
 from mcp_ref.basic.transports.stdio import Writer, read_lines
 from mcp_ref.runtime.mismatch import told
+from mcp_ref.runtime.outbox import Outbox
 
 __all__ = ["Link"]
 
@@ -55,7 +56,7 @@ class Link:
         server, limit = self._server, self._server.max_message_bytes
         with server.running():
             write = Writer(self._theirs.fileno())
-            connection = server.attach(write)
+            connection = server.attach(Outbox(write))
 
             try:
                 descriptor = self._theirs.fileno()

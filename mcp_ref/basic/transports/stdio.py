@@ -37,6 +37,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_ref.basic.errors import ConnectionClosed, LocalError
+from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.pipes import poll_for, unread, widen
 
 __all__ = ["Child", "Writer", "read_lines", "safe_environment", "serve"]
@@ -164,7 +165,7 @@ def serve(server: Any) -> None:
     """
     with _own_streams() as (incoming, outgoing), _signals_heard(incoming) as ready, server.running():
         write = Writer(outgoing)
-        connection = server.attach(write)
+        connection = server.attach(Outbox(write))
 
         reason = "end of input"
         try:

@@ -43,6 +43,7 @@ from mcp_ref import (
     Server,
     connect,
 )
+from mcp_ref.runtime.outbox import Outbox
 
 
 @pytest.fixture(autouse=True)
@@ -576,7 +577,7 @@ def test_running_requests_may_end_before_the_connection_does() -> None:
     lines: list[bytes] = []
     gate = Gate()
     server = make_server(gate)
-    connection = server.attach(lines.append)
+    connection = server.attach(Outbox(lines.append))
     call = {"name": "wait", "arguments": {}, "_meta": META}
     connection.receive(
         json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}).encode()
@@ -595,7 +596,7 @@ def test_nobody_left_to_take_an_answer_is_no_error() -> None:
         raise BrokenPipeError("gone")
 
     server = make_server()
-    connection = server.attach(write)
+    connection = server.attach(Outbox(write))
     connection.receive(b'{"jsonrpc":"2.0","id":1,"method":"ping"}')
     connection.receive(b"no json")
     server.detach(connection, "over")

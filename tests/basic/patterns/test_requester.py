@@ -49,6 +49,7 @@ from mcp_ref.basic.patterns import requester as module
 from mcp_ref.basic.patterns.requester import Requester
 from mcp_ref.runtime import deadlines
 from mcp_ref.runtime.calls import Call
+from mcp_ref.runtime.outbox import Outbox
 
 
 @pytest.fixture(autouse=True)
@@ -398,7 +399,7 @@ class Wire:
 
     def __init__(self, **options: Any) -> None:
         self.sent: list[Json] = []
-        self.requester = Requester(self._write, **{"timeout": 5.0, "max_timeout": None, **options})
+        self.requester = Requester(Outbox(self._write), **{"timeout": 5.0, "max_timeout": None, **options})
 
     def _write(self, data: bytes) -> None:
         self.sent += map(json.loads, data.splitlines())
@@ -512,6 +513,7 @@ class Work:
     def __init__(self, cancelled: bool = False) -> None:
         self.ends: list[Any] = []
         self.cancelled = cancelled
+        self.outbox = None  # the usual way
 
     @contextlib.contextmanager
     def ending(self, end: Any) -> Any:

@@ -14,6 +14,7 @@ from mcp_ref import Server, connect
 from mcp_ref.basic.patterns import subscriptions as module
 from mcp_ref.basic.patterns.subscriptions import Change, SubscriptionsListenResult
 from mcp_ref.basic.transports.stdio import Writer
+from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.schema import checker
 
 ACK = "notifications/subscriptions/acknowledged"
@@ -577,7 +578,7 @@ def test_a_client_that_is_gone_cannot_be_told_that_it_is_over():
 def attached(server, write=None):
     """A connection without a transport, and what was written to it."""
     written = []
-    return server.attach(write or (lambda data: written.extend(data.splitlines()))), written
+    return server.attach(Outbox(write or (lambda data: written.extend(data.splitlines())))), written
 
 
 def listen(connection, name, wanted):
@@ -608,7 +609,7 @@ class Deaf:
         self.server, self.held = server, b""
         self.ours, self._theirs = socket.socketpair()
         self._theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
-        self.connection = server.attach(Writer(self._theirs.fileno()))
+        self.connection = server.attach(Outbox(Writer(self._theirs.fileno())))
         self.connection.outbox.limit = 4000
         listen(self.connection, "deaf", {"resourceSubscriptions": [f"item:///{n}" for n in range(count)]})
         self.ours.settimeout(PATIENCE)
