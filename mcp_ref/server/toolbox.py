@@ -27,6 +27,7 @@ from typing import Any
 from mcp_ref.basic.context import Context
 from mcp_ref.basic.messages import Json, encode, to_json
 from mcp_ref.basic.meta import Icon, check_meta
+from mcp_ref.basic.transports.http_annotations import KEYWORD, Paths, annotated_by_us
 from mcp_ref.basic.versioning import Revision, revision
 from mcp_ref.runtime.functions import description_of, parameters_of, return_hint, takes_one
 from mcp_ref.runtime.mismatch import Mismatch
@@ -59,6 +60,8 @@ class RegisteredTool:
     context: str | None
     make: Callable[[Any], Made | CallToolResult]
     """What the function returned -> content and structured content. Raises Mismatch."""
+    mirrored: Paths
+    """The arguments that also travel in HTTP headers."""
 
     def result(self, value: Any, at: Revision) -> CallToolResult:
         """What the function returned, as a client of this revision gets it."""
@@ -115,8 +118,9 @@ def tool_from(
     }
     definition |= {key: value for key, value in more.items() if value is not None}
     checker(Tool, "2026-07-28")(definition)
-    encode(definition)  # what has no JSON form is found now, not by the first client
-    return RegisteredTool(typing.cast(Tool, definition), function, load, context, make)
+    encoded = encode(definition)  # what has no JSON form is found now, not by the first client
+    mirrored = annotated_by_us(definition) if KEYWORD.encode() in encoded else {}
+    return RegisteredTool(typing.cast(Tool, definition), function, load, context, make, mirrored)
 
 
 def _by_hand(function: Callable[..., Any], schema: Json) -> tuple[Json, Any, str | None]:

@@ -1,0 +1,171 @@
+"""Arguments that go into headers (pages: basic/transports/streamable-http, "Schema Extension"; server/tools).
+
+The author of a tool marks a parameter, and over Streamable HTTP every call repeats it in a header:
+
+    def query(sql: str, region: Annotated[str, {"x-mcp-header": "Region"}] = "eu"): ...
+
+    tools/list      inputSchema {properties: {region: {type: "string", "x-mcp-header": "Region"}, ...}}
+    tools/call      Mcp-Param-Region: eu
+
+Everybody on the way sees such a header: no passwords, no keys, nothing personal.
+
+A mark that breaks a rule makes the whole tool void: a server does not register it, a client leaves it out.
+
+Revisions   interim drafts  also for type number, and any ASCII but space and colon; what we let pass is
+                            good there too
+            2026-07-28      type string, integer or boolean; HTTP's tokens; reached by `properties` alone
+Errors      BadAnnotation, which is a ValueError and travels nowhere.
+Threads     plain functions.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from mcp_ref.runtime.mismatch import place, shown
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.messages import Json
+
+__all__ = ["BadAnnotation", "Paths", "annotated", "annotated_by_us", "usable"]
+
+_log = logging.getLogger("mcp_ref.http")
+
+MAX_PARTS = 100_000
+"""Objects and arrays that an input schema may consist of."""
+
+Paths: TypeAlias = Mapping[str, tuple[str, ...]]
+"""The {name} of Mcp-Param-{name}, in lower case -> the path of the argument."""
+
+
+class BadAnnotation(ValueError):
+    """An `x-mcp-header` that breaks a rule, and where it stands."""
+
+
+KEYWORD = "x-mcp-header"
+
+# Characters of a name; ASCII, without space, colon and controls.
+# spec: basic/transports/streamable-http/x-mcp-header-token
+# spec: basic/transports/streamable-http/x-mcp-header-ascii
+# spec: basic/transports/streamable-http/x-mcp-header-no-control
+# spec: server/tools/x-mcp-header-token, server/tools/x-mcp-header-ascii-draft
+# spec: server/tools/x-mcp-header-no-control
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# An integer is a number, and so one is allowed by the interim drafts too.
+# spec: basic/transports/streamable-http/x-mcp-header-primitive
+# spec: basic/transports/streamable-http/x-mcp-header-primitive-with-number
+# spec: server/tools/x-mcp-header-primitive, server/tools/x-mcp-header-number-draft
+_PRIMITIVE = ("string", "integer", "boolean")
+_DATA = frozenset({"const", "enum", "default", "examples"})
+"""Keywords that hold values, not schemas."""
+_NAMED = frozenset(
+    {
+        "$defs",
+        "definitions",
+        "dependencies",
+        "dependentRequired",
+        "dependentSchemas",
+        "patternProperties",
+        "properties",
+    }
+)
+"""Keywords whose members have names of the author's: none of them is a keyword."""
+
+
+def annotated(input_schema: Json) -> dict[str, tuple[str, ...]]:
+    """Which arguments a tool wants in headers. Raises BadAnnotation.
+
+    # spec: basic/transports/streamable-http/inspect-input-schema
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for schema, path in _schemas(input_schema):
+        if KEYWORD in schema:
+            name = _name(schema, path)
+            # spec: basic/transports/streamable-http/x-mcp-header-unique, server/tools/x-mcp-header-unique
+            if name.lower() in found:
+                other = place(found[name.lower()]).removesuffix(": ")
+                raise BadAnnotation(f"{place(path or ())}{KEYWORD} {shown(name)} is that of {other} already")
+            found[name.lower()] = path or ()
+    return found
+
+
+def _name(schema: Json, path: tuple[str, ...] | None) -> str:
+    """The name that one annotation gives."""
+    name, kind, where = schema[KEYWORD], schema.get("type", "none"), place(path or ())
+    # spec: basic/transports/streamable-http/x-mcp-header-reachable, server/tools/x-mcp-header-reachable
+    # spec: basic/transports/streamable-http/x-mcp-header-no-indirection
+    if not path:
+        raise BadAnnotation(f"{KEYWORD} {shown(name)}: `properties` alone do not lead there from the root")
+    # spec: basic/transports/streamable-http/x-mcp-header-not-empty, server/tools/x-mcp-header-not-empty
+    if not isinstance(name, str) or _TOKEN.fullmatch(name) is None:
+        raise BadAnnotation(f"{where}{KEYWORD} {shown(name)} is no name for a header: letters, digits, -")
+    if kind not in _PRIMITIVE:
+        raise BadAnnotation(f"{where}{KEYWORD} is for type string, integer or boolean, not {kind!r:.60}")
+    return name
+
+
+def _schemas(root: Any) -> Iterator[tuple[Json, tuple[str, ...] | None]]:
+    """Every schema within a schema, and the path of `properties` that leads there, if such a one does."""
+    stack: list[tuple[Any, tuple[str, ...] | None]] = [(root, ())]
+    for _ in range(MAX_PARTS):
+        if not stack:
+            return
+        node, path = stack.pop()
+        if isinstance(node, list):
+            stack.extend((part, None) for part in reversed(node) if isinstance(part, dict | list))
+        if not isinstance(node, dict):
+            continue
+        yield node, path
+        inside: list[tuple[Any, tuple[str, ...] | None]] = []
+        for keyword, value in node.items():
+            if keyword == "properties" and isinstance(value, dict) and path is not None:
+                inside += [(child, (*path, key)) for key, child in value.items()]
+            elif keyword in _NAMED and isinstance(value, dict):
+                inside += [(child, None) for child in value.values()]
+            elif keyword not in _DATA and isinstance(value, dict | list):
+                inside.append((value, None))
+        stack.extend(reversed(inside))
+    raise BadAnnotation(f"the schema has more than {MAX_PARTS} parts")
+
+
+# ----------------------------------------------------------------------- server half
+
+
+def annotated_by_us(tool: Json) -> dict[str, tuple[str, ...]]:
+    """`annotated` for a tool of ours, whose headers are to reach us as well. Raises BadAnnotation.
+
+    # spec: basic/transports/streamable-http/x-mcp-header-designate, server/tools/x-mcp-header-annotation
+    """
+    try:
+        found = annotated(tool["inputSchema"])
+        for name, path in found.items():
+            if "_" in name:  # to WSGI the same as -, and so servers and proxies drop what has one
+                raise BadAnnotation(f"{place(path)}{KEYWORD} {shown(name)}: a header with _ would get lost")
+    except BadAnnotation as problem:
+        raise BadAnnotation(f"the tool {tool['name']}: {problem}") from None
+    return found
+
+
+# ----------------------------------------------------------------------- client half
+
+
+def usable(tools: list[Json]) -> list[Json]:
+    """The tools of a list whose annotations keep the rules; what is wrong with the others is logged.
+
+    # spec: basic/transports/streamable-http/x-mcp-header-reject-tool
+    # spec: basic/transports/streamable-http/x-mcp-header-exclude-tool
+    # spec: server/tools/x-mcp-header-rejected, server/tools/x-mcp-header-excluded
+    """
+    kept = []
+    for tool in tools:
+        try:
+            annotated(tool.get("inputSchema", {}))
+        except BadAnnotation as problem:
+            # spec: basic/transports/streamable-http/x-mcp-header-warn, server/tools/x-mcp-header-warned
+            _log.warning("left out the tool %s: %s", shown(tool.get("name")), problem)
+        else:
+            kept.append(tool)
+    return kept
