@@ -19,7 +19,7 @@ def sequential(server: HttpServer, size: Size, revision: str, answers: str, name
     """`add` on one connection, the next call when the last is answered."""
     peer = Peer(server, revision)
     check_sum(peer, answers)
-    requests = [peer.call(n, "add", a=n, b=1) for n in counted(size.http_calls)]
+    requests = [_add(peer, n) for n in counted(size.http_calls)]
     ask, clock, seconds, got = peer.connection.ask, time.perf_counter, [], []
     for request in requests[: size.http_calls // 5]:
         ask(request)
@@ -32,6 +32,11 @@ def sequential(server: HttpServer, size: Size, revision: str, answers: str, name
     cpu = server.cpu() - before
     _check(got)
     return {f"{name} p50 µs": median(seconds) * 1e6, f"{name} CPU µs": cpu / len(requests) * 1e6}
+
+
+def _add(peer: Peer, number: int) -> bytes:
+    """A call whose length differs from that of the last: no two requests in a row have the same head."""
+    return peer.call(number, "add", a=number, b=10 ** (number % 7))
 
 
 def _check(answers: list[bytes]) -> None:
@@ -49,7 +54,7 @@ def parallel(server: HttpServer, size: Size, answers: str, name: str) -> Numbers
     for peer in peers:
         check_sum(peer, answers)
     numbers = list(counted(size.http_parallel))
-    requests = [peer.call(n, "add", a=n, b=1) for n, peer in zip(numbers, cycle(peers), strict=False)]
+    requests = [_add(peer, n) for n, peer in zip(numbers, cycle(peers), strict=False)]
     queues = [iter(requests[first::CONNECTIONS]) for first in range(CONNECTIONS)]
     _volley(peers, [islice(queue, size.http_parallel // 5 // CONNECTIONS) for queue in queues])
     before, start = server.cpu(), time.perf_counter()
