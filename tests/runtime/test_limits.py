@@ -169,3 +169,13 @@ def test_whatever_happens_the_two_limits_hold(rate, burst, at_once, events):
             assert entered <= burst + (hands.now - start) * rate + 1e-6
     finally:
         limits.time = real
+
+
+def test_what_has_no_end_counts_by_rate_alone(hands):
+    limiter = Limiter(Limit(rate=2, burst=3, at_once=1))
+    assert [limiter.take() for _ in range(3)] == [0.0, 0.0, 0.0]
+    assert limiter.take() == pytest.approx(0.5)
+    hands.now += 0.5
+    assert limiter.take() == 0.0
+    hands.now += 0.5
+    assert limiter.enter() == 0.0  # nothing that was taken is still running
