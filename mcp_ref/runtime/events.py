@@ -203,7 +203,8 @@ class Events:
             yield piece
 
     def _check(self, more: int) -> None:
-        if self._size + more > self.limit:
+        """Refuse a block that would be too large with a line of so many bytes; a blank one adds nothing."""
+        if more and self._size + more > self.limit:
             self._forget()
             raise TooLarge(f"an event, or a line, of the stream is longer than {self.limit} bytes")
 
