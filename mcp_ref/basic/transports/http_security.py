@@ -31,7 +31,7 @@ import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcp_ref.basic.errors import McpError, TooManyRequests
 from mcp_ref.basic.messages import encode
@@ -129,8 +129,6 @@ READABLE = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After"
 PARAMETERS = 64
 """Mcp-Param-* headers that one web page may ask for."""
 
-_Decided = TypeVar("_Decided")
-
 _PARAMETER = re.compile(r"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}", re.IGNORECASE)
 
 
@@ -218,7 +216,7 @@ class Gate:
         ]
 
 
-def _keep(known: dict[str, _Decided], value: str, decided: _Decided) -> None:
+def _keep(known: dict[str, Any], value: str, decided: Any) -> None:
     """Remember what was decided about a value, of so many values."""
     if len(known) >= KEPT:
         known.clear()
@@ -265,10 +263,9 @@ def check_post(environ: Environ, need: Sequence[str]) -> None:
         said = f"not {kind!r:.80}" if kind else "which its Content-Type does not say"
         raise Refused(415, f"the body is application/json in UTF-8, {said}", [("Accept", "application/json")])
     coding = environ.get("HTTP_CONTENT_ENCODING")
-    if coding and coding.strip(" \t").lower() not in ("", "identity"):
-        raise Refused(
-            415, f"the body is sent as it is, not as {coding!r:.40}", [("Accept-Encoding", "identity")]
-        )
+    if coding and coding.strip(" \t").lower() != "identity":
+        plain = [("Accept-Encoding", "identity")]
+        raise Refused(415, f"the body is sent as it is, not as {coding!r:.40}", plain)
     accept = environ.get("HTTP_ACCEPT")
     for media in need:
         if not accepts(accept, media):
@@ -353,8 +350,9 @@ class Rates:
         wait = limiter.take()
         if wait:
             seconds = max(1, math.ceil(wait))
-            message = f"too many requests; try again in {seconds} s"
-            raise Refused(429, message, [("Retry-After", str(seconds))])
+            raise Refused(
+                429, f"too many requests; come back in {seconds} s", [("Retry-After", str(seconds))]
+            )
 
 
 def authenticated(hook: Authenticate, environ: Environ) -> str | None:
