@@ -187,12 +187,12 @@ class Events:
 
     def _pieces(self) -> Iterator[bytes]:
         """What arrives, without a byte order mark, each line end an LF."""
-        first: bytes | None = b""  # as long as it may be half of a mark
+        first: bytes | None = b""  # as long as there is nothing but a mark, or half of one
         cut = False  # whether the last piece ended with CR: an LF is then the other half of a CRLF
         while piece := self._read1(PIECE):
             if first is not None:
                 first += piece
-                if first != BOM and BOM.startswith(first):
+                if BOM.startswith(first):
                     continue
                 piece, first = first.removeprefix(BOM), None
             if cut and piece.startswith(b"\n"):
