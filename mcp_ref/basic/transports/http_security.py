@@ -37,6 +37,7 @@ from mcp_ref.basic.errors import McpError, TooManyRequests
 from mcp_ref.basic.messages import encode
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.places import Hosts, Origins
+from mcp_ref.runtime.requests_in import BadRequest
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Request
@@ -67,7 +68,7 @@ KEPT = 256
 """Values of one header of which it is kept what was decided."""
 
 LONG = 1024
-"""Characters beyond which a value is decided each time, and not kept."""
+"""Characters beyond which a value is not kept."""
 
 # ----------------------------------------------------------------------------- refusals
 
@@ -117,10 +118,8 @@ LOCAL = ("localhost", "127.0.0.1", "[::1]")
 METHODS = "GET, POST, DELETE"
 """What may be asked of an endpoint."""
 
-ASKABLE = (
-    "Content-Type, Accept, Authorization, Mcp-Session-Id, MCP-Protocol-Version, Mcp-Method, Mcp-Name,"
-    " Last-Event-ID"
-)
+ASKABLE = "Content-Type, Accept, Authorization, Mcp-Session-Id, Last-Event-ID, "
+ASKABLE += "MCP-Protocol-Version, Mcp-Method, Mcp-Name"
 """Headers that a web page may send; with them go the Mcp-Param-* that it asks for."""
 
 READABLE = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After"
@@ -314,10 +313,13 @@ def _read(environ: Environ, most: int) -> bytes:
                 break
             pieces.append(piece)
             size += len(piece)
+    except BadRequest as problem:  # our own server's
+        raise Refused(int(problem.status[:3]), str(problem)) from None
     except TimeoutError:
         raise Refused(408, f"the body came too slowly: {size} bytes so far") from None
-    except OSError as problem:
-        raise Refused(400, f"the body could not be read: {problem!s:.80}") from None
+    except Exception as problem:  # each WSGI server has its own for a connection or a chunk that breaks
+        _log.debug("a body could not be read", exc_info=True)
+        raise Refused(400, f"the body could not be read: {type(problem).__name__}") from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
@@ -340,19 +342,15 @@ class Rates:
         if self._limit is None:
             return
         with self._lock:
-            limiter = self._limiters.get(principal)
-            if limiter is None:
-                limiter = self._limiters[principal] = Limiter(self._limit)
-                if len(self._limiters) > PRINCIPALS:
-                    self._limiters.popitem(last=False)
-            else:
-                self._limiters.move_to_end(principal)
+            limiter = self._limiters.pop(principal, None) or Limiter(self._limit)
+            self._limiters[principal] = limiter  # now the last
+            if len(self._limiters) > PRINCIPALS:
+                self._limiters.popitem(last=False)
         wait = limiter.take()
         if wait:
             seconds = max(1, math.ceil(wait))
-            raise Refused(
-                429, f"too many requests; come back in {seconds} s", [("Retry-After", str(seconds))]
-            )
+            later = [("Retry-After", str(seconds))]
+            raise Refused(429, f"too many requests; come back in {seconds} s", later)
 
 
 def authenticated(hook: Authenticate, environ: Environ) -> str | None:

@@ -27,6 +27,7 @@ from mcp_ref.basic.transports.http_security import (
 )
 from mcp_ref.runtime import limits
 from mcp_ref.runtime.limits import Limit
+from mcp_ref.runtime.requests_in import BadRequest
 
 PAGE = "basic/transports/streamable-http"
 BOTH = ("application/json", "text/event-stream")
@@ -396,10 +397,10 @@ def test_a_preflight_says_what_a_page_may_ask():
         "Accept",
         "Authorization",
         "Mcp-Session-Id",
+        "Last-Event-ID",
         "MCP-Protocol-Version",
         "Mcp-Method",
         "Mcp-Name",
-        "Last-Event-ID",
     ]
     assert preflight(Gate(browser_origins=[APP]), None) == headers
 
@@ -704,10 +705,17 @@ def test_a_body_that_comes_too_slowly_is_408():
     assert "5 bytes" in problem.message
 
 
+def test_what_our_own_server_says_of_a_body_is_the_answer():
+    source = Dripping(b"hello", problem=BadRequest("408 Request Timeout", "not there within 10 s"))
+    problem = refused(read_body, with_length("10", source), 100)
+    assert (problem.status, problem.message) == (408, "not there within 10 s")
+
+
 def test_a_connection_that_breaks_within_a_body_is_400():
     for environ in (
         with_length("10", Dripping(b"hello", problem=ConnectionResetError("reset"))),
         without_length(Dripping(b"hello", problem=OSError("Invalid chunk header"))),
+        without_length(Dripping(b"hello", problem=Exception("InvalidChunkSize"))),  # as gunicorn has it
     ):
         assert status(read_body, environ, 100) == 400
 
