@@ -1,0 +1,12 @@
+"""docs/deployment.rst, waitress: the script of docs/examples/deploy."""
+
+from deploy.checks import Checks, Ends
+from deploy.places import waitress
+
+
+class TestWaitress(Checks):
+    start = staticmethod(waitress)
+
+
+class TestItsEnd(Ends):
+    start = staticmethod(waitress)
