@@ -1,0 +1,136 @@
+"""The client of the official conformance suite: one process per scenario, which does what that one watches.
+
+    MCP_CONFORMANCE_SCENARIO=tools_call python everything_client.py http://localhost:PORT/mcp
+
+The suite says in the environment which scenario it is, and which revision its server speaks. It takes no
+notice of how this process ends, and waits for it as long as it runs: so it has a deadline of its own, and
+its last line, DONE, tells run.py that all went well.
+"""
+
+import faulthandler
+import json
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+DEADLINE = 20.0
+DONE = "done"
+NOT_YET = ("auth/", "sep-2640-")
+"""Scenarios of what this package does not do yet; there may be dozens of them at once."""
+
+
+def main() -> None:
+    # However it hangs, it ends; where it hung is in the stderr that the suite keeps.
+    faulthandler.dump_traceback_later(DEADLINE, exit=True)
+    scenario = os.environ["MCP_CONFORMANCE_SCENARIO"]
+    if scenario.startswith(NOT_YET):
+        print("nothing was done: not covered yet")
+        return
+    from mcp_ref import connect
+
+    act, options = SCENARIOS[scenario]
+    revision = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
+    with connect(sys.argv[-1], revision=revision, timeout=10, name="everything-client", **options) as client:
+        act(client)
+    print(DONE)
+
+
+# ----------------------------------------------------------------------------- scenarios
+
+
+def listing(client: Any) -> None:
+    """All tools are listed, and no `$ref` in their schemas is fetched."""
+    client.list_tools()
+
+
+def calling(client: Any, tool: str, **arguments: Any) -> None:
+    client.list_tools()
+    client.call_tool(tool, arguments)
+
+
+def asking_again(client: Any) -> None:
+    """One more request, of a server that declares nothing: each one says in `_meta` who asks."""
+    client.ping()
+
+
+def calling_all(client: Any) -> None:
+    """Whatever the list of tools has left."""
+    for tool in client.list_tools():
+        client.call_tool(tool["name"], example(tool["inputSchema"]))
+
+
+EXAMPLES = {"string": "text", "integer": 1, "number": 1.5, "boolean": True, "object": {}, "array": []}
+
+
+def example(schema: Any) -> dict[str, Any]:
+    """Arguments of the right types."""
+    return {name: EXAMPLES.get(about.get("type")) for name, about in schema.get("properties", {}).items()}
+
+
+def standard_headers(client: Any) -> None:
+    """Every method that has a name to put in a header."""
+    client.list_tools()
+    client.call_tool("test_headers")
+    client.list_resources()
+    client.read_resource("https://example.com/resource?id=123")
+    client.read_resource("file:///path/to/file%20name.txt")
+    client.list_prompts()
+    client.get_prompt("test_prompt")
+
+
+def custom_headers(client: Any) -> None:
+    """The calls that the suite wants, with exactly these values."""
+    client.list_tools()
+    for call in json.loads(os.environ["MCP_CONFORMANCE_CONTEXT"])["toolCalls"]:
+        client.call_tool(call["name"], call["arguments"])
+
+
+def echoing_a_schema(client: Any) -> None:
+    """The input schema of one tool goes back as it came."""
+    schemas = {tool["name"]: tool["inputSchema"] for tool in client.list_tools()}
+    client.call_tool("json_schema_echo", {"schema": schemas["json_schema_2020_12_tool"]})
+
+
+def rounds(client: Any) -> None:
+    """Calls that are answered with a question, or with none, one after another."""
+    for name in "echo_state", "unrelated", "no_state", "no_result_type":
+        client.call_tool(f"test_mrtr_{name}")
+
+
+def with_defaults(asked: Any) -> Any:
+    """Whoever accepts a form and fills in nothing has the defaults."""
+    return asked.accept()
+
+
+def confirmed(asked: Any) -> Any:
+    return {"confirmed": True}
+
+
+def model(request: Any) -> str:
+    return "This is what the model says."
+
+
+SCENARIOS: dict[str, tuple[Callable[[Any], object], dict[str, Any]]] = {
+    "initialize": (lambda client: None, {}),
+    "tools_call": (partial(calling, tool="add_numbers", a=5, b=3), {}),
+    "elicitation-sep1034-client-defaults": (
+        partial(calling, tool="test_client_elicitation_defaults"),
+        {"elicitation": with_defaults},
+    ),
+    "sse-retry": (partial(calling, tool="test_reconnection"), {}),
+    "request-metadata": (
+        asking_again,
+        {"elicitation": with_defaults, "sampling": model, "roots": ["file:///project"]},
+    ),
+    "http-standard-headers": (standard_headers, {}),
+    "http-custom-headers": (custom_headers, {}),
+    "http-invalid-tool-headers": (calling_all, {}),
+    "json-schema-ref-no-deref": (listing, {}),
+    "json-schema-2020-12-preservation": (echoing_a_schema, {}),
+    "sep-2322-client-request-state": (rounds, {"elicitation": confirmed}),
+}
+
+if __name__ == "__main__":
+    main()
