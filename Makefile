@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test coverage lint types docs bench clauses parity clean
+.PHONY: demo test coverage lint types docs bench clauses conformance parity clean
 
 .venv/.base: setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -37,6 +37,9 @@ bench: .venv/.peer  ## this package and the official SDK, side by side
 
 clauses: .venv/.test .venv/.peer  ## every clause of the specification: code, tests, what is missing
 	$(BIN)/python tests/clauses.py
+
+conformance: .venv/.base  ## the official conformance suite, both sides; npm installs it
+	$(BIN)/python tests/conformance/run.py
 
 clean:
 	rm -rf .venv build *.egg-info docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage*
