@@ -160,7 +160,10 @@ def end_all(process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def server(faults: list[str]) -> Iterator[str]:
-    """The everything server, at the URL that is yielded; how it begins and ends may be a fault, too."""
+    """The everything server, at the URL that is yielded; how it ends may be a fault.
+
+    Exits if it does not begin.
+    """
     port = free_port()
     command = [sys.executable, str(HERE / "everything_server.py"), "--http", str(port)]
     log = RESULTS / "everything_server.log"
@@ -168,7 +171,8 @@ def server(faults: list[str]) -> Iterator[str]:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, start_new_session=True)
         try:
             if not answers(process, port):
-                faults.append(f"the everything server did not begin: see {log}")
+                said = log.read_text(encoding="utf-8", errors="replace")
+                sys.exit(f"the everything server did not begin:\n{said[-4000:]}")
             yield f"http://127.0.0.1:{port}/mcp"
             faults += ended(process)
         finally:
