@@ -261,6 +261,11 @@ class Context:
         if needed in ("sampling", "elicitation", "roots") and needed not in self.client_capabilities:
             # spec: basic/lifecycle/negotiated-capabilities-only
             raise LocalError(f"{method}: the client did not declare the capability {needed!r}")
+        if not self.outbox.two_way:
+            raise LocalError(
+                f"{method}: here a client cannot be asked anything while its request runs: responses are JSON "
+                "only (answers='json'), or the HTTP server has one thread"
+            )
         self.check_cancelled()
         if timeout is None and needed in ("sampling", "elicitation"):
             return FOR_PEOPLE  # somebody is to read this, and to think

@@ -226,6 +226,14 @@ class Session:
         """Whether there is a session, that is, a negotiated revision."""
         return self.state is not State.NEW
 
+    def assume(self, agreed: Revision, capabilities: Json) -> None:
+        """Where there is no handshake to remember: what a client that sent one would have been told."""
+        self.revision, self.server_capabilities = (
+            agreed,
+            pruner(ServerCapabilities, agreed.date)(capabilities),
+        )
+        self.state = State.OPEN
+
     def step(self, event: str) -> None:
         """Follow the table above. Raises InvalidRequest where it has no row."""
         following = TRANSITIONS.get((self.state, event))

@@ -120,6 +120,8 @@ class Revision:
     """server/tools: arguments that break the schema are a protocol error, or a result with isError."""
     structured: Literal["none", "object", "any"] = "none"
     """server/tools: what structuredContent may be."""
+    polls: bool = False
+    """basic/transports: an event stream begins with an id, so that the client may be sent away at any time."""
     resource_not_found: int = -32002
     """server/resources: the code for a resource that there is not."""
 
@@ -146,7 +148,7 @@ TABLE = (
     Revision("2024-11-05"),
     Revision("2025-03-26", batches=True),
     Revision("2025-06-18", structured="object"),
-    Revision("2025-11-25", unreadable_id="omitted", bad_arguments="result", structured="object"),
+    Revision("2025-11-25", unreadable_id="omitted", bad_arguments="result", structured="object", polls=True),
     Revision(
         "2026-07-28",
         era=Era.MODERN,

@@ -60,10 +60,8 @@ class Intake:
     def head(self) -> bytes | None:
         """The head of the next request; None if there is none, because the client left or is idle."""
         data = self.held or self._first()
-        if data[:1] == b"\r":
-            data = (
-                data.removeprefix(b"\r\n") or self._first()
-            )  # an empty line before a request is no part of it
+        if data[:1] == b"\r":  # an empty line before a request is no part of it
+            data = data.removeprefix(b"\r\n") or self._first()
         end = data.find(b"\r\n\r\n")
         if end < 0:
             if not data:
@@ -79,7 +77,7 @@ class Intake:
         waited = 0.0
         while True:
             try:
-                return self._connection.recv(8192)
+                return self._connection.recv(4096)
             except BlockingIOError:
                 waited += self._tick
                 if waited >= self.idle:

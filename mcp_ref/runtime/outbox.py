@@ -36,6 +36,9 @@ class WayOut(Protocol):
     closes: bool
     """Whether it ends with the answer to its request: then its end says that all is said."""
 
+    two_way: bool
+    """Whether the peer can be asked something on it, and answer, while a request of its own runs."""
+
     @property
     def is_busy(self) -> bool:
         """Whether somebody is writing just now."""
@@ -63,6 +66,7 @@ class Outbox:
     """The way out of a connection."""
 
     closes = False
+    two_way = True
 
     def __init__(self, write: Callable[[bytes], None], *, limit: int = 4 << 20, stall: float = 60.0) -> None:
         self._write = write

@@ -27,7 +27,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.context import Context
@@ -65,6 +65,9 @@ from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
 from mcp_ref.server.utilities.caching import CacheScope, Caching
 from mcp_ref.server.utilities.caching import table as hint_table
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.transports.streamable_http import Application
 
 __all__ = ["Server"]
 
@@ -184,13 +187,27 @@ class Server(Registry):
 
     # -- what transports use -----------------------------------------------------------------
 
-    def run(self, transport: str = "stdio") -> None:
-        """Serve until the client is gone."""
-        if transport != "stdio":
-            raise ValueError(f"there is no transport {transport!r}; there is 'stdio'")
-        from mcp_ref.basic.transports import stdio
+    def run(self, transport: str = "stdio", **options: Any) -> None:
+        """Serve: "stdio" until the client is gone, "http" until SIGINT or SIGTERM.
 
-        stdio.serve(self)
+        Over HTTP `host` and `port` say where; the other options are those of `wsgi_app`.
+        """
+        if transport == "stdio":
+            from mcp_ref.basic.transports import stdio
+
+            stdio.serve(self, **options)
+        elif transport == "http":
+            from mcp_ref.basic.transports import http_server
+
+            http_server.serve(self, **options)
+        else:
+            raise ValueError(f"there is no transport {transport!r}; there are 'stdio' and 'http'")
+
+    def wsgi_app(self, path: str = "/mcp", **options: Any) -> Application:
+        """This server as a WSGI application (basic/transports/streamable_http has the options)."""
+        from mcp_ref.basic.transports.streamable_http import Application
+
+        return Application(self, path, **options)
 
     @contextmanager
     def running(self) -> Iterator[None]:

@@ -4,7 +4,7 @@ A `Connection` is one peer, seen from the other: it sends what we ask and delive
 it receives what the peer asks and sends our answers. Client and server are both an `Endpoint`
 behind such a connection; only what they answer differs.
 
-    peer asks   stream -> receive -> _start -> (worker) _run -> Endpoint.answer -> handler
+    peer asks   stream -> receive -> start -> (worker) _run -> Endpoint.answer -> handler
     we ask      see basic/patterns/requester, the other half of this page
 
 Revisions   2024-11-05  either side asks the other
@@ -161,13 +161,13 @@ class Connection(Requester):
                 self.refuse(_readable_id(message), problem, outbox, batch)
             return
         if kind == "request":
-            self._start(message, outbox, batch)
+            self.start(message, outbox, batch)
         elif kind == "response":
             self.deliver(message)
         else:
             self._notice(message)
 
-    def _start(self, message: Json, outbox: WayOut, batch: Batch | None) -> None:
+    def start(self, message: Json, outbox: WayOut, batch: Batch | None = None) -> None:
         """A request: have a worker run it."""
         if not self.answers:  # spec: basic/transports/index/binding-directions
             _log.warning("ignored %.80s: in this revision a server sends no requests", message["method"])

@@ -1,4 +1,4 @@
-"""Arguments that go into headers (pages: basic/transports/streamable-http, "Schema Extension"; server/tools).
+"""Arguments that go into headers (page: basic/transports/streamable-http, "Schema Extension").
 
 The author of a tool marks a parameter, and over Streamable HTTP every call repeats it in a header:
 
@@ -7,7 +7,8 @@ The author of a tool marks a parameter, and over Streamable HTTP every call repe
     tools/list      inputSchema {properties: {region: {type: "string", "x-mcp-header": "Region"}, ...}}
     tools/call      Mcp-Param-Region: eu
 
-Everybody on the way sees such a header: no passwords, no keys, nothing personal.
+Everybody on the way sees such a header: no passwords, no keys, nothing personal. The page server/tools says
+the same of all this.
 
 A mark that breaks a rule makes the whole tool void: a server does not register it, a client leaves it out.
 
@@ -81,20 +82,23 @@ def annotated(input_schema: Json) -> dict[str, tuple[str, ...]]:
     # spec: basic/transports/streamable-http/inspect-input-schema
     """
     found: dict[str, tuple[str, ...]] = {}
-    for schema, path in _schemas(input_schema):
+    for schema, way in _schemas(input_schema):
         if KEYWORD in schema:
-            name = _name(schema, path)
+            path = _path(way)
+            name = _name(schema, path).lower()
             # spec: basic/transports/streamable-http/x-mcp-header-unique, server/tools/x-mcp-header-unique
-            if name.lower() in found:
-                other = place(found[name.lower()]).removesuffix(": ")
-                raise BadAnnotation(f"{place(path or ())}{KEYWORD} {shown(name)} is that of {other} already")
-            found[name.lower()] = path or ()
+            if name in found:
+                other = _at(found[name]).removesuffix(": ")
+                raise BadAnnotation(
+                    f"{_at(path)}{KEYWORD} {shown(schema[KEYWORD])} is that of {other} already"
+                )
+            found[name] = path
     return found
 
 
-def _name(schema: Json, path: tuple[str, ...] | None) -> str:
+def _name(schema: Json, path: tuple[str, ...]) -> str:
     """The name that one annotation gives."""
-    name, kind, where = schema[KEYWORD], schema.get("type", "none"), place(path or ())
+    name, kind, where = schema[KEYWORD], schema.get("type", "none"), _at(path)
     # spec: basic/transports/streamable-http/x-mcp-header-reachable, server/tools/x-mcp-header-reachable
     # spec: basic/transports/streamable-http/x-mcp-header-no-indirection
     if not path:
@@ -107,28 +111,48 @@ def _name(schema: Json, path: tuple[str, ...] | None) -> str:
     return name
 
 
-def _schemas(root: Any) -> Iterator[tuple[Json, tuple[str, ...] | None]]:
-    """Every schema within a schema, and the path of `properties` that leads there, if such a one does."""
-    stack: list[tuple[Any, tuple[str, ...] | None]] = [(root, ())]
+def _at(path: tuple[str, ...]) -> str:
+    """Where something stands, in short."""
+    text = place(path)
+    return text if len(text) <= 100 else f"{text[:60]}...{text[-40:]}"
+
+
+_Way: TypeAlias = tuple[Any, str] | tuple[()] | None
+"""The way of `properties` to a schema: the way to the one around it, and a key. None if there is no such."""
+
+
+def _path(way: _Way) -> tuple[str, ...]:
+    """The keys of a way; none at the root, and where no way leads."""
+    keys = []
+    while way:
+        way, key = way
+        keys.append(key)
+    return tuple(reversed(keys))
+
+
+def _schemas(root: Any) -> Iterator[tuple[Json, _Way]]:
+    """Every schema within a schema, in order, and the way there. Not by recursion: some are deep."""
+    stack: list[tuple[Any, _Way]] = [(root, ())]
     for _ in range(MAX_PARTS):
         if not stack:
             return
-        node, path = stack.pop()
+        node, way = stack.pop()
         if isinstance(node, list):
             stack.extend((part, None) for part in reversed(node) if isinstance(part, dict | list))
-        if not isinstance(node, dict):
-            continue
-        yield node, path
-        inside: list[tuple[Any, tuple[str, ...] | None]] = []
-        for keyword, value in node.items():
-            if keyword == "properties" and isinstance(value, dict) and path is not None:
-                inside += [(child, (*path, key)) for key, child in value.items()]
-            elif keyword in _NAMED and isinstance(value, dict):
-                inside += [(child, None) for child in value.values()]
-            elif keyword not in _DATA and isinstance(value, dict | list):
-                inside.append((value, None))
-        stack.extend(reversed(inside))
+        elif isinstance(node, dict):
+            yield node, way
+            stack.extend(reversed(list(_inside(node, way))))
     raise BadAnnotation(f"the schema has more than {MAX_PARTS} parts")
+
+
+def _inside(schema: Json, way: _Way) -> Iterator[tuple[Any, _Way]]:
+    """What may be a schema directly within one."""
+    for keyword, value in schema.items():
+        if keyword in _NAMED and isinstance(value, dict):
+            straight = keyword == "properties" and way is not None
+            yield from ((child, (way, key) if straight else None) for key, child in value.items())
+        elif keyword not in _DATA and isinstance(value, dict | list):
+            yield value, None
 
 
 # ----------------------------------------------------------------------- server half
@@ -143,7 +167,7 @@ def annotated_by_us(tool: Json) -> dict[str, tuple[str, ...]]:
         found = annotated(tool["inputSchema"])
         for name, path in found.items():
             if "_" in name:  # to WSGI the same as -, and so servers and proxies drop what has one
-                raise BadAnnotation(f"{place(path)}{KEYWORD} {shown(name)}: a header with _ would get lost")
+                raise BadAnnotation(f"{_at(path)}{KEYWORD} {shown(name)}: a header with _ would get lost")
     except BadAnnotation as problem:
         raise BadAnnotation(f"the tool {tool['name']}: {problem}") from None
     return found

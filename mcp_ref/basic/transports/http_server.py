@@ -1,0 +1,85 @@
+"""`server.run("http")`: the MCP endpoint on a socket of its own (page: basic/transports/streamable-http).
+
+The WSGI application (basic/transports/streamable_http) under the embedded server (runtime/serving), until a
+signal ends it. Other WSGI servers take the application as it is: see the page on deployment.
+
+Revisions   all.
+Threads     the thread that calls `serve` accepts connections; each connection has a thread of its own.
+
+Shutdown    SIGINT or SIGTERM: 1 no more connections  2 the application ends its streams, and gives calls
+            `grace` seconds (`Application.close`)  3 what is left of connections is closed. A second signal
+            does not wait for calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mcp_ref.runtime.checks import check_callable, check_count, check_text
+from mcp_ref.runtime.serving import HttpServer
+
+__all__ = ["serve"]
+
+_log = logging.getLogger("mcp_ref.http")
+
+
+def serve(
+    server: Any,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    path: str = "/mcp",
+    grace: float = 3.0,
+    max_connections: int = 1000,
+    on_ready: Callable[[str], object] | None = None,
+    **options: Any,
+) -> None:
+    """Serve until a signal; `on_ready(url)` is called when connections are taken. The rest: `wsgi_app`.
+
+    # spec: basic/transports/streamable-http/bind-localhost
+    """
+    check_text(host=host, path=path)
+    check_callable(on_ready=on_ready)
+    check_count(1, max_connections=max_connections)
+    check_count(0, port=port)
+    app = server.wsgi_app(path, **options)
+    limit = app.max_body_bytes + (64 << 10)
+    http = HttpServer(app, host, port, max_connections=max_connections, max_body_bytes=limit)
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{http.port}{app.path}"
+    try:
+        app.start()  # a lifespan that fails says so now, not to the first client
+        with _signals_stop(http):
+            _log.info("serving at %s", url)
+            if on_ready is not None:
+                on_ready(url)
+            http.serve()
+            http.stop()
+            app.close(grace)
+    finally:
+        app.close(0.0)
+        http.close(0.5)
+
+
+@contextlib.contextmanager
+def _signals_stop(http: HttpServer) -> Iterator[None]:
+    """SIGTERM ends the service as Ctrl-C does. Off the main thread there are no signals to hear."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        http.stop()
+
+    before = signal.signal(signal.SIGTERM, stop)
+    interrupt = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGINT, interrupt)

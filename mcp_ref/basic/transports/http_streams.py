@@ -1,0 +1,469 @@
+"""The streams of Streamable HTTP (page: basic/transports/streamable-http): a response that is decided late.
+
+A POST with a request is answered with one JSON object if the answer is all there is to say, and with
+server-sent events if anything else is said before it. Who works on the request does not know which:
+it has a `Stream`, where messages go, and which the thread of the HTTP connection turns into a response.
+
+    worker                          thread of the connection
+    send(progress)  ->  Stream  ->  first a message: headers of an event stream, then events as they come
+    answer(result)  ->          ->  last event, end
+    answer(result)  ->          ->  first the answer: one JSON object
+
+A stream may outlive connections: in sessions of the legacy era its events have ids and are kept for a
+while (`Log`), and a client that was cut off, or sent away by `let_go`, resumes it with GET and Last-Event-ID.
+Nothing of one stream is ever sent on another.  # spec: basic/transports/streamable-http/no-cross-stream-replay
+
+Revisions   2025-03-26 to 2025-11-25: resumption; 2025-11-25: a priming event, and polling (`let_go`).
+            2026-07-28: no ids; when the connection closes, the request is cancelled.
+Threads     `send`, `answer`: any thread, one at a time under `_lock`; they wait when the client reads slower
+            than it is written to. `Response` is the connection's thread alone. Each half second of silence
+            it asks whether the client is still there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import select
+import ssl
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mcp_ref.basic.errors import ConnectionClosed
+from mcp_ref.runtime.events import COMMENT, encode
+from mcp_ref.runtime.outbox import Full
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.context import Context
+    from mcp_ref.basic.messages import Json
+
+__all__ = ["Log", "Response", "Stream", "departed"]
+
+LOOK = 0.5
+"""Seconds of silence after which the connection's thread looks whether the client is still there."""
+
+ROOM = 4 << 20
+"""Bytes that may wait for a client that reads slowly; then whoever has more to say waits."""
+
+OVERHEAD = 1000
+"""Bytes that an event counts for besides its own: a log of many small ones is large as well."""
+
+STALL = 60.0
+"""Seconds that it waits, at most."""
+
+
+class Log:
+    """The events of one session that a client may ask for again: the newest, up to a number of bytes.
+
+    # spec: basic/transports/streamable-http/event-id-unique, basic/transports/streamable-http/sse-resumable
+    """
+
+    def __init__(self, tag: str, limit: int) -> None:
+        self.tag = tag
+        """In all ids of this session, so that the id of another one is known for what it is."""
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        # Guarded by _lock. Each event stands in the log once, and in its stream.
+        self._order: deque[tuple[Stream, int]] = deque()
+        self._size = 0
+        self._streams: dict[str, Stream] = {}
+
+    def enter(self, stream: Stream) -> str:
+        """A stream begins: its name, with which its ids begin.
+
+        # spec: basic/transports/streamable-http/event-id-names-stream
+        """
+        name = f"{self.tag}-{next(self._numbers)}"
+        with self._lock:
+            self._streams[name] = stream
+        return name
+
+    def keep(self, stream: Stream, size: int) -> None:
+        """One more event; the oldest of the session go where there are too many."""
+        dropped = []
+        with self._lock:
+            self._order.append((stream, size + OVERHEAD))
+            self._size += size + OVERHEAD
+            while self._size > self.limit and len(self._order) > 1:
+                oldest, bytes_of_it = self._order.popleft()
+                self._size -= bytes_of_it
+                dropped.append(oldest)
+        for oldest in dropped:
+            oldest.forget_first()
+
+    def find(self, event_id: str) -> tuple[Stream, int] | None:
+        """The stream that an id belongs to, and the number of the event; None if there is none (any more)."""
+        name, _, number = event_id.rpartition("-")
+        if not (number.isascii() and number.isdigit() and len(number) < 12):
+            return None
+        with self._lock:
+            stream = self._streams.get(name)
+        return None if stream is None or not stream.has(int(number)) else (stream, int(number))
+
+    def leave(self, stream: Stream) -> None:
+        """Nothing of a stream is left, and nothing will come."""
+        with self._lock:
+            self._streams.pop(stream.name, None)
+
+
+class Stream:
+    """Where the messages of one request go, or (GET) those of a session that belong to no request."""
+
+    closes = True
+
+    def __init__(
+        self,
+        *,
+        log: Log | None = None,
+        primes: bool = False,
+        environ: Json | None = None,
+        principal: str | None = None,
+        keyed: bool = False,
+        mute: bool = False,
+    ) -> None:
+        """`log`: resumable. `primes`: begins with an event that has but an id. `keyed`: the id of the request
+        means nothing here, since it is one of many clients' (2026-07-28). `mute`: nothing but the answer has a
+        place in the response.
+        """
+        self.log = log
+        self.primes = primes
+        self.environ, self.principal = environ, principal
+        self.two_way = not mute and (environ is None or bool(environ.get("wsgi.multithread", True)))
+        self.name = ""
+        """In the log, once there is an event in it."""
+        self.context: Context | None = None
+        self.problem: Exception | None = None
+        """What the answer says went wrong."""
+        self.is_modern = keyed
+        self._mute = mute
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        # Guarded by _lock.
+        self._events: deque[bytes] = deque()
+        self._first = 1  # the number of the first of them
+        self._size = 0  # of those that the client has not been sent
+        self._sent = 0  # the number of the last event that it has been sent
+        self._reader: Response | None = None
+        self._discards = False
+        self.answered = False
+        self.released = False
+        """Whether the client is to go and come back."""
+        self._failure: BaseException | None = None
+        # What the connection's thread sleeps on: released when there is something to see.
+        self._wakes = threading.Lock()
+        self._wakes.acquire()
+
+    # -- whoever has something to say (runtime/outbox.WayOut) ----------------------------------
+
+    @property
+    def is_busy(self) -> bool:
+        """Nobody here waits for another who writes."""
+        return False
+
+    def begins(self, context: Context) -> None:
+        """Its request is about to run."""
+        self.context = context
+        context.environ, context.principal = self.environ, self.principal
+        if self.is_modern:
+            context.key = self
+
+    def send(self, line: bytes, wait: float | None = None) -> None:
+        """One message; its end of line is not part of it."""
+        if self._mute:
+            return
+        with self._lock:
+            kept = self._put(line, wait)
+        self._told(line, kept)
+
+    def answer(self, line: bytes, problem: Exception | None = None, wait: float | None = None) -> None:
+        """The last message.  # spec: basic/transports/streamable-http/sse-terminates-after-response"""
+        kept = False
+        with self._lock:
+            self.problem = problem
+            try:
+                if self.name or self._events or self._sent:
+                    kept = self._put(line, wait)
+                else:  # all there is to say, perhaps: not yet an event
+                    self._add(line)
+            except ConnectionClosed as failure:  # nobody reads: then the stream ends without an answer
+                self._failure = self._failure or failure
+            self.answered = True
+        self._told(line, kept)
+
+    def let_go(self) -> bool:
+        """Have the client leave and come back, if it can."""
+        if not (self.primes and self.log is not None):
+            return False
+        self.released = True
+        self._wake()
+        return True
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until the client was sent everything; False if it is not in time."""
+        with self._lock:
+            return self._room.wait_for(lambda: not self._size or self._reader is None, seconds)
+
+    def fail(self, problem: BaseException) -> None:
+        """Nothing will come any more."""
+        with self._lock:
+            self._failure = self._failure or problem
+            self._room.notify_all()
+        self._wake()
+
+    def _put(self, line: bytes, wait: float | None) -> bool:
+        """Add an event; whether the log is to know of it. Holds _lock."""
+        if self._failure is not None:
+            raise ConnectionClosed(str(self._failure))
+        if self._discards:
+            return False
+        if self._reader is not None and self._size and self._size + len(line) > ROOM:
+            seconds = STALL if wait is None else min(wait, STALL)
+            if not self._room.wait_for(self._has_room, seconds):
+                raise Full(f"the client has read nothing for {seconds:g} s")
+        self._add(line)
+        self._register()
+        return self.log is not None
+
+    def _add(self, line: bytes) -> None:
+        """Holds _lock."""
+        self._events.append(line)
+        self._size += len(line)
+
+    def _has_room(self) -> bool:
+        return self._size < ROOM or self._reader is None or self._failure is not None
+
+    def _register(self) -> None:
+        """From here on this is a stream of events. Holds _lock."""
+        if self.log is not None and not self.name:
+            self.name = self.log.enter(self)
+
+    def _told(self, line: bytes, kept: bool) -> None:
+        """Something was said. Without _lock: the log may have this stream forget its first event."""
+        if kept and self.log is not None:
+            self.log.keep(self, len(line))
+        self._wake()
+
+    def _wake(self) -> None:
+        try:
+            self._wakes.release()
+        except RuntimeError:
+            pass  # it was told already and has not looked yet
+
+    # -- the log ---------------------------------------------------------------------------------
+
+    def has(self, number: int) -> bool:
+        """Whether all after this event is still there."""
+        with self._lock:
+            return self._first - 1 <= number < self._first + len(self._events)
+
+    def forget_first(self) -> None:
+        """The first event is too old to be sent again."""
+        with self._lock:
+            if self._events:
+                line = self._events.popleft()
+                if self._first > self._sent:
+                    self._size -= len(line)
+                self._first += 1
+            over = self.answered and not self._events
+        if over and self.log is not None:
+            self.log.leave(self)
+
+    # -- the connection's thread ----------------------------------------------------------------
+
+    def wait(self, seconds: float) -> bool:
+        """Until there is something to see; False if there is not, in time."""
+        return self._wakes.acquire(timeout=seconds)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the answer is there and is all that there is."""
+        return self.answered and not self.name and not self._sent and len(self._events) == 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will come, other than what is there."""
+        return self.answered or self._failure is not None
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether anything was said, or sent."""
+        return bool(self.name or self._events or self._sent)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether a response has it just now."""
+        return self._reader is not None
+
+    def whole(self) -> bytes:
+        """The answer, for a response that is nothing else."""
+        with self._lock:
+            self._sent = self._first
+            self._size = 0
+            return self._events.popleft()
+
+    def attach(self, reader: Response, after: int | None) -> None:
+        """From now on this response has the events, those after a number first; another has them no longer."""
+        with self._lock:
+            early = list(self._events) if self.log is not None and not self.name else []
+            self._register()
+            if after is not None:
+                self._sent, self.released = after, False
+                skipped = max(0, after + 1 - self._first)
+                self._size = sum(len(line) for line in itertools.islice(self._events, skipped, None))
+            self._reader, self._discards = reader, False
+        for line in early:  # the answer came first, and is an event all the same
+            self._told(line, kept=True)
+        self._wake()
+
+    def discard(self) -> None:
+        """Its client is gone, and cannot come back for it."""
+        with self._lock:
+            self._discards = True
+            self._events.clear()
+            self._size = 0
+            self._room.notify_all()
+
+    def detach(self, reader: Response) -> None:
+        """Its connection is gone. What is not kept for another is of no use any more."""
+        with self._lock:
+            if self._reader is reader:
+                self._reader = None
+                if self.log is None:
+                    self._events.clear()
+                    self._size = 0
+                    self._discards = True
+                self._room.notify_all()
+
+    def take(self, reader: Response) -> list[tuple[int, bytes]] | None:
+        """What the client has not been sent, each with its number; None if another response has it now."""
+        with self._lock:
+            if self._reader is not reader:
+                return None
+            start = max(self._sent + 1, self._first)
+            taken = list(enumerate(itertools.islice(self._events, start - self._first, None), start))
+            if taken:
+                self._sent = taken[-1][0]
+                self._size = 0
+                if self.log is None:
+                    self._events.clear()
+                    self._first = self._sent + 1
+                self._room.notify_all()
+            return taken
+
+
+class Response:
+    """A stream on its way to a client: the iterable of bytes that WSGI wants. One thread has it.
+
+    # spec: basic/transports/streamable-http/request-json-or-sse
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        *,
+        after: int | None,
+        keep_alive: float,
+        retry_ms: int,
+        gone: Callable[[], bool],
+        on_close: Callable[[Response], object],
+    ) -> None:
+        self.stream = stream
+        self.left = False
+        """Whether the client went before the end."""
+        self._resumes = after is not None
+        self._keep_alive = keep_alive
+        self._retry = retry_ms
+        self._gone = gone
+        self._on_close = on_close
+        self._begun = False
+        self._over = False
+        self._closed = False
+        stream.attach(self, after)
+
+    def __iter__(self) -> Response:
+        return self
+
+    def __next__(self) -> bytes:
+        """The next piece: what there is by now, or a comment where there is nothing for long.
+
+        # spec: basic/transports/streamable-http/sse-keep-alive
+        """
+        silent_until = time.monotonic() + self._keep_alive
+        while not self._over:
+            piece = self._piece()
+            if piece:
+                return piece
+            if self._over:
+                break
+            if not self._begun:  # for servers that send no headers before there is a body
+                self._begun = True
+                return COMMENT
+            if self.stream.wait(LOOK):
+                continue
+            if self._gone():
+                self.left = self._over = True
+            elif time.monotonic() >= silent_until:
+                return COMMENT
+        raise StopIteration
+
+    def _piece(self) -> bytes:
+        stream = self.stream
+        over = stream.is_over  # before the taking: what comes after it is for the next look
+        released = stream.released
+        taken = stream.take(self)
+        if taken is None:
+            self._over = True
+            return b""
+        pieces = []
+        if not self._begun and stream.primes and not self._resumes:
+            pieces.append(self._priming())
+        if stream.log is None:
+            pieces += [encode(line.rstrip(b"\n")) for _, line in taken]
+        else:
+            name = stream.name
+            pieces += [encode(line.rstrip(b"\n"), id=f"{name}-{number}") for number, line in taken]
+        self._begun = self._begun or bool(pieces)
+        self._over = over or released
+        return b"".join(pieces)
+
+    def _priming(self) -> bytes:
+        """# spec: basic/transports/streamable-http/sse-prime-event
+        # spec: basic/transports/streamable-http/sse-retry-before-close
+        """
+        return encode(b"", id=f"{self.stream.name}-0", retry=self._retry)
+
+    def close(self) -> None:
+        """WSGI calls this once the response is over, or its connection is."""
+        if not self._closed:
+            self._closed = True
+            self.left = self.left or not self._over
+            self.stream.detach(self)
+            self._on_close(self)
+
+
+def departed(environ: Json) -> Callable[[], bool]:
+    """How to ask whether the client of a request has gone. Where nobody can say, only writing tells."""
+    told = environ.get("waitress.client_disconnected")
+    if told is not None:
+        return lambda: bool(told())
+    connection = environ.get("werkzeug.socket") or environ.get("gunicorn.socket")
+    if connection is None or isinstance(connection, ssl.SSLSocket):
+        return lambda: False
+    return lambda: _is_closed(connection)
+
+
+def _is_closed(connection: Any) -> bool:
+    """Whether the peer has shut its side: then it can be read, and there is nothing."""
+    try:
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        if not poll.poll(0):
+            return False
+        return not connection.recv(1, 2)  # MSG_PEEK: what a client sends ahead stays where it is
+    except BlockingIOError:
+        return False
+    except (OSError, ValueError):
+        return True
