@@ -91,16 +91,16 @@ def test_input_required_result_multiple_inputs(ctx: Context) -> str:
 
 
 @dataclass
-class Colour:
-    colour: str
+class Color:
+    color: str
 
 
 @server.tool(output_schema=False)
 def test_input_required_result_multi_round(ctx: Context) -> str:
     """Asks two things, one after another."""
     name = ctx.elicit("Step 1: what is your name?", Name)
-    colour = ctx.elicit("Step 2: what is your favourite colour?", Colour)
-    return f"{name.content} {colour.content}"
+    color = ctx.elicit("Step 2: what is your favorite color?", Color)
+    return f"{name.content} {color.content}"
 
 
 @server.tool(output_schema=False)

@@ -472,7 +472,7 @@ def test_a_question_that_streams(session: Session) -> None:
         ("elicitation", "Hello, Alice!"),
         ("request_state", "state-ok: accept"),
         ("multiple_inputs", "{'name': 'Alice'}, Paris, 1 roots"),
-        ("multi_round", "{'name': 'Alice'} {'colour': 'Alice'}"),
+        ("multi_round", "{'name': 'Alice'} {'color': 'Alice'}"),
         ("tampered_state", "state-ok: accept"),
         ("capabilities", "3 answers"),
     ],
@@ -592,8 +592,8 @@ def test_each_round_has_a_state_of_its_own(session: Session) -> None:
     assert second.is_input_required
     assert second["requestState"] != first["requestState"]
     (key,) = second.input_requests
-    done = session.client.resume(second, {key: accepted(colour="red")}, rounds=0)
-    assert done.text == "{'name': 'Alice'} {'colour': 'red'}"
+    done = session.client.resume(second, {key: accepted(color="red")}, rounds=0)
+    assert done.text == "{'name': 'Alice'} {'color': 'red'}"
 
 
 @modern
