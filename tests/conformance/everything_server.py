@@ -3,6 +3,8 @@
     python everything_server.py                 over stdio
     python everything_server.py --http PORT     at http://127.0.0.1:PORT/mcp, and at /sse as in 2024-11-05
 
+With `--answers stream` every answer over HTTP is an event stream, with `json` none is.
+
 The server itself is in fixtures_server.py. What it offers is in the other files beside it, by what it is
 about; each adds to the server when it is imported.
 """
@@ -22,11 +24,12 @@ for part in PARTS:
 def main() -> None:
     parser = argparse.ArgumentParser(description="a server with one of everything")
     parser.add_argument("--http", type=int, metavar="PORT", help="serve http://127.0.0.1:PORT/mcp")
-    port = parser.parse_args().http
-    if port is None:
+    parser.add_argument("--answers", choices=("auto", "json", "stream"), default="auto")
+    options = parser.parse_args()
+    if options.http is None:
         server.run()
     else:
-        server.run("http", host="127.0.0.1", port=port, sse_path="/sse")
+        server.run("http", host="127.0.0.1", port=options.http, sse_path="/sse", answers=options.answers)
 
 
 if __name__ == "__main__":

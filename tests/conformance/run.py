@@ -1,7 +1,7 @@
 """The official conformance suite against this package, both sides: `python tests/conformance/run.py`.
 
     1  install the suite that package-lock.json names into build/conformance, with the Node that it brings
-    2  server legs: the everything server on a free port, asked by the suite
+    2  server legs: the everything server on a free port, asked by the suite; then with event streams alone
     3  client legs: the everything client, started by the suite, once per scenario
     4  hold what they wrote against expected.tsv (gate.py), print a table, and exit with 1 for any fault
 
@@ -49,10 +49,22 @@ class Leg(NamedTuple):
     revision: str
     which: tuple[str, ...]
     """The scenarios, as options of the suite."""
+    answers: str = "auto"
+    """How the everything server answers."""
+
+    @property
+    def expected(self) -> dict[str, int]:
+        """How many checks succeed in which scenario."""
+        streams = {"server-sse-multiple-streams": 2} if self.answers == "stream" else {}
+        return gate.expected(self.side, self.revision) | streams
 
 
 def required(side: str, revision: str) -> Leg:
     return Leg(side, f"required {revision}", revision, ("--requirements", revision))
+
+
+def streamed(revision: str) -> Leg:
+    return Leg("server", f"streamed {revision}", revision, ("--requirements", revision), "stream")
 
 
 def everything(side: str, revision: str) -> Leg:
@@ -66,6 +78,8 @@ LEGS = (
     everything("server", "2025-06-18"),
     everything("server", "2025-11-25"),
     everything("server", "2026-07-28"),
+    streamed("2025-11-25"),
+    streamed("2026-07-28"),
     required("client", "2025-11-25"),
     required("client", "2026-07-28"),
     everything("client", "2025-06-18"),
@@ -84,8 +98,9 @@ def main() -> int:
     reports: dict[Leg, gate.Report] = {}
     faults: list[str] = []
     if side != "client":
-        with server(faults) as url:
-            reports |= {leg: run(leg, "--url", url) for leg in LEGS if leg.side == "server"}
+        for answers in "auto", "stream":
+            with server(answers, faults) as url:
+                reports |= {leg: run(leg, "--url", url) for leg in LEGS if of_server(leg, answers)}
     if side != "server":
         command = shlex.join([sys.executable, str(HERE / "everything_client.py")])
         options = ("--command", command, "--timeout", "60000")
@@ -95,6 +110,10 @@ def main() -> int:
     ]
     show(reports, faults)
     return 1 if faults else 0
+
+
+def of_server(leg: Leg, answers: str) -> bool:
+    return leg.side == "server" and leg.answers == answers
 
 
 # --------------------------------------------------------------------------- the suite
@@ -128,7 +147,7 @@ def run(leg: Leg, *options: str) -> gate.Report:
     print(f"{leg.side}, {leg.name} ...", flush=True)
     code, said = called(command, LEG_SECONDS, env={**os.environ, "PATH": path})
     results.with_suffix(".log").write_text(said, encoding="utf-8")
-    report = gate.judge(results, leg.side, gate.expected(leg.side, leg.revision))
+    report = gate.judge(results, leg.side, leg.expected)
     if code is None:
         report.verdicts.append(gate.Verdict("the suite", 0, 0, [f"did not end within {LEG_SECONDS} s"]))
     return report
@@ -159,18 +178,18 @@ def end_all(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def server(faults: list[str]) -> Iterator[str]:
+def server(answers: str, faults: list[str]) -> Iterator[str]:
     """The everything server, at the URL that is yielded; how it ends may be a fault.
 
     Exits if it does not begin.
     """
     port = free_port()
-    command = [sys.executable, str(HERE / "everything_server.py"), "--http", str(port)]
-    log = RESULTS / "everything_server.log"
+    command = [sys.executable, str(HERE / "everything_server.py"), "--http", str(port), "--answers", answers]
+    log = RESULTS / f"everything_server-{answers}.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, start_new_session=True)
         try:
-            if not answers(process, port):
+            if not is_there(process, port):
                 said = log.read_text(encoding="utf-8", errors="replace")
                 sys.exit(f"the everything server did not begin:\n{said[-4000:]}")
             yield f"http://127.0.0.1:{port}/mcp"
@@ -186,7 +205,7 @@ def free_port() -> int:
         return port
 
 
-def answers(process: subprocess.Popen[bytes], port: int) -> bool:
+def is_there(process: subprocess.Popen[bytes], port: int) -> bool:
     """Whether the server takes connections within its time."""
     end = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < end:

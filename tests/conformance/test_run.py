@@ -190,7 +190,7 @@ def test_a_server_that_ends_by_itself_is_a_fault() -> None:
     with subprocess.Popen(
         [sys.executable, "-S", "-c", "import sys; sys.exit(3)"], start_new_session=True
     ) as process:
-        assert not run.answers(process, run.free_port())
+        assert not run.is_there(process, run.free_port())
         assert run.ended(process) == ["the everything server had ended before, with 3"]
 
 
