@@ -146,9 +146,9 @@ class Intake:
                 self.failed = True
                 raise ConnectionAbortedError("the client left within a request")
             if self._waited > self.patience + self._bonus or (got is None and self._tick >= self.patience):
-                raise BadRequest(
-                    "408 Request Timeout", f"the request was not there within {self.patience:g} s"
-                )
+                self.failed = True
+                why = f"the request was not there within {self.patience:g} s"
+                raise BadRequest("408 Request Timeout", why)
             if got is not None:
                 return got
 
