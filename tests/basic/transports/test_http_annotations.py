@@ -24,15 +24,7 @@ from mcp_ref.basic.transports.http_annotations import (
     usable,
 )
 
-HTTP = "basic/transports/streamable-http"
 REGION = {"type": "string", "x-mcp-header": "Region"}
-
-
-def both(*names: str) -> pytest.MarkDecorator:
-    """The two pages say the same."""
-    return pytest.mark.spec(
-        *(f"{page}/x-mcp-header-{name}" for page in (HTTP, "server/tools") for name in names)
-    )
 
 
 def schema(**properties: Any) -> Json:
@@ -53,7 +45,7 @@ def wrong(input_schema: Json) -> str:
 # -- what is found ---------------------------------------------------------------------------------
 
 
-@pytest.mark.spec(f"{HTTP}/inspect-input-schema")
+@pytest.mark.spec("basic/transports/streamable-http/inspect-input-schema")
 def test_annotated_properties_are_found_with_their_paths():
     inner = schema(limit={"type": "integer", "x-mcp-header": "Limit"}, other={"type": "string"})
     found = annotated(
@@ -83,32 +75,40 @@ def test_most_schemas_have_none(nothing):
 # -- the name --------------------------------------------------------------------------------------
 
 
-@both("not-empty")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/x-mcp-header-not-empty", "server/tools/x-mcp-header-not-empty"
+)
 def test_a_name_is_not_empty():
     assert wrong(named("")) == "value: x-mcp-header '' is no name for a header: letters, digits, -"
 
 
-@both("token", "no-control")
-@pytest.mark.spec(f"{HTTP}/x-mcp-header-ascii", "server/tools/x-mcp-header-ascii-draft")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/x-mcp-header-token",
+    "server/tools/x-mcp-header-token",
+    "basic/transports/streamable-http/x-mcp-header-no-control",
+    "server/tools/x-mcp-header-no-control",
+    "basic/transports/streamable-http/x-mcp-header-ascii",
+    "server/tools/x-mcp-header-ascii-draft",
+)
 @pytest.mark.parametrize("character", [*' \t\r\n\0\x1f\x7f():;<=>?@[\\]{}",/é', "世", "\u2028", "\ud800"])
 def test_a_name_is_a_token(character):
     for name in (f"a{character}b", f"{character}b", f"a{character}", character):
         assert "is no name for a header" in wrong(named(name))
 
 
-@both("token")
+@pytest.mark.spec("basic/transports/streamable-http/x-mcp-header-token", "server/tools/x-mcp-header-token")
 def test_a_name_may_have_every_character_of_a_token():
     characters = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
     assert list(annotated(named(characters))) == [characters.lower()]
 
 
-@both("token")
+@pytest.mark.spec("basic/transports/streamable-http/x-mcp-header-token", "server/tools/x-mcp-header-token")
 @pytest.mark.parametrize("name", [None, 5, True, [], ["Region"], {}, {"x-mcp-header": "a"}, 10**4000])
 def test_a_name_is_a_string(name):
     assert "is no name for a header" in wrong(named(name))
 
 
-@both("unique")
+@pytest.mark.spec("basic/transports/streamable-http/x-mcp-header-unique", "server/tools/x-mcp-header-unique")
 @pytest.mark.parametrize("other", ["Region", "region", "REGION"])
 def test_a_name_stands_once_whatever_its_case(other):
     said = wrong(schema(a=schema(b=REGION), c={"type": "integer", "x-mcp-header": other}))
@@ -118,14 +118,20 @@ def test_a_name_stands_once_whatever_its_case(other):
 # -- the type --------------------------------------------------------------------------------------
 
 
-@both("primitive")
-@pytest.mark.spec(f"{HTTP}/x-mcp-header-primitive-with-number", "server/tools/x-mcp-header-number-draft")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/x-mcp-header-primitive",
+    "server/tools/x-mcp-header-primitive",
+    "basic/transports/streamable-http/x-mcp-header-primitive-with-number",
+    "server/tools/x-mcp-header-number-draft",
+)
 @pytest.mark.parametrize("kind", ["string", "integer", "boolean"])
 def test_a_string_an_integer_or_a_boolean_may_go_into_a_header(kind):
     assert annotated(schema(a={"type": kind, "x-mcp-header": "A"})) == {"a": ("a",)}
 
 
-@both("primitive")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/x-mcp-header-primitive", "server/tools/x-mcp-header-primitive"
+)
 @pytest.mark.parametrize(
     "kind", ["number", "object", "array", "null", "String", "", None, 5, ["string", "null"], ["string"], {}]
 )
@@ -134,7 +140,9 @@ def test_nothing_else_may(kind):
     assert said == f"a: x-mcp-header is for type string, integer or boolean, not {kind!r}"
 
 
-@both("primitive")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/x-mcp-header-primitive", "server/tools/x-mcp-header-primitive"
+)
 @pytest.mark.parametrize(
     "rest", [{}, {"enum": ["a"]}, {"anyOf": [{"type": "string"}]}, {"$ref": "#/$defs/R"}]
 )
@@ -177,8 +185,11 @@ ELSEWHERE = [
 ]
 
 
-@both("reachable")
-@pytest.mark.spec(f"{HTTP}/x-mcp-header-no-indirection")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/x-mcp-header-reachable",
+    "server/tools/x-mcp-header-reachable",
+    "basic/transports/streamable-http/x-mcp-header-no-indirection",
+)
 @pytest.mark.parametrize("place", ELSEWHERE, ids=lambda place: json.dumps(place)[:40])
 def test_only_properties_lead_to_an_annotation(place):
     """At the root, below a property, and below one of that."""
@@ -187,7 +198,9 @@ def test_only_properties_lead_to_an_annotation(place):
         assert wrong({"type": "object", **bad}) == expected
 
 
-@both("reachable")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/x-mcp-header-reachable", "server/tools/x-mcp-header-reachable"
+)
 def test_what_a_reference_leads_to_is_not_reached():
     via = {"$ref": "#/$defs/R"}
     assert "do not lead there" in wrong({**schema(a=via), "$defs": {"R": schema(b=REGION)}})
@@ -272,9 +285,9 @@ def test_whatever_stands_in_a_schema_is_read_or_refused(value):
 
 
 @pytest.mark.spec(
-    f"{HTTP}/x-mcp-header-reject-tool",
-    f"{HTTP}/x-mcp-header-exclude-tool",
-    f"{HTTP}/x-mcp-header-warn",
+    "basic/transports/streamable-http/x-mcp-header-reject-tool",
+    "basic/transports/streamable-http/x-mcp-header-exclude-tool",
+    "basic/transports/streamable-http/x-mcp-header-warn",
     "server/tools/x-mcp-header-rejected",
     "server/tools/x-mcp-header-excluded",
     "server/tools/x-mcp-header-warned",
@@ -317,7 +330,9 @@ class Options:
     dry: Annotated[bool, {"x-mcp-header": "Dry"}] = False
 
 
-@pytest.mark.spec(f"{HTTP}/x-mcp-header-designate", "server/tools/x-mcp-header-annotation")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/x-mcp-header-designate", "server/tools/x-mcp-header-annotation"
+)
 @pytest.mark.parametrize("revision", [LEGACY[0], LEGACY[-1], MODERN])
 def test_a_parameter_is_marked_where_it_is_declared(revision):
     server = Server("tests")

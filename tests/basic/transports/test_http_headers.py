@@ -27,14 +27,9 @@ from mcp_ref.basic.transports.http_headers import (
 )
 from mcp_ref.schema import checker, definitions
 
-PAGE = "basic/transports/streamable-http"
 DATE = "2026-07-28"
 SAFE = 2**53 - 1
 REGION = {"region": ("region",)}
-
-
-def clauses(*names: str) -> pytest.MarkDecorator:
-    return pytest.mark.spec(*(f"{PAGE}/{name}" for name in names))
 
 
 def request(method: str, **params: Any) -> Json:
@@ -75,7 +70,9 @@ def refused_by_draft(headers: dict[str, str], message: Json, annotated: Any = No
 # -- the error -------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec(f"{PAGE}/header-failure-json-error", "basic/index/error-code-header-mismatch")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/header-failure-json-error", "basic/index/error-code-header-mismatch"
+)
 def test_the_error_has_its_code_and_its_shape():
     error = HeaderMismatch("x").to_wire()
     assert error == {"code": -32020, "message": "Header mismatch: x"}
@@ -90,7 +87,10 @@ def test_the_shape_is_new_in_2026_07_28():
     assert "HeaderMismatchError" not in definitions("2025-11-25")
 
 
-@clauses("header-failure-json-error-32001", "param-mismatch-error-32001")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/header-failure-json-error-32001",
+    "basic/transports/streamable-http/param-mismatch-error-32001",
+)
 def test_the_draft_has_another_code_and_the_same_words():
     error = DraftHeaderMismatch(HeaderMismatch("x"))
     assert error.to_wire() == {"code": -32001, "message": "Header mismatch: x"}
@@ -101,7 +101,12 @@ def test_the_draft_has_another_code_and_the_same_words():
 # -- values ----------------------------------------------------------------------------------------
 
 
-@clauses("encode-values", "encode-base64-unsafe", "encode-sentinel-exact", "encode-sentinel-lookalike")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/encode-values",
+    "basic/transports/streamable-http/encode-base64-unsafe",
+    "basic/transports/streamable-http/encode-sentinel-exact",
+    "basic/transports/streamable-http/encode-sentinel-lookalike",
+)
 @pytest.mark.parametrize(
     ("value", "header"),
     [
@@ -129,7 +134,10 @@ def test_a_text_goes_into_a_header_as_it_is_or_in_base64(value, header):
     assert decode_value(header) == value
 
 
-@clauses("encode-scalars", "encode-number-decimal")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/encode-scalars",
+    "basic/transports/streamable-http/encode-number-decimal",
+)
 @pytest.mark.parametrize(
     ("value", "header"),
     [
@@ -150,8 +158,9 @@ def test_integers_are_decimal_and_booleans_are_words(value, header):
     assert encode_value(value) == header
 
 
-@clauses("x-mcp-header-integer-range")
-@pytest.mark.spec("server/tools/x-mcp-header-integer-range")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/x-mcp-header-integer-range", "server/tools/x-mcp-header-integer-range"
+)
 @pytest.mark.parametrize("value", [SAFE + 1, -SAFE - 1, 2**64, 10**4000, float(2**53), 1e300])
 def test_an_integer_that_peers_read_differently_is_not_written(value):
     with pytest.raises(ValueError, match=r"beyond ±\(2\^53 - 1\)"):
@@ -164,7 +173,10 @@ def test_what_has_no_form_in_a_header_is_refused(value):
         encode_value(value)
 
 
-@clauses("decode-sentinel", "encode-sentinel-exact")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/decode-sentinel",
+    "basic/transports/streamable-http/encode-sentinel-exact",
+)
 @pytest.mark.parametrize(
     ("header", "value"),
     [
@@ -182,7 +194,10 @@ def test_only_the_exact_marks_mean_base64(header, value):
     assert decode_value(header) == value
 
 
-@clauses("param-invalid-characters", "header-invalid-characters")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/param-invalid-characters",
+    "basic/transports/streamable-http/header-invalid-characters",
+)
 @pytest.mark.parametrize(
     ("header", "why"),
     [
@@ -208,7 +223,12 @@ def test_a_malformed_header_stands_for_nothing(header, why):
 
 @given(st.text(st.characters(exclude_categories=["Cs"])) | st.from_regex(r"=\?base64\?.{0,9}\?=\n?"))
 @example("=?base64?=")
-@clauses("encode-values", "encode-base64-unsafe", "encode-sentinel-lookalike", "decode-sentinel")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/encode-values",
+    "basic/transports/streamable-http/encode-base64-unsafe",
+    "basic/transports/streamable-http/encode-sentinel-lookalike",
+    "basic/transports/streamable-http/decode-sentinel",
+)
 def test_any_text_survives_the_way_through_a_header(text):
     header = encode_value(text)
     assert re.fullmatch(r"[\x20-\x7e]*", header)
@@ -230,14 +250,14 @@ def test_whatever_arrives_is_text_or_refused(header):
 # -- the client ------------------------------------------------------------------------------------
 
 
-@clauses(
-    "version-header-every-post",
-    "version-header-matches-meta",
-    "mcp-method-header",
-    "mcp-name-header",
-    "extract-standard-headers",
+@pytest.mark.spec(
+    "basic/transports/streamable-http/version-header-every-post",
+    "basic/transports/streamable-http/version-header-matches-meta",
+    "basic/transports/streamable-http/mcp-method-header",
+    "basic/transports/streamable-http/mcp-name-header",
+    "basic/transports/streamable-http/extract-standard-headers",
+    "extensions/tasks/mcp-name-task-id",
 )
-@pytest.mark.spec("extensions/tasks/mcp-name-task-id")
 @pytest.mark.parametrize(
     ("method", "params", "name"),
     [
@@ -262,13 +282,18 @@ def test_a_request_has_its_version_its_method_and_where_it_has_one_its_name(meth
     assert mirror(method, params, DATE) == expected
 
 
-@clauses("mcp-name-encoded")
+@pytest.mark.spec("basic/transports/streamable-http/mcp-name-encoded")
 def test_a_name_that_a_header_cannot_hold_is_written_in_base64():
     assert mirror("tools/call", {"name": "größe"}, DATE)["Mcp-Name"] == "=?base64?Z3LDtsOfZQ==?="
     assert mirror("resources/read", {"uri": "a\nb"}, DATE)["Mcp-Name"] == "=?base64?YQpi?="
 
 
-@clauses("x-mcp-header-supported", "x-mcp-header-mirrored", "param-provided", "x-mcp-header-extraction")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/x-mcp-header-supported",
+    "basic/transports/streamable-http/x-mcp-header-mirrored",
+    "basic/transports/streamable-http/param-provided",
+    "basic/transports/streamable-http/x-mcp-header-extraction",
+)
 def test_the_arguments_that_the_tool_marked_are_headers_too():
     annotated = {"region": ("region",), "limit": ("options", "limit"), "dry": ("dry",), "method": ("m",)}
     arguments = {"region": "eu", "limit": 1, "options": {"limit": 7}, "dry": False, "m": "", "other": "x"}
@@ -282,7 +307,11 @@ def test_the_arguments_that_the_tool_marked_are_headers_too():
     assert headers["Mcp-Method"] == "tools/call"
 
 
-@clauses("param-null-omitted", "param-absent-omitted", "x-mcp-header-extraction")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/param-null-omitted",
+    "basic/transports/streamable-http/param-absent-omitted",
+    "basic/transports/streamable-http/x-mcp-header-extraction",
+)
 @pytest.mark.parametrize(
     "params",
     [
@@ -305,7 +334,7 @@ def test_only_a_call_of_a_tool_has_such_headers():
     assert len(mirror("prompts/get", params, DATE, REGION)) == 3
 
 
-@clauses("x-mcp-header-integer-range")
+@pytest.mark.spec("basic/transports/streamable-http/x-mcp-header-integer-range")
 @pytest.mark.parametrize("value", [2**53, -(2**60), [1], {}, "\ud800"])
 def test_what_cannot_be_a_header_is_not_sent_and_named(value):
     arguments = {"name": "t", "arguments": {"options": {"limit": value}}}
@@ -326,8 +355,11 @@ def test_a_name_or_a_method_that_cannot_be_a_header_is_named():
 # -- the server: what every request has ------------------------------------------------------------
 
 
-@clauses("version-header-absent-reject", "missing-standard-header")
-@pytest.mark.spec("basic/index/error-code-header-mismatch")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/version-header-absent-reject",
+    "basic/transports/streamable-http/missing-standard-header",
+    "basic/index/error-code-header-mismatch",
+)
 @pytest.mark.parametrize("header", ["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name"])
 def test_a_header_that_every_such_request_has_may_not_be_missing(header):
     message = call()
@@ -339,7 +371,11 @@ def test_a_header_that_every_such_request_has_may_not_be_missing(header):
     )
 
 
-@clauses("version-header-mismatch", "reject-header-body-mismatch", "header-values-case-sensitive")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/version-header-mismatch",
+    "basic/transports/streamable-http/reject-header-body-mismatch",
+    "basic/transports/streamable-http/header-values-case-sensitive",
+)
 @pytest.mark.parametrize(
     ("header", "value", "body"),
     [
@@ -361,7 +397,7 @@ def test_a_header_that_says_something_else_is_refused(header, value, body):
     assert said == f"Header mismatch: {header} header value '{shortened}' does not match body value '{body}'"
 
 
-@clauses("version-header-mismatch")
+@pytest.mark.spec("basic/transports/streamable-http/version-header-mismatch")
 def test_the_version_of_the_header_is_that_of_the_body_whichever_it_is():
     headers = {"MCP-Protocol-Version": DATE, "Mcp-Method": "tools/list"}
     with pytest.raises(HeaderMismatch, match=r"'2026-07-28' does not match body value 'v999\.0\.0'"):
@@ -376,7 +412,7 @@ def test_what_is_wrong_first_is_told_first():
     assert "Mcp-Name" in refused({"MCP-Protocol-Version": DATE, "Mcp-Method": "tools/call"}, message, REGION)
 
 
-@clauses("header-names-case-insensitive")
+@pytest.mark.spec("basic/transports/streamable-http/header-names-case-insensitive")
 @pytest.mark.parametrize("write", [str, str.lower, str.upper, str.title])
 def test_the_names_of_headers_have_no_case(write):
     """As a WSGI server passes them on."""
@@ -402,7 +438,7 @@ def test_blanks_around_a_header_are_no_part_of_it():
     assert "'add' does not match body value ' add '" in refused(headers, call(" add ", region="eu"))
 
 
-@clauses("header-invalid-characters")
+@pytest.mark.spec("basic/transports/streamable-http/header-invalid-characters")
 @pytest.mark.parametrize("bad", ["caf\xe9", "a\x01b", "a\x7f"])
 def test_a_header_with_what_none_may_hold_is_refused_even_if_the_body_says_the_same(bad):
     message = request(bad)
@@ -422,7 +458,10 @@ def test_a_tab_is_allowed_where_it_is_meant():
     check(getter({"MCP-Protocol-Version": DATE, "Mcp-Method": "a\tb"}), odd, DATE)
 
 
-@clauses("decode-before-compare", "server-validation-decodes")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/decode-before-compare",
+    "basic/transports/streamable-http/server-validation-decodes",
+)
 def test_a_name_in_base64_is_decoded_before_it_is_compared():
     message = call("größe")
     check(getter(standard(message)), message, DATE)
@@ -445,7 +484,10 @@ def test_a_name_in_base64_is_decoded_before_it_is_compared():
         ("tasks/cancel", "taskId"),
     ],
 )
-@clauses("missing-standard-header", "reject-header-body-mismatch")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/missing-standard-header",
+    "basic/transports/streamable-http/reject-header-body-mismatch",
+)
 def test_each_method_that_names_something_names_it_in_a_header(method, member):
     message = request(method, **{member: "it"})
     check(getter(standard(message)), message, DATE)
@@ -489,7 +531,11 @@ def test_long_values_are_told_in_short():
 # -- the server: arguments -------------------------------------------------------------------------
 
 
-@clauses("param-validate", "reject-header-body-mismatch", "encode-scalars")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/param-validate",
+    "basic/transports/streamable-http/reject-header-body-mismatch",
+    "basic/transports/streamable-http/encode-scalars",
+)
 @pytest.mark.parametrize(
     ("value", "header"),
     [
@@ -512,7 +558,11 @@ def test_an_argument_and_its_header_that_say_the_same_are_let_through(value, hea
     check(getter(standard(message, Mcp_Param_Region=header)), message, DATE, REGION)
 
 
-@clauses("param-validate", "reject-header-body-mismatch", "header-values-case-sensitive")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/param-validate",
+    "basic/transports/streamable-http/reject-header-body-mismatch",
+    "basic/transports/streamable-http/header-values-case-sensitive",
+)
 @pytest.mark.parametrize(
     ("value", "header"),
     [
@@ -539,7 +589,7 @@ def test_an_argument_and_its_header_that_differ_are_refused(value, header):
     assert "does not match body value" in said
 
 
-@clauses("param-invalid-characters")
+@pytest.mark.spec("basic/transports/streamable-http/param-invalid-characters")
 @pytest.mark.parametrize("header", ["=?base64?SGVsbG8?=", "=?base64?SGVs!!!bG8=?=", "caf\xe9", "a\x01"])
 def test_an_argument_whose_header_is_malformed_is_refused(header):
     for value in ("Hello", header):
@@ -548,7 +598,7 @@ def test_an_argument_whose_header_is_malformed_is_refused(header):
         assert "is not base64 inside" in said or "a character that no header may" in said
 
 
-@clauses("param-missing-rejected")
+@pytest.mark.spec("basic/transports/streamable-http/param-missing-rejected")
 def test_an_argument_that_the_body_has_and_no_header_is_refused():
     message = call(options={"limit": 7})
     said = refused(standard(message), message, {"limit": ("options", "limit")})
@@ -556,7 +606,7 @@ def test_an_argument_that_the_body_has_and_no_header_is_refused():
     assert said == f"Header mismatch: {expected}"
 
 
-@clauses("param-not-expected")
+@pytest.mark.spec("basic/transports/streamable-http/param-not-expected")
 @pytest.mark.parametrize(
     "message",
     [
@@ -584,7 +634,7 @@ def test_headers_that_no_annotation_has_are_nothing_to_us():
     check(getter(standard(prompt)), prompt, DATE, REGION)
 
 
-@clauses("integer-numeric-compare")
+@pytest.mark.spec("basic/transports/streamable-http/integer-numeric-compare")
 @pytest.mark.parametrize(
     ("value", "header"),
     [
@@ -610,7 +660,7 @@ def test_numbers_are_compared_as_numbers(value, header):
     check_draft(getter({"Mcp-Param-Region": header}), message, REGION)
 
 
-@clauses("integer-numeric-compare")
+@pytest.mark.spec("basic/transports/streamable-http/integer-numeric-compare")
 @pytest.mark.parametrize(
     ("value", "header"),
     [
@@ -641,7 +691,7 @@ def test_numbers_are_compared_exactly_and_only_as_json_writes_them(value, header
     assert time.monotonic() - before < 1
 
 
-@clauses("x-mcp-header-integer-range")
+@pytest.mark.spec("basic/transports/streamable-http/x-mcp-header-integer-range")
 @pytest.mark.parametrize("value", [2**53, -(2**53), 10**400, float(2**60)])
 def test_an_integer_that_peers_read_differently_is_refused(value):
     message = call(region=value)
@@ -672,7 +722,11 @@ def mirrored(message: Json) -> dict[str, str]:
 
 
 @given(TEXT, VALUES, VALUES, VALUES)
-@clauses("x-mcp-header-mirrored", "param-validate", "encode-values")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/x-mcp-header-mirrored",
+    "basic/transports/streamable-http/param-validate",
+    "basic/transports/streamable-http/encode-values",
+)
 def test_what_our_client_writes_our_server_lets_through(name, a, b, c):
     message = nested(a, b, c, name)
     check(getter(mirrored(message)), message, DATE, PATHS)
@@ -680,7 +734,10 @@ def test_what_our_client_writes_our_server_lets_through(name, a, b, c):
 
 
 @given(VALUES, VALUES, VALUES, VALUES, st.integers(0, 2))
-@clauses("reject-header-body-mismatch", "param-validate")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/reject-header-body-mismatch",
+    "basic/transports/streamable-http/param-validate",
+)
 def test_one_argument_that_was_changed_is_noticed(a, b, c, other, which):
     values = [a, b, c]
     assume(type(values[which]) is not type(other) or values[which] != other)
@@ -695,7 +752,11 @@ def encoded(value: Any) -> str | None:
 
 
 @given(VALUES, st.sampled_from(["MCP-Protocol-Version", "Mcp-Method", "Mcp-Name", "Mcp-Param-a"]), st.data())
-@clauses("reject-header-body-mismatch", "missing-standard-header", "param-missing-rejected")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/reject-header-body-mismatch",
+    "basic/transports/streamable-http/missing-standard-header",
+    "basic/transports/streamable-http/param-missing-rejected",
+)
 def test_one_header_that_was_changed_is_noticed(value, name, data):
     message = nested(value, None, None)
     headers = mirrored(message)
@@ -721,7 +782,10 @@ def test_within_a_session_nothing_need_be_there():
     check_draft(getter({"MCP-Protocol-Version": "2025-11-25"}), call(region="eu"), REGION)
 
 
-@clauses("header-failure-json-error-32001", "param-mismatch-error-32001")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/header-failure-json-error-32001",
+    "basic/transports/streamable-http/param-mismatch-error-32001",
+)
 def test_within_a_session_what_is_there_must_agree():
     message = call(region="eu")
     assert "Mcp-Method" in refused_by_draft({"Mcp-Method": "tools/list"}, message)
