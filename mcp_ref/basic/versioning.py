@@ -121,7 +121,7 @@ class Revision:
     structured: Literal["none", "object", "any"] = "none"
     """server/tools: what structuredContent may be."""
     polls: bool = False
-    """basic/transports: an event stream begins with an id, so that the client may be sent away at any time."""
+    """basic/transports: an event stream begins with an id, so that the client may be sent away and return."""
     resource_not_found: int = -32002
     """server/resources: the code for a resource that there is not."""
 

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from mcp_ref.basic.errors import ConnectionClosed
+from mcp_ref.basic.errors import ConnectionClosed, ProtocolError
 from mcp_ref.runtime.signals import Uninterrupted
 
 __all__ = ["Full", "Outbox", "WayOut"]
@@ -49,7 +49,7 @@ class WayOut(Protocol):
     def send(self, line: bytes, wait: float | None = None) -> None:
         """Have one message written; waits for room for so long. Raises ConnectionClosed, Full."""
 
-    def answer(self, line: bytes, problem: Exception | None = None, wait: float | None = None) -> None:
+    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
         """The same, for the answer to a request; an error has its exception beside it."""
 
     def let_go(self) -> bool:
@@ -91,7 +91,7 @@ class Outbox:
         with Uninterrupted():
             self._send(line, self.stall if wait is None else min(wait, self.stall))
 
-    def answer(self, line: bytes, problem: Exception | None = None, wait: float | None = None) -> None:
+    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
         """An answer goes like any other message."""
         self.send(line, wait)
 

@@ -244,7 +244,13 @@ class Server(Registry):
 
     def attach(self, outbox: WayOut, workers: Workers | None = None) -> Connection:
         """A new client; `outbox` takes what it is sent. `workers` may be shared with other clients."""
-        connection = Connection(
+        connection = self.connection(outbox, workers)
+        self.listeners.attach(connection)
+        return connection
+
+    def connection(self, outbox: WayOut, workers: Workers | None) -> Connection:
+        """What `attach` does, for a client that hears of no changes."""
+        return Connection(
             self,
             outbox,
             workers=workers or Workers(self.workers, self.queue),
@@ -253,8 +259,6 @@ class Server(Registry):
             limit=self.limit,
             notices=self._notices,
         )
-        self.listeners.attach(connection)
-        return connection
 
     def hang_up(self, connection: Connection, seconds: float) -> None:
         """No more requests will come: end what is open, and let what runs finish for a while."""

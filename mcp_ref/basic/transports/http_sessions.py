@@ -75,7 +75,7 @@ class HttpSession:
         """
         _log.debug("a session ends: %s", reason)
         self._server.detach(self.connection, reason)
-        for stream in list(self.streams):
+        for stream in {*self.streams, *self.log.streams()}:
             stream.fail(ConnectionClosed(reason))
 
 

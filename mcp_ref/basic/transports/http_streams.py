@@ -23,26 +23,19 @@ Threads     `send`, `answer`: any thread, one at a time under `_lock`; they wait
 from __future__ import annotations
 
 import itertools
-import select
-import ssl
 import threading
-import time
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mcp_ref.basic.errors import ConnectionClosed
-from mcp_ref.runtime.events import COMMENT, encode
+from mcp_ref.basic.errors import ConnectionClosed, ProtocolError
 from mcp_ref.runtime.outbox import Full
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
     from mcp_ref.basic.messages import Json
+    from mcp_ref.basic.transports.http_responses import Response
 
-__all__ = ["Log", "Response", "Stream", "departed"]
-
-LOOK = 0.5
-"""Seconds of silence after which the connection's thread looks whether the client is still there."""
+__all__ = ["Log", "Stream"]
 
 ROOM = 4 << 20
 """Bytes that may wait for a client that reads slowly; then whoever has more to say waits."""
@@ -103,6 +96,11 @@ class Log:
             stream = self._streams.get(name)
         return None if stream is None or not stream.has(int(number)) else (stream, int(number))
 
+    def streams(self) -> list[Stream]:
+        """Those that something is left of."""
+        with self._lock:
+            return list(self._streams.values())
+
     def leave(self, stream: Stream) -> None:
         """Nothing of a stream is left, and nothing will come."""
         with self._lock:
@@ -135,7 +133,7 @@ class Stream:
         self.name = ""
         """In the log, once there is an event in it."""
         self.context: Context | None = None
-        self.problem: Exception | None = None
+        self.problem: ProtocolError | None = None
         """What the answer says went wrong."""
         self.is_modern = keyed
         self._mute = mute
@@ -178,7 +176,7 @@ class Stream:
             kept = self._put(line, wait)
         self._told(line, kept)
 
-    def answer(self, line: bytes, problem: Exception | None = None, wait: float | None = None) -> None:
+    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
         """The last message.  # spec: basic/transports/streamable-http/sse-terminates-after-response"""
         kept = False
         with self._lock:
@@ -305,7 +303,7 @@ class Stream:
             return self._events.popleft()
 
     def attach(self, reader: Response, after: int | None) -> None:
-        """From now on this response has the events, those after a number first; another has them no longer."""
+        """From now on this response has the events, those after a number first, and no other has them."""
         with self._lock:
             early = list(self._events) if self.log is not None and not self.name else []
             self._register()
@@ -352,118 +350,3 @@ class Stream:
                     self._first = self._sent + 1
                 self._room.notify_all()
             return taken
-
-
-class Response:
-    """A stream on its way to a client: the iterable of bytes that WSGI wants. One thread has it.
-
-    # spec: basic/transports/streamable-http/request-json-or-sse
-    """
-
-    def __init__(
-        self,
-        stream: Stream,
-        *,
-        after: int | None,
-        keep_alive: float,
-        retry_ms: int,
-        gone: Callable[[], bool],
-        on_close: Callable[[Response], object],
-    ) -> None:
-        self.stream = stream
-        self.left = False
-        """Whether the client went before the end."""
-        self._resumes = after is not None
-        self._keep_alive = keep_alive
-        self._retry = retry_ms
-        self._gone = gone
-        self._on_close = on_close
-        self._begun = False
-        self._over = False
-        self._closed = False
-        stream.attach(self, after)
-
-    def __iter__(self) -> Response:
-        return self
-
-    def __next__(self) -> bytes:
-        """The next piece: what there is by now, or a comment where there is nothing for long.
-
-        # spec: basic/transports/streamable-http/sse-keep-alive
-        """
-        silent_until = time.monotonic() + self._keep_alive
-        while not self._over:
-            piece = self._piece()
-            if piece:
-                return piece
-            if self._over:
-                break
-            if not self._begun:  # for servers that send no headers before there is a body
-                self._begun = True
-                return COMMENT
-            if self.stream.wait(LOOK):
-                continue
-            if self._gone():
-                self.left = self._over = True
-            elif time.monotonic() >= silent_until:
-                return COMMENT
-        raise StopIteration
-
-    def _piece(self) -> bytes:
-        stream = self.stream
-        over = stream.is_over  # before the taking: what comes after it is for the next look
-        released = stream.released
-        taken = stream.take(self)
-        if taken is None:
-            self._over = True
-            return b""
-        pieces = []
-        if not self._begun and stream.primes and not self._resumes:
-            pieces.append(self._priming())
-        if stream.log is None:
-            pieces += [encode(line.rstrip(b"\n")) for _, line in taken]
-        else:
-            name = stream.name
-            pieces += [encode(line.rstrip(b"\n"), id=f"{name}-{number}") for number, line in taken]
-        self._begun = self._begun or bool(pieces)
-        self._over = over or released
-        return b"".join(pieces)
-
-    def _priming(self) -> bytes:
-        """# spec: basic/transports/streamable-http/sse-prime-event
-        # spec: basic/transports/streamable-http/sse-retry-before-close
-        """
-        return encode(b"", id=f"{self.stream.name}-0", retry=self._retry)
-
-    def close(self) -> None:
-        """WSGI calls this once the response is over, or its connection is."""
-        if not self._closed:
-            self._closed = True
-            self.left = self.left or not self._over
-            self.stream.detach(self)
-            self._on_close(self)
-
-
-def departed(environ: Json) -> Callable[[], bool]:
-    """How to ask whether the client of a request has gone. Where nobody can say, only writing tells."""
-    told = environ.get("waitress.client_disconnected")
-    if told is not None:
-        return lambda: bool(told())
-    connection = environ.get("werkzeug.socket") or environ.get("gunicorn.socket")
-    if connection is None or isinstance(connection, ssl.SSLSocket):
-        return lambda: False
-    return lambda: _is_closed(connection)
-
-
-def _is_closed(connection: Any) -> bool:
-    """Whether the peer has shut its side: then it can be read, and there is nothing."""
-    try:
-        poll = select.poll()
-        poll.register(connection.fileno(), select.POLLIN)
-        if not poll.poll(0):
-            return False
-        return not connection.recv(1, 2)  # MSG_PEEK: what a client sends ahead stays where it is
-    except BlockingIOError:
-        return False
-    except (OSError, ValueError):
-        return True

@@ -28,50 +28,34 @@ Threads     `__call__` runs on the WSGI server's threads, one a request, which w
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_ref.basic.batch import wants_answer
-from mcp_ref.basic.errors import (
-    ConnectionClosed,
-    InvalidParams,
-    InvalidRequest,
-    MethodNotFound,
-    ParseError,
-    ProtocolError,
-    TooManyRequests,
-)
-from mcp_ref.basic.messages import Json, classify, decode, encode, encode_error, is_id
+from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest, ParseError, ProtocolError
+from mcp_ref.basic.messages import Json, classify, decode
 from mcp_ref.basic.meta import PROTOCOL_VERSION
 from mcp_ref.basic.transports import http_headers
-from mcp_ref.basic.transports.http_headers import HeaderMismatch
+from mcp_ref.basic.transports.http_legacy import LegacyEra, header_of, mirrored, nothing
+from mcp_ref.basic.transports.http_responses import ACCEPTED, STATUS, Answer, error, plain, reason
 from mcp_ref.basic.transports.http_security import (
     Authenticate,
     Gate,
     Rates,
     Refused,
-    accepts,
     authenticated,
     check_post,
     log_request,
     read_body,
 )
-from mcp_ref.basic.transports.http_sessions import HttpSession, Sessions
-from mcp_ref.basic.transports.http_streams import LOOK, Response, Stream, departed
-from mcp_ref.basic.versioning import (
-    InvalidMeta,
-    MissingRequiredClientCapability,
-    UnsupportedProtocolVersion,
-    is_modern,
-    revision,
-)
+from mcp_ref.basic.transports.http_sessions import Sessions
+from mcp_ref.basic.transports.http_streams import Stream
+from mcp_ref.basic.transports.http_waiting import Waiting
+from mcp_ref.basic.versioning import InvalidMeta, is_modern
 from mcp_ref.runtime.checks import check_callable, check_count, check_seconds, check_text
-from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.workers import Workers
 
@@ -80,61 +64,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Application"]
 
-_log = logging.getLogger("mcp_ref.http")
-
-JSON = ("Content-Type", "application/json")
-EVENTS = [
-    ("Content-Type", "text/event-stream"),
-    ("Cache-Control", "no-store"),
-    # spec: basic/transports/streamable-http/x-accel-buffering
-    ("X-Accel-Buffering", "no"),
-]
 NEEDS = {
     "auto": ("application/json", "text/event-stream"),
     "json": ("application/json",),
     "stream": ("application/json", "text/event-stream"),
 }
-"""What the Accept of a POST must take."""
-
-SOON = 0.05
-"""Seconds that an answer gets to be the only event of its stream, before the stream is begun without it."""
-
-STATUS: dict[type[ProtocolError], int] = {
-    InvalidMeta: 400,
-    HeaderMismatch: 400,  # spec: basic/transports/streamable-http/header-failure-400
-    UnsupportedProtocolVersion: 400,  # spec: basic/transports/streamable-http/version-unsupported-400
-    MissingRequiredClientCapability: 400,
-    InvalidRequest: 400,
-    MethodNotFound: 404,  # spec: basic/transports/streamable-http/method-unknown-404
-    TooManyRequests: 429,
-}
-"""Of a modern error response, by its exception; 200 for all others."""
-
-REASONS = {
-    200: "200 OK",
-    202: "202 Accepted",
-    204: "204 No Content",
-    400: "400 Bad Request",
-    403: "403 Forbidden",
-    404: "404 Not Found",
-    405: "405 Method Not Allowed",
-    406: "406 Not Acceptable",
-    409: "409 Conflict",
-    429: "429 Too Many Requests",
-    503: "503 Service Unavailable",
-}
-
-
-class Answer(NamedTuple):
-    """What goes back to an HTTP request."""
-
-    status: int
-    headers: list[tuple[str, str]]
-    body: Iterable[bytes]
-
-
-ACCEPTED = Answer(202, [("Content-Length", "0")], ())
-"""# spec: basic/transports/streamable-http/notification-202"""
+"""What the Accept of a POST must take, by the setting `answers`."""
 
 
 class Application:
@@ -182,26 +117,22 @@ class Application:
         self.server = server
         self.path = _normal(path)
         self.health_path = None if health_path is None else _normal(health_path)
-        self.stateless, self.answers, self.require_headers = stateless, answers, require_headers
+        self.stateless, self.answers = stateless, answers
         self.max_body_bytes = server.max_message_bytes if max_body_bytes is None else max_body_bytes
-        self.max_streams, self.threads, self.retry_ms, self.log_bytes = (
-            max_streams,
-            threads,
-            retry_ms,
-            log_bytes,
+        self.waiting = Waiting(
+            answers=answers,
+            keep_alive=check_seconds("keep_alive", keep_alive),
+            retry_ms=retry_ms,
+            max_streams=max_streams,
+            threads=threads,
         )
-        self.keep_alive = check_seconds("keep_alive", keep_alive)
         self.sessions = Sessions(max_sessions, check_seconds("session_idle", session_idle), self._hand_on)
         self.gate = Gate(allowed_hosts, allowed_origins, browser_origins)
         self._authenticate, self._rates = authenticate, Rates(rate)
-        self._legacy = {date for date in server.revisions if not revision(date).modern}
-        self._has_modern = len(self._legacy) < len(server.revisions)
-        # A call that is silent for longer becomes a stream, so that comments keep its connection alive.
-        self._silence = {"auto": keep_alive, "json": float("inf"), "stream": SOON}[answers]
+        self._legacy = LegacyEra(self, stateless, require_headers, log_bytes)
+        self._has_modern = bool(server.modern_versions())
         self._lock = threading.Lock()
         # Guarded by _lock.
-        self._running: set[Stream] = set()  # of requests that a connection waits for
-        self._open: set[Response] = set()
         self._process: int | None = None
         self._closing = False
         self._closed = threading.Event()
@@ -240,11 +171,11 @@ class Application:
                     self.start()
                 answer = handle(environ, principal)
         except Refused as problem:
-            answer = _plain(problem.status, problem.body(), *problem.headers)
+            answer = plain(problem.status, problem.body(), *problem.headers)
         except ProtocolError as problem:  # what a legacy server says of what is no message
-            answer = _error(400, problem, None)
+            answer = error(400, problem, None)
         log_request(environ, answer.status, time.monotonic() - begun, principal)
-        start_response(REASONS.get(answer.status) or _reason(answer.status), [*answer.headers, *cors])
+        start_response(reason(answer.status), [*answer.headers, *cors])
         return answer.body if environ["REQUEST_METHOD"] != "HEAD" else ()
 
     def _handler(self, path: str, environ: Json) -> Callable[[Json, str | None], Answer]:
@@ -259,9 +190,10 @@ class Application:
             return self._post
         if method == "OPTIONS":
             return self._options
-        # spec: basic/transports/streamable-http/get-sse-or-405, basic/transports/streamable-http/session-delete-405
+        # spec: basic/transports/streamable-http/get-sse-or-405
+        # spec: basic/transports/streamable-http/session-delete-405
         if method in ("GET", "DELETE") and self._has_sessions(environ):
-            return self._get if method == "GET" else self._delete
+            return self._legacy.get if method == "GET" else self._legacy.delete
         allowed = "POST, GET, DELETE" if self._has_sessions(environ) else "POST"
         # spec: basic/transports/streamable-http/get-405-allow-header
         # spec: basic/transports/streamable-http/session-delete-405-allow
@@ -270,7 +202,9 @@ class Application:
 
     def _has_sessions(self, environ: Json) -> bool:
         version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
-        return bool(self._legacy) and not self.stateless and (version not in self.server.modern_versions())
+        return (
+            bool(self._legacy.dates) and not self.stateless and (version not in self.server.modern_versions())
+        )
 
     def _options(self, environ: Json, principal: str | None) -> Answer:
         return Answer(204, self.gate.preflight(environ), ())
@@ -278,8 +212,8 @@ class Application:
     def _health(self, environ: Json) -> Answer:
         """For whoever watches over this process: no name, no secret."""
         if self._closing:
-            return _plain(503, b'{"status":"closing"}', ("Retry-After", "5"))
-        return _plain(200, b'{"status":"ok"}')
+            return plain(503, b'{"status":"closing"}', ("Retry-After", "5"))
+        return plain(200, b'{"status":"ok"}')
 
     # -- POST ------------------------------------------------------------------------------------
 
@@ -290,20 +224,20 @@ class Application:
         try:
             message = decode(body)
         except ParseError as problem:
-            return _error(400, problem, None)
+            return error(400, problem, None)
         if self._is_modern(environ, message):
             return self._post_modern(environ, message, principal)
-        return self._post_legacy(environ, message, principal)
+        return self._legacy.post(environ, message, principal)
 
     def _is_modern(self, environ: Json, message: Any) -> bool:
         """# spec: basic/versioning/dual-era-selects-stateless"""
         params = message.get("params") if type(message) is dict else None
         if type(params) is dict and is_modern(params):
             return True
-        if not self._legacy:
+        if not self._legacy.dates:
             return not (type(message) is dict and message.get("method") == "initialize")
         version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
-        return version is not None and version not in self._legacy and self._has_modern
+        return version is not None and version not in self._legacy.dates and self._has_modern
 
     # -- 2026-07-28
 
@@ -323,17 +257,17 @@ class Application:
                 )
             self._check_headers(environ, message, kind)
         except ProtocolError as problem:
-            return _error(STATUS.get(type(problem), 400), problem, message)
+            return error(STATUS.get(type(problem), 400), problem, message)
         stream = Stream(environ=environ, principal=principal, keyed=True, mute=self.answers == "json")
         if kind == "notification":
             self.modern.route(message, stream)
             return ACCEPTED
-        self._admit(stream, message["method"] == "subscriptions/listen")
+        self.waiting.admit(stream, is_long=message["method"] == "subscriptions/listen")
         self.modern.start(message, stream)
-        return self._answered(stream, environ, self._cancel)
+        return self.waiting.answered(stream, environ, gone=self._cancel, over=nothing)
 
     def _check_headers(self, environ: Json, message: Json, kind: str) -> None:
-        """Raises ProtocolError where the `_meta` lacks what every request brings, or the headers differ from it."""
+        """Raises ProtocolError where `_meta` lacks what every request brings, or headers differ from it."""
         params = message.get("params", {})
         if type(params) is not dict or not is_modern(params):
             if kind == "notification":
@@ -341,16 +275,7 @@ class Application:
             raise InvalidMeta("params._meta: io.modelcontextprotocol/protocolVersion is missing")
         version = params["_meta"].get(PROTOCOL_VERSION)
         if type(version) is str:  # else the door says what is wrong
-            http_headers.check(_headers(environ), message, version, self._mirrored(message))
-
-    def _mirrored(self, message: Json) -> Any:
-        """The arguments that are to be in headers as well."""
-        if message["method"] != "tools/call":
-            return None
-        params = message.get("params")
-        name = params.get("name") if type(params) is dict else None
-        tool = self.server.toolbox.get(name) if type(name) is str else None
-        return None if tool is None else tool.mirrored
+            http_headers.check(header_of(environ), message, version, mirrored(self.server, message))
 
     def _cancel(self, stream: Stream) -> None:
         """The client closed the stream.
@@ -360,230 +285,6 @@ class Application:
         """
         if stream.context is not None:
             self.modern.give_up(stream.context, "the client closed the stream")
-
-    # -- until 2025-11-25
-
-    def _post_legacy(self, environ: Json, message: Any, principal: str | None) -> Answer:
-        """Something within a session, or what opens one.
-
-        # spec: basic/transports/streamable-http/version-header-invalid-400
-        """
-        if not self._legacy:
-            offered = (
-                message.get("params", {}).get("protocolVersion")
-                if type(message.get("params")) is dict
-                else ""
-            )
-            return _error(400, UnsupportedProtocolVersion(str(offered), self.server.revisions), message)
-        version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
-        if version is not None and version not in self._legacy:
-            known = ", ".join(self.server.revisions)
-            return _error(
-                400, InvalidRequest(f"MCP-Protocol-Version {version!r:.40}: there are {known}"), message
-            )
-        opens = type(message) is dict and message.get("method") == "initialize"
-        session_id = environ.get("HTTP_MCP_SESSION_ID")
-        if opens and (session_id is None or self.stateless):
-            return self._initialize(environ, message, principal)
-        if self.stateless:
-            session = self._momentary(version, principal)
-        else:
-            session = self.sessions.find(session_id, principal)
-        return self._within(session, environ, message, principal)
-
-    def _initialize(self, environ: Json, message: Json, principal: str | None) -> Answer:
-        """# spec: basic/transports/streamable-http/session-id-assigned"""
-        if not self.stateless:
-            self.sessions.make_room()
-        session = HttpSession(self.server, self.workers, principal, self.log_bytes)
-        stream = Stream(environ=environ, principal=principal)
-        session.connection.route(message, stream)
-        headers = []
-        if stream.problem is None and stream.answered and not self.stateless:
-            self.sessions.add(session)
-            headers = [("Mcp-Session-Id", session.id)]
-        else:
-            session.end("it is not to last")
-        if not stream.answered:  # a notification by that name
-            return ACCEPTED
-        return self._finished(stream, headers)
-
-    def _momentary(self, version: str | None, principal: str | None) -> HttpSession:
-        """Without sessions: one for this message alone, in the revision that its header names.
-
-        # spec: basic/transports/streamable-http/version-header-absent-default
-        # spec: basic/transports/streamable-http/version-header-absent-legacy
-        """
-        session = HttpSession(self.server, self.workers, principal, self.log_bytes)
-        at = revision(version or ASSUMED)
-        session.connection.session.assume(at, self.server.capabilities(at))
-        session.connection.limiter = self.modern.limiter
-        return session
-
-    def _within(self, session: HttpSession, environ: Json, message: Any, principal: str | None) -> Answer:
-        """A message of a session."""
-        connection = session.connection
-        try:
-            kind = "batch" if type(message) is list else classify(message)
-            if kind != "batch":
-                mirrored = self._mirrored(message) if "method" in message else None
-                http_headers.check_draft(_headers(environ), message, mirrored, self.require_headers)
-        except ProtocolError as problem:
-            return _error(400, problem, message)
-        if kind in ("notification", "response"):
-            connection.route(message, session.unrelated)
-            return ACCEPTED
-        primes = connection.session.revision.polls
-        stream = Stream(
-            log=None if self.stateless else session.log,
-            primes=primes and not self.stateless,
-            environ=environ,
-            principal=principal,
-            mute=self.answers == "json",
-        )
-        self._admit(stream, False)
-        session.streams.add(stream)
-        if kind == "batch":
-            connection.receive_batch(message, stream)
-            if not stream.answered and not any(map(wants_answer, message)):
-                self._ended(stream, session)
-                return ACCEPTED
-        else:
-            connection.start(message, stream)
-        return self._answered(stream, environ, lambda stream: None, session)
-
-    # -- the answer to a request ------------------------------------------------------------------
-
-    def _admit(self, stream: Stream, is_long: bool) -> None:
-        """One more request runs. Raises Refused where it would take the last threads."""
-        with self._lock:
-            running = len(self._running) + len(self._open)
-            if is_long and len(self._open) >= self.max_streams:
-                raise Refused(
-                    503, f"{self.max_streams} streams are open, which is all", [("Retry-After", "5")]
-                )
-            if self.threads is not None and self.threads > 1:
-                # One stays for what ends the others: answers, cancellations. Streams leave one more for calls.
-                reserve = 2 if is_long and self.threads > 2 else 1
-                if running + reserve >= self.threads:
-                    raise Refused(
-                        503, f"{running} of {self.threads} threads are in use", [("Retry-After", "1")]
-                    )
-            self._running.add(stream)
-
-    def _ended(self, stream: Stream, session: HttpSession | None) -> None:
-        with self._lock:
-            self._running.discard(stream)
-        if session is not None:
-            session.streams.discard(stream)
-            if self.stateless:
-                session.end("its one message was answered")
-
-    def _answered(
-        self,
-        stream: Stream,
-        environ: Json,
-        gone: Callable[[Stream], object],
-        session: HttpSession | None = None,
-    ) -> Answer:
-        """Wait until it is clear what kind of response it is, and give that; `gone` if the client leaves."""
-        end = time.monotonic() + self._silence
-        departs: Callable[[], bool] | None = None
-        while not stream.wait(min(LOOK, max(0.0, end - time.monotonic()))):
-            if time.monotonic() >= end:
-                break
-            departs = departs or departed(environ)
-            if departs():
-                gone(stream)
-                stream.discard()
-                self._ended(stream, session)
-                return Answer(200, [("Content-Length", "0")], ())
-        if stream.is_plain or stream.is_over:
-            self._ended(stream, session)
-            return self._finished(stream)
-        return self._streamed(stream, environ, gone, session, after=None)
-
-    def _finished(self, stream: Stream, headers: Sequence[tuple[str, str]] = ()) -> Answer:
-        """All there is to say is known: one piece."""
-        if not stream.answered and not stream.is_begun:
-            return _plain(404, Refused(404, "the session ended before the answer").body())
-        status = STATUS.get(type(stream.problem), 200) if stream.is_modern and stream.problem else 200
-        if stream.is_plain and (self.answers != "stream" or status != 200):
-            more = list(headers)
-            if isinstance(stream.problem, TooManyRequests) and stream.problem.data:
-                more.append(("Retry-After", str(max(1, round(stream.problem.data["retryAfterMs"] / 1000)))))
-            return _plain(status, stream.whole(), *more)
-        response = self._response(stream, {}, None, lambda response: None)
-        body = b"".join(response)
-        response.close()
-        return Answer(200, [*EVENTS, ("Content-Length", str(len(body))), *headers], (body,))
-
-    def _streamed(
-        self,
-        stream: Stream,
-        environ: Json,
-        gone: Callable[[Stream], object],
-        session: HttpSession | None,
-        after: int | None,
-    ) -> Answer:
-        """A response that goes on for a while."""
-
-        def over(response: Response) -> None:
-            with self._lock:
-                self._open.discard(response)
-            if response.left:
-                gone(stream)
-            self._ended(stream, session)
-
-        response = self._response(stream, environ, after, over)
-        with self._lock:
-            self._running.discard(stream)
-            self._open.add(response)
-        return Answer(200, EVENTS, response)
-
-    def _response(
-        self, stream: Stream, environ: Json, after: int | None, over: Callable[[Response], object]
-    ) -> Response:
-        return Response(
-            stream,
-            after=after,
-            keep_alive=self.keep_alive,
-            retry_ms=self.retry_ms,
-            gone=departed(environ),
-            on_close=over,
-        )
-
-    # -- GET and DELETE ----------------------------------------------------------------------------
-
-    def _get(self, environ: Json, principal: str | None) -> Answer:
-        """A stream for what belongs to no request, or the rest of one that broke.
-
-        # spec: basic/transports/streamable-http/endpoint-post-get
-        """
-        if not accepts(environ.get("HTTP_ACCEPT"), "text/event-stream"):
-            raise Refused(406, "GET is answered with text/event-stream")
-        session = self._session_of(environ, principal)
-        last, stream, after = environ.get("HTTP_LAST_EVENT_ID"), session.unrelated, None
-        if last is not None:
-            found = session.log.find(last)
-            if found is None:
-                raise Refused(400, "Last-Event-ID names no event that this session has (any more)")
-            stream, after = found
-        elif stream.is_read:
-            raise Refused(409, "this session has a stream for GET already")
-        self._admit(stream, True)
-        return self._streamed(stream, environ, lambda stream: None, None, after)
-
-    def _delete(self, environ: Json, principal: str | None) -> Answer:
-        """# spec: basic/transports/streamable-http/session-terminated"""
-        self.sessions.remove(self._session_of(environ, principal), "the client ended the session")
-        return Answer(204, [], ())
-
-    def _session_of(self, environ: Json, principal: str | None) -> HttpSession:
-        version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
-        if version is not None and version not in self._legacy:
-            raise Refused(400, f"MCP-Protocol-Version {version!r:.40} is none of this server's")
-        return self.sessions.find(environ.get("HTTP_MCP_SESSION_ID"), principal)
 
     # -- its life ----------------------------------------------------------------------------------
 
@@ -626,52 +327,14 @@ class Application:
         self.server.listeners.close(self.modern, reason)
         for session in self.sessions.all():
             session.unrelated.fail(ConnectionClosed(reason))
-        deadline, pause = Deadline(seconds, Clock()), threading.Event()
-        while (self._running or self._open) and deadline.left() > 0:
-            pause.wait(0.01)
+        self.waiting.settle(seconds)
         self.sessions.close(reason)
         self.server.detach(self.modern, reason)
-        for stream in [*self._running, *(response.stream for response in list(self._open))]:
-            stream.fail(ConnectionClosed(reason))
-        deadline = Deadline(1.0, Clock())
-        while (self._running or self._open) and deadline.left() > 0:
-            pause.wait(0.01)
+        self.waiting.fail(ConnectionClosed(reason))
+        self.waiting.settle(1.0)
         self.workers.close(0.5)
         self._entered.close()
 
 
-ASSUMED = "2025-03-26"
-"""The revision of a client that does not name it: the last one without the header that would."""
-
-
 def _normal(path: str) -> str:
     return "/" + path.strip("/")
-
-
-def _reason(status: int) -> str:
-    from http import HTTPStatus
-
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return f"{status} Refused"
-
-
-def _headers(environ: Json) -> Callable[[str], str | None]:
-    return lambda name: environ.get("HTTP_" + name.upper().replace("-", "_"))
-
-
-def _plain(status: int, body: bytes, *headers: tuple[str, str]) -> Answer:
-    """One JSON object."""
-    return Answer(status, [JSON, ("Content-Length", str(len(body))), *headers], (body,))
-
-
-def _error(status: int, problem: ProtocolError, message: Any) -> Answer:
-    """An error to a request, by its id; without an id where there is none to be read.
-
-    # spec: basic/transports/streamable-http/rejected-input-status
-    """
-    request_id = message.get("id") if type(message) is dict else None
-    if is_id(request_id):
-        return _plain(status, encode_error(request_id, problem))
-    return _plain(status, encode({"jsonrpc": "2.0", "error": problem.to_wire()}))

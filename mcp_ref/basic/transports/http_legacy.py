@@ -1,0 +1,233 @@
+"""The legacy era over Streamable HTTP (page: basic/transports, 2025-03-26 to 2025-11-25).
+
+    client -> server   POST initialize                    -> its result, and Mcp-Session-Id
+    client -> server   POST request, Mcp-Session-Id       -> JSON or events; the server may ask back on them
+    client -> server   POST notification, or an answer    -> 202
+    client -> server   GET                                -> events that belong to no request
+    client -> server   GET, Last-Event-ID                 -> the rest of a stream that broke
+    client -> server   DELETE                             -> 204, and the session is over
+
+With `stateless` there are no sessions: each POST is served on its own, in the revision that its header names,
+and nothing can be asked of the client.
+
+A client that is gone has not cancelled anything: what it asked for goes on, and waits in the session's log.
+# spec: basic/transports/streamable-http/sse-disconnect-not-cancel
+
+Revisions   2025-03-26  sessions, GET, Last-Event-ID, batches
+            2025-06-18  + MCP-Protocol-Version; - batches
+            2025-11-25  + streams begin with an id, so that a server may end connections at any time
+            interim     Mcp-* headers, where there are any, repeat the body (or must be there: a setting)
+Errors      400 no session id, an unknown version, no message; 404 no such session; 406; 409 a second GET.
+Threads     the WSGI server's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from mcp_ref.basic.batch import wants_answer
+from mcp_ref.basic.errors import InvalidRequest, ProtocolError
+from mcp_ref.basic.messages import Json, classify
+from mcp_ref.basic.transports import http_headers
+from mcp_ref.basic.transports.http_responses import ACCEPTED, Answer, error
+from mcp_ref.basic.transports.http_security import Refused, accepts
+from mcp_ref.basic.transports.http_sessions import HttpSession
+from mcp_ref.basic.transports.http_streams import Stream
+from mcp_ref.basic.versioning import UnsupportedProtocolVersion, revision
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.basic.transports.http_annotations import Paths
+    from mcp_ref.basic.transports.streamable_http import Application
+
+__all__ = ["LegacyEra", "header_of", "mirrored", "nothing"]
+
+ASSUMED = "2025-03-26"
+"""The revision of a client that does not name it: the last one without the header that would."""
+
+
+class LegacyEra:
+    """What an application does for clients of the legacy era."""
+
+    def __init__(self, app: Application, stateless: bool, require_headers: bool, log_bytes: int) -> None:
+        self.dates = frozenset(date for date in app.server.revisions if not revision(date).modern)
+        self._app = app
+        self._stateless = stateless
+        self._require_headers = require_headers
+        self._log_bytes = log_bytes
+
+    # -- POST ------------------------------------------------------------------------------------
+
+    def post(self, environ: Json, message: Any, principal: str | None) -> Answer:
+        """A message within a session, or the one that opens it."""
+        opens = type(message) is dict and message.get("method") == "initialize"
+        try:
+            if not self.dates:
+                self._no_such_era(message)
+            version = self._version(environ)
+        except ProtocolError as problem:
+            return error(400, problem, message)
+        session_id = environ.get("HTTP_MCP_SESSION_ID")
+        if opens and (session_id is None or self._stateless):
+            return self._initialize(environ, message, principal)
+        if self._stateless:
+            connection, session = self._momentary(version), None
+        else:
+            session = self._app.sessions.find(session_id, principal)
+            connection = session.connection
+        return self._within(connection, session, environ, message, principal)
+
+    def _no_such_era(self, message: Any) -> None:
+        """A client that knows no better is told what it would have to speak.
+
+        # spec: basic/versioning/initialize-error-names-versions
+        """
+        params = message.get("params")
+        offered = params.get("protocolVersion") if type(params) is dict else None
+        raise UnsupportedProtocolVersion(str(offered), self._app.server.revisions)
+
+    def _version(self, environ: Json) -> str | None:
+        """The header, if it is there. Raises InvalidRequest for a version that this server does not have.
+
+        # spec: basic/transports/streamable-http/version-header-invalid-400
+        """
+        version: str | None = environ.get("HTTP_MCP_PROTOCOL_VERSION")
+        if version is None or version in self.dates:
+            return version
+        known = ", ".join(self._app.server.revisions)
+        raise InvalidRequest(f"MCP-Protocol-Version is {version!r:.40}; this server has {known}")
+
+    def _initialize(self, environ: Json, message: Json, principal: str | None) -> Answer:
+        """# spec: basic/transports/streamable-http/session-id-assigned"""
+        app = self._app
+        if not self._stateless:
+            app.sessions.make_room()
+        session = HttpSession(app.server, app.workers, principal, self._log_bytes)
+        stream = Stream(environ=environ, principal=principal)
+        session.connection.route(message, stream)  # at once, and on this thread
+        headers = []
+        if stream.answered and stream.problem is None and not self._stateless:
+            app.sessions.add(session)
+            headers = [("Mcp-Session-Id", session.id)]
+        else:
+            session.end("it is not to last")
+        if not stream.answered:  # a notification by that name
+            return ACCEPTED
+        return app.waiting.finished(stream, headers)
+
+    def _momentary(self, version: str | None) -> Connection:
+        """A session for one message alone: nobody can come back to it, so nothing keeps it.
+
+        # spec: basic/transports/streamable-http/version-header-absent-default
+        # spec: basic/transports/streamable-http/version-header-absent-legacy
+        """
+        app, at = self._app, revision(version or ASSUMED)
+        connection: Connection = app.server.connection(Stream(mute=True), app.workers)
+        connection.session.assume(at, app.server.capabilities(at))
+        connection.limiter = app.modern.limiter
+        return connection
+
+    def _within(
+        self,
+        connection: Connection,
+        session: HttpSession | None,
+        environ: Json,
+        message: Any,
+        principal: str | None,
+    ) -> Answer:
+        """A message of a session."""
+        try:
+            kind = "batch" if type(message) is list else classify(message)
+            if kind in ("request", "notification"):
+                paths = mirrored(self._app.server, message)
+                http_headers.check_draft(header_of(environ), message, paths, self._require_headers)
+        except ProtocolError as problem:
+            return error(400, problem, message)
+        if kind in ("notification", "response"):
+            connection.route(message, connection.outbox)
+            return ACCEPTED
+        stream = Stream(
+            log=None if session is None else session.log,
+            primes=session is not None and connection.session.revision.polls,
+            environ=environ,
+            principal=principal,
+            mute=self._app.answers == "json",
+        )
+        return self._request(connection, session, message, stream, environ)
+
+    def _request(
+        self,
+        connection: Connection,
+        session: HttpSession | None,
+        message: Any,
+        stream: Stream,
+        environ: Json,
+    ) -> Answer:
+        """A request, or a batch: what waits for an answer."""
+        streams = set() if session is None else session.streams
+        waiting = self._app.waiting
+        waiting.admit(stream, is_long=False)
+        streams.add(stream)
+        if type(message) is list:
+            connection.receive_batch(message, stream)
+            if not stream.answered and not any(map(wants_answer, message)):
+                waiting.leave(stream)
+                streams.discard(stream)
+                return ACCEPTED
+        else:
+            connection.start(message, stream)
+        return waiting.answered(stream, environ, gone=nothing, over=streams.discard)
+
+    # -- GET and DELETE ----------------------------------------------------------------------------
+
+    def get(self, environ: Json, principal: str | None) -> Answer:
+        """A stream for what belongs to no request, or the rest of one that broke.
+
+        # spec: basic/transports/streamable-http/endpoint-post-get
+        # spec: basic/transports/streamable-http/replay-messages
+        """
+        if not accepts(environ.get("HTTP_ACCEPT"), "text/event-stream"):
+            raise Refused(406, "GET is answered with text/event-stream")
+        session = self._session_of(environ, principal)
+        last, stream, after = environ.get("HTTP_LAST_EVENT_ID"), session.unrelated, None
+        if last is not None:
+            found = session.log.find(last)
+            if found is None:
+                raise Refused(400, "Last-Event-ID names no event that this session has (any more)")
+            stream, after = found
+        elif stream.is_read:
+            raise Refused(409, "this session has a stream for GET already")
+        self._app.waiting.admit(stream, is_long=True)
+        return self._app.waiting.streamed(stream, environ, gone=nothing, over=nothing, after=after)
+
+    def delete(self, environ: Json, principal: str | None) -> Answer:
+        """# spec: basic/transports/streamable-http/session-terminated"""
+        self._app.sessions.remove(self._session_of(environ, principal), "the client ended the session")
+        return Answer(204, [], ())
+
+    def _session_of(self, environ: Json, principal: str | None) -> HttpSession:
+        try:
+            self._version(environ)
+        except InvalidRequest as problem:
+            raise Refused(400, str(problem)) from None
+        return self._app.sessions.find(environ.get("HTTP_MCP_SESSION_ID"), principal)
+
+
+def nothing(stream: Stream) -> None:
+    """What the end of a response means where it means nothing."""
+
+
+def header_of(environ: Json) -> Callable[[str], str | None]:
+    """A header's value by its name."""
+    return lambda name: environ.get("HTTP_" + name.upper().replace("-", "_"))
+
+
+def mirrored(server: Any, message: Json) -> Paths | None:
+    """The arguments of a call that are to stand in headers as well."""
+    if message["method"] != "tools/call":
+        return None
+    params = message.get("params")
+    name = params.get("name") if type(params) is dict else None
+    tool = server.toolbox.get(name) if type(name) is str else None
+    return None if tool is None else tool.mirrored
