@@ -263,7 +263,7 @@ class Context:
             raise LocalError(f"{method}: the client did not declare the capability {needed!r}")
         if not self.outbox.two_way:
             raise LocalError(
-                f"{method}: here a client cannot be asked anything while its request runs: responses are JSON "
+                f"{method}: a client cannot be asked here while its request runs: responses are JSON "
                 "only (answers='json'), or the HTTP server has one thread"
             )
         self.check_cancelled()

@@ -1,7 +1,7 @@
 """Responses of Streamable HTTP (page: basic/transports/streamable-http, "Receiving Messages").
 
-What goes back to an HTTP request: one JSON object (`plain`, `error`), or a stream of server-sent events, which
-is a `Response`: the iterable of bytes that WSGI asks for more, piece by piece.
+What goes back to an HTTP request: one JSON object (`plain`, `error`), or a stream of server-sent events,
+which is a `Response`: the iterable of bytes that WSGI asks for more, piece by piece.
 
 Revisions   2025-11-25 begins a stream with an event that has an id and nothing else.
             2026-07-28 gives errors a status of HTTP's (`STATUS`), and events no ids.

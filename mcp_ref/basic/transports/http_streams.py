@@ -11,7 +11,8 @@ it has a `Stream`, where messages go, and which the thread of the HTTP connectio
 
 A stream may outlive connections: in sessions of the legacy era its events have ids and are kept for a
 while (`Log`), and a client that was cut off, or sent away by `let_go`, resumes it with GET and Last-Event-ID.
-Nothing of one stream is ever sent on another.  # spec: basic/transports/streamable-http/no-cross-stream-replay
+Nothing of one stream is ever sent on another.
+# spec: basic/transports/streamable-http/no-cross-stream-replay
 
 Revisions   2025-03-26 to 2025-11-25: resumption; 2025-11-25: a priming event, and polling (`let_go`).
             2026-07-28: no ids; when the connection closes, the request is cancelled.
@@ -123,8 +124,8 @@ class Stream:
         mute: bool = False,
     ) -> None:
         """`log`: resumable. `primes`: begins with an event that has but an id. `keyed`: the id of the request
-        means nothing here, since it is one of many clients' (2026-07-28). `mute`: nothing but the answer has a
-        place in the response.
+        means nothing here, since it is one of many clients' (2026-07-28). `mute`: nothing but the answer has
+        a place in the response.
         """
         self.log = log
         self.primes = primes
