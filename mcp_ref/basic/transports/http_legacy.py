@@ -31,7 +31,7 @@ from mcp_ref.basic.errors import InvalidRequest, ProtocolError
 from mcp_ref.basic.messages import Json, classify
 from mcp_ref.basic.transports import http_headers
 from mcp_ref.basic.transports.http_responses import ACCEPTED, Answer, error
-from mcp_ref.basic.transports.http_security import Refused, accepts
+from mcp_ref.basic.transports.http_security import Refused, accepts, prefers_events
 from mcp_ref.basic.transports.http_sessions import HttpSession
 from mcp_ref.basic.transports.http_streams import Stream
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, revision
@@ -153,6 +153,7 @@ class LegacyEra:
             environ=environ,
             principal=principal,
             mute=self._app.answers == "json",
+            eager=prefers_events(environ.get("HTTP_ACCEPT")),
         )
         return self._request(connection, session, message, stream, environ)
 

@@ -255,6 +255,14 @@ def _decide_accepts(header: str, media: str) -> bool:
 _accepts = functools.lru_cache(KEPT)(_decide_accepts)
 
 
+@functools.lru_cache(maxsize=KEPT)
+def prefers_events(header: str | None) -> bool:
+    """Whether an `Accept` names text/event-stream before application/json: both are accepted, one is liked."""
+    found = [part.partition(";")[0].strip(" \t").lower() for part in (header or "")[:LONG].split(",")]
+    types = [name for name in found if name in ("text/event-stream", "application/json")]
+    return types[:1] == ["text/event-stream"]
+
+
 def check_post(environ: Environ, need: Sequence[str]) -> None:
     """Raise Refused for a body that is not plain JSON, or an answer that would not be understood."""
     kind = environ.get("CONTENT_TYPE", "")

@@ -122,10 +122,11 @@ class Stream:
         principal: str | None = None,
         keyed: bool = False,
         mute: bool = False,
+        eager: bool = False,
     ) -> None:
         """`log`: resumable. `primes`: begins with an event that has but an id. `keyed`: the id of the request
         means nothing here, since it is one of many clients' (2026-07-28). `mute`: nothing but the answer has
-        a place in the response.
+        a place in the response. `eager`: its client likes events better than JSON.
         """
         self.log = log
         self.primes = primes
@@ -136,7 +137,7 @@ class Stream:
         self.context: Context | None = None
         self.problem: ProtocolError | None = None
         """What the answer says went wrong."""
-        self.is_modern = keyed
+        self.is_modern, self.is_eager = keyed, eager
         self._mute = mute
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)

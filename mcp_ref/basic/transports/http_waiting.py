@@ -126,7 +126,8 @@ class Waiting:
         if not stream.answered and not stream.is_begun:
             return plain(404, Refused(404, "the session ended before the answer").body())
         status = STATUS.get(type(problem), 200) if stream.is_modern and problem is not None else 200
-        if stream.is_plain and (self._answers != "stream" or status != 200):
+        eager = self._answers == "stream" or (self._answers == "auto" and stream.is_eager)
+        if stream.is_plain and (not eager or status != 200):
             return plain(status, stream.whole(), *headers, *_retry_after(problem))
         body = Response.whole(stream, self._retry_ms)
         return Answer(200, [*EVENTS, ("Content-Length", str(len(body))), *headers], (body,))

@@ -49,6 +49,7 @@ from mcp_ref.basic.transports.http_security import (
     authenticated,
     check_post,
     log_request,
+    prefers_events,
     read_body,
 )
 from mcp_ref.basic.transports.http_sessions import Sessions
@@ -258,11 +259,18 @@ class Application:
             self._check_headers(environ, message, kind)
         except ProtocolError as problem:
             return error(STATUS.get(type(problem), 400), problem, message)
-        stream = Stream(environ=environ, principal=principal, keyed=True, mute=self.answers == "json")
+        lasts = message["method"] == "subscriptions/listen"  # it has no answer that could be JSON
+        stream = Stream(
+            environ=environ,
+            principal=principal,
+            keyed=True,
+            mute=self.answers == "json" and not lasts,
+            eager=prefers_events(environ.get("HTTP_ACCEPT")),
+        )
         if kind == "notification":
             self.modern.route(message, stream)
             return ACCEPTED
-        self.waiting.admit(stream, is_long=message["method"] == "subscriptions/listen")
+        self.waiting.admit(stream, is_long=lasts)
         self.modern.start(message, stream)
         return self.waiting.answered(stream, environ, gone=self._cancel, over=nothing)
 
