@@ -176,11 +176,10 @@ class Response:
         if taken is None:
             self._over = True
             return b""
-        pieces = []
-        if not self._begun and stream.primes and not self._resumes:
-            pieces.append(self._priming())
+        pieces = [] if self._begun or self._resumes else self._opening()
         if stream.log is None:
-            pieces += [events.encode(line.rstrip(b"\n")) for _, line in taken]
+            event = stream.event
+            pieces += [events.encode(line.rstrip(b"\n"), name=event) for _, line in taken]
         else:
             name = stream.name
             pieces += [events.encode(line.rstrip(b"\n"), id=f"{name}-{number}") for number, line in taken]
@@ -188,11 +187,14 @@ class Response:
         self._over = over or released
         return b"".join(pieces)
 
-    def _priming(self) -> bytes:
+    def _opening(self) -> list[bytes]:
         """# spec: basic/transports/streamable-http/sse-prime-event
         # spec: basic/transports/streamable-http/sse-retry-before-close
         """
-        return events.encode(b"", id=f"{self.stream.name}-0", retry=self._retry)
+        stream = self.stream
+        if stream.primes:
+            return [events.encode(b"", id=f"{stream.name}-0", retry=self._retry)]
+        return [stream.opening] if stream.opening else []
 
     def close(self) -> None:
         """WSGI calls this once the response is over, or its connection is."""

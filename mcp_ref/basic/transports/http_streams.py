@@ -112,6 +112,10 @@ class Stream:
     """Where the messages of one request go, or (GET) those of a session that belong to no request."""
 
     closes = True
+    event: str | None = None
+    """The name of each event, where it has to be spelled out (basic/transports/http_sse)."""
+    opening = b""
+    """What comes before the first event."""
 
     def __init__(
         self,
