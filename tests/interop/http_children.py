@@ -1,0 +1,120 @@
+"""Servers over HTTP in processes of their own, and a line to them that can be cut.
+
+serving("our_http_server.py", "our_server", "{}") as url    a child, from its first line to SIGTERM
+Line(url)                                                   the same URL, until `cut`
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from peers import ENV, PATIENCE
+
+HERE = Path(__file__).parent
+
+
+@contextlib.contextmanager
+def serving(script: str, *arguments: str, env: dict[str, str] | None = None, ends: int = 0) -> Iterator[str]:
+    """Start it, and end it as a supervisor would; it has to go at once, with the exit code `ends`."""
+    command = [sys.executable, str(HERE / script), *arguments]
+    with tempfile.TemporaryFile("w+") as stderr:
+        child = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            env={**os.environ, **ENV, **(env or {})},
+            text=True,
+        )
+        assert child.stdout is not None
+        try:
+            ready, _, _ = select.select([child.stdout], [], [], PATIENCE)
+            url = child.stdout.readline().strip() if ready else ""
+            if not url.startswith("http"):
+                stderr.seek(0)
+                raise AssertionError(f"{script} did not start: {stderr.read()[-2000:]}")
+            yield url
+        finally:
+            child.terminate()
+            try:
+                code = child.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                code = child.wait()
+            child.stdout.close()
+        stderr.seek(0)
+        assert code == ends, f"{script} ended with {code}: {stderr.read()[-2000:]}"
+
+
+class Line:
+    """Connections to a server by way of this process; `cut` ends those that there are, all at once."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        assert parts.hostname is not None
+        self._target = (parts.hostname, parts.port or 80)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._lock = threading.Lock()
+        self._ends: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self.accepted = 0
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}{parts.path}"
+        self._run(self._accept)
+
+    def _run(self, run: object, *arguments: object) -> None:
+        thread = threading.Thread(target=run, args=arguments, name="line", daemon=True)  # type: ignore[arg-type]
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                near, _ = self._listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(self._target)
+            with self._lock:
+                self._ends += [near, far]
+                self.accepted += 1
+            self._run(self._copy, near, far)
+            self._run(self._copy, far, near)
+
+    @staticmethod
+    def _copy(source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                target.sendall(data)
+        for end in (source, target):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        """As if somebody had stepped on the cable. New connections go through."""
+        with self._lock:
+            ends, self._ends = self._ends, []
+        for end in ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        for thread in self._threads:
+            thread.join(PATIENCE)
+
+    def __enter__(self) -> Line:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
