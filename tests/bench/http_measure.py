@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from itertools import cycle, islice
 
-from http_wire import PIECE, HttpClient, HttpServer, Peer, Socket, check_sum, is_whole
+from http_wire import PIECE, HttpClient, HttpServer, Peer, Socket, body_of, check_sum, is_whole
 from measure import Group, Numbers, Size, client
 from wire import LEGACY, MODERN, PATIENCE, counted
 
@@ -104,10 +104,11 @@ def progress(server: HttpServer, size: Size) -> Numbers:
         wanted = {"name": "count", "arguments": {"steps": STEPS}, "_meta": {"progressToken": n}}
         request = peer.request(n, "tools/call", wanted)
         start = time.perf_counter()
-        answer = peer.connection.stream(request)
+        answer = peer.connection.ask_for_much(request)
         seconds.append(time.perf_counter() - start)
-        if answer.count(b'"notifications/progress"') != STEPS:
-            raise SystemExit(f"{answer.count(b'notifications/progress')} notifications: {answer[-500:]!r}")
+        said = body_of(answer).count(b'"notifications/progress"')
+        if said != STEPS:
+            raise SystemExit(f"{said} of {STEPS} notifications: {answer[-500:]!r}")
     return {"http progress/s": STEPS / median(seconds[1:])}
 
 

@@ -57,12 +57,23 @@ class Socket:
         if not data.startswith(b"HTTP/1.1 200"):
             raise SystemExit(f"no stream: {data[:500]!r}")
 
-    def stream(self, request: bytes) -> bytes:
-        """As `ask`, where the answer comes in very many pieces."""
+    def ask_for_much(self, request: bytes) -> bytes:
+        """As `ask`, where the answer comes in very many pieces: each is looked at once."""
         self.socket.sendall(request)
-        pieces = [self._piece()]
-        while not b"".join(pieces[-len(LAST_CHUNK) :]).endswith(LAST_CHUNK):
-            pieces.append(self._piece())
+        data = self._piece()
+        while b"\r\n\r\n" not in data:
+            data += self._piece()
+        pieces = [data]
+        head, _, body = data.partition(b"\r\n\r\n")
+        length = _length.search(head)
+        if length is None:
+            while not b"".join(pieces[-len(LAST_CHUNK) :]).endswith(LAST_CHUNK):
+                pieces.append(self._piece())
+        else:
+            missing = int(length[1]) - len(body)
+            while missing > 0:
+                pieces.append(self._piece())
+                missing -= len(pieces[-1])
         return b"".join(pieces)
 
     def close(self) -> None:
@@ -179,9 +190,23 @@ def check_sum(peer: Peer, answers: str) -> None:
         raise SystemExit(f"a wrong answer: {answer[:500]!r}")
 
 
+def body_of(answer: bytes) -> bytes:
+    """An answer's body, its chunks put together: they may end anywhere, within a word too."""
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    if _length.search(head):
+        return rest
+    pieces = []
+    while rest:
+        size, _, rest = rest.partition(b"\r\n")
+        end = int(size, 16)
+        pieces.append(rest[:end])
+        rest = rest[end + 2 :]
+    return b"".join(pieces)
+
+
 def result_of(answer: bytes) -> Any:
     """The result that is somewhere in an answer: in its last line that is JSON."""
-    for text in reversed(answer.split(b"\n")):
+    for text in reversed(body_of(answer).split(b"\n")):
         text = text.strip().removeprefix(b"data:").strip()
         if text.startswith(b"{"):
             return json.loads(text).get("result", {})
