@@ -115,7 +115,8 @@ class Connection:
             self._failed(response, problem)
             return False
         if response.closes:
-            self._linger()
+            if body is not None or not self._owner.is_closing:
+                self._linger()
             return False
         return body is None or self._drain(body)
 
@@ -154,17 +155,20 @@ class Connection:
         return not body.left
 
     def _failed(self, response: Response, problem: BaseException) -> None:
-        if response.broken:
+        """The application raised something: because of its client, or for reasons of its own."""
+        theirs = response.broken or self._intake.failed or isinstance(problem, BadRequest)
+        if theirs:
             _log.debug("connection of %s: %s", self._base["REMOTE_ADDR"], problem)
-        elif response.begun:
-            _log.error("an application failed in the middle of a response", exc_info=problem)
-            if not response.complete:
-                # Reset: where the end of the connection is the end of the body, this must not look like it.
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("@ii", 1, 0))
-        elif isinstance(problem, BadRequest):
-            self._refuse(problem)
         else:
             _log.error("an application failed", exc_info=problem)
+        if response.begun and not response.complete:
+            # Reset: where the end of the connection is the end of the body, this must not look like it.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("@ii", 1, 0))
+        elif isinstance(problem, BadRequest):
+            self._refuse(problem)
+        elif theirs:
+            self._refuse(BadRequest("400 Bad Request", "the body did not arrive"))
+        elif not response.begun:
             self._refuse(BadRequest("500 Internal Server Error", "the server failed; its log says how"))
 
     def _refuse(self, problem: BadRequest) -> None:

@@ -182,10 +182,6 @@ class Body(io.RawIOBase):
         """Some of it, b"" at its end."""
         raise NotImplementedError
 
-    def abandon(self) -> None:
-        """Nobody is to read any more: what comes next belongs to another request, or to nobody."""
-        self.left = 0
-
 
 class Sized(Body):
     """A body with a Content-Length."""

@@ -121,12 +121,16 @@ class HttpServer:
 
 def _listen(host: str, port: int, backlog: int) -> socket.socket:
     # werkzeug, left to do this, would end the process where the address is in use.
+    if not 0 <= port <= 65535:
+        raise ValueError(f"a port is a number up to 65535, not {port}")
+    family = select_address_family(host, port)
     try:
-        family = select_address_family(host, port)
-        return socket.create_server((host, port), family=family, backlog=backlog)
-    except OSError as problem:
-        why = "the port is in use" if problem.errno == errno.EADDRINUSE else problem.strerror
-        raise OSError(problem.errno, f"cannot listen on {host}, port {port}: {why}") from problem
+        address = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4]
+        return socket.create_server(address, family=family, backlog=backlog)
+    except (OSError, UnicodeError) as problem:
+        number = getattr(problem, "errno", errno.EINVAL)
+        why = "the port is in use" if number == errno.EADDRINUSE else str(problem)
+        raise OSError(number, f"cannot listen on {host}, port {port}: {why}") from problem
 
 
 class _Stopped(Exception):
