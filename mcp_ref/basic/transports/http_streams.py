@@ -26,6 +26,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mcp_ref.basic.errors import ConnectionClosed, ProtocolError
@@ -144,8 +145,8 @@ class Stream:
         self.is_modern, self.is_eager = keyed, eager
         self._mute = mute
         self._lock = threading.Lock()
-        self._room = threading.Condition(self._lock)
         # Guarded by _lock.
+        self._room: threading.Condition | None = None  # made by the first that waits for it
         self._events: deque[bytes] = deque()
         self._first = 1  # the number of the first of them
         self._size = 0  # of those that the client has not been sent
@@ -208,13 +209,13 @@ class Stream:
     def settle(self, seconds: float) -> bool:
         """Wait until the client was sent everything; False if it is not in time."""
         with self._lock:
-            return self._room.wait_for(lambda: not self._size or self._reader is None, seconds)
+            return self._wait_for(lambda: not self._size or self._reader is None, seconds)
 
     def fail(self, problem: BaseException) -> None:
         """Nothing will come any more."""
         with self._lock:
             self._failure = self._failure or problem
-            self._room.notify_all()
+            self._freed()
         self._wake()
 
     def _put(self, line: bytes, wait: float | None) -> bool:
@@ -225,7 +226,7 @@ class Stream:
             return False
         if self._reader is not None and self._size and self._size + len(line) > ROOM:
             seconds = STALL if wait is None else min(wait, STALL)
-            if not self._room.wait_for(self._has_room, seconds):
+            if not self._wait_for(self._has_room, seconds):
                 raise Full(f"the client has read nothing for {seconds:g} s")
         self._add(line)
         self._register()
@@ -235,6 +236,17 @@ class Stream:
         """Holds _lock."""
         self._events.append(line)
         self._size += len(line)
+
+    def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Until the client has been sent something, or is gone, and the condition holds. Holds _lock."""
+        if self._room is None:
+            self._room = threading.Condition(self._lock)
+        return self._room.wait_for(condition, seconds)
+
+    def _freed(self) -> None:
+        """There is more room, or nobody to need it. Holds _lock."""
+        if self._room is not None:
+            self._room.notify_all()
 
     def _has_room(self) -> bool:
         return self._size < ROOM or self._reader is None or self._failure is not None
@@ -328,7 +340,7 @@ class Stream:
             self._discards = True
             self._events.clear()
             self._size = 0
-            self._room.notify_all()
+            self._freed()
 
     def detach(self, reader: Response) -> None:
         """Its connection is gone. What is not kept for another is of no use any more."""
@@ -339,7 +351,7 @@ class Stream:
                     self._events.clear()
                     self._size = 0
                     self._discards = True
-                self._room.notify_all()
+                self._freed()
 
     def take(self, reader: Response) -> list[tuple[int, bytes]] | None:
         """What the client has not been sent, each with its number; None if another response has it now."""
@@ -354,5 +366,5 @@ class Stream:
                 if self.log is None:
                     self._events.clear()
                     self._first = self._sent + 1
-                self._room.notify_all()
+                self._freed()
             return taken
