@@ -198,7 +198,7 @@ class Application:
         allowed = "POST, GET, DELETE" if self._has_sessions(environ) else "POST"
         # spec: basic/transports/streamable-http/get-405-allow-header
         # spec: basic/transports/streamable-http/session-delete-405-allow
-        # spec: basic/transports/streamable-http/modern-only-get-delete-405
+        # spec: basic/transports/streamable-http/get-delete-405
         raise Refused(405, f"{method[:20]} is not allowed here", [("Allow", allowed)])
 
     def _has_sessions(self, environ: Json) -> bool:
@@ -245,7 +245,7 @@ class Application:
     def _post_modern(self, environ: Json, message: Any, principal: str | None) -> Answer:
         """A request that brings its own context, or a notification.
 
-        # spec: basic/transports/streamable-http/modern-only-session-header-ignored
+        # spec: basic/transports/streamable-http/ignore-session-id
         # spec: basic/transports/streamable-http/no-resumption
         """
         try:
@@ -289,7 +289,7 @@ class Application:
         """The client closed the stream.
 
         # spec: basic/patterns/cancellation/http-disconnect-cancels
-        # spec: basic/transports/streamable-http/disconnect-is-cancel
+        # spec: basic/transports/streamable-http/cancel-on-disconnect
         """
         if stream.context is not None:
             self.modern.give_up(stream.context, "the client closed the stream")
