@@ -79,10 +79,8 @@ class Checks:
             assert answer.status == 404
 
     def test_the_health_path_answers(self, place):
-        with get(place, self.health) as answer:
+        with get(place, "/health") as answer:
             assert answer.status == 200
-
-    health = "/health"
 
     # -- streams ---------------------------------------------------------------------------
 

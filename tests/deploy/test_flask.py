@@ -6,8 +6,6 @@ from deploy.wire import get
 
 
 class Beside(Checks):
-    health = "/mcp/health"
-
     def test_the_views_are_there(self, place: Place) -> None:
         with get(place, "/") as answer:
             assert (answer.status, answer.read()) == (200, b"deployed: the tools are at /mcp\n")

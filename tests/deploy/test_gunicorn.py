@@ -1,8 +1,10 @@
 """docs/deployment.rst, gunicorn: the application in a worker of type gthread."""
 
+import signal
+
 from deploy.checks import Checks, Ends, ask, call, text
 from deploy.places import gunicorn
-from deploy.wire import Session
+from deploy.wire import Session, modern
 from peers import eventually
 
 
@@ -30,6 +32,42 @@ def test_a_session_of_the_legacy_era_is_not_known_to_another_process(tmp_path):
         assert eventually(lambda: Session(place).opening == 404)
 
 
+# -- other ends, other beginnings ------------------------------------------------------------------------
+
+
+def test_a_worker_that_is_replaced_ends_its_streams(tmp_path):
+    """SIGHUP: the new worker answers, the old one is not waited for until its patience is over."""
+    with (
+        gunicorn(tmp_path) as place,
+        modern(place, "subscriptions/listen", {"notifications": {}}, "s") as stream,
+    ):
+        assert stream.message() is not None
+        before = process(place)
+        place.process.send_signal(signal.SIGHUP)
+        assert stream.rest()[-1]["id"] == "s"
+        assert eventually(lambda: process(place) not in (before, None))
+        assert eventually(lambda: int(before) not in place.left())
+
+
+def test_a_worker_that_has_served_its_number_ends_its_streams(tmp_path):
+    with gunicorn(tmp_path, "--max-requests", "5") as place, Session(place).listen() as stream:
+        assert stream.status == 200
+        first = process(place)
+        assert eventually(lambda: process(place) not in (first, None))
+        assert stream.rest() == []
+
+
+def test_an_application_that_is_made_before_the_fork_works_and_ends(tmp_path):
+    with gunicorn(tmp_path, "--preload") as place:
+        assert ask(place) == "a table for 2"
+        with call(place, "silent", {"name": "one"}):
+            place.wait("one.began")
+        place.wait("one.cancelled")
+        place.terminate()
+        assert place.exit(5.0) == 0
+
+
 def process(place):
+    """Which one answers; none, while the one that has accepted the connection is about to go."""
     with call(place, "process") as answer:
-        return text(answer.result())
+        return None if answer.status == 503 else text(answer.result())

@@ -13,5 +13,5 @@ def home() -> str:
     return f"{server.info['name']}: the tools are at /mcp\n"
 
 
-# What is below /mcp goes to the server, the rest to the views.
-app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/mcp": mcp})
+# These paths go to the server, the rest to the views.
+app.wsgi_app = DispatcherMiddleware(app.wsgi_app, {"/mcp": mcp, "/health": mcp})
