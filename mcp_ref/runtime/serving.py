@@ -29,6 +29,7 @@ import threading
 import time
 from collections import deque
 from typing import Any
+from weakref import WeakSet
 from wsgiref.types import WSGIApplication
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler, select_address_family
@@ -161,6 +162,7 @@ class _Listener(ThreadedWSGIServer):
         self.threads: dict[socket.socket, threading.Thread] = {}
         self._changed = threading.Condition()  # guards `threads`: whoever is in it has not closed its socket
         self._refused: deque[tuple[float, socket.socket]] = deque()
+        self._started: WeakSet[threading.Thread] = WeakSet()
         self._stopped = False
         self._numbered = 0
         super().__init__(host, port, owner.app, _Handler, fd=descriptor)
@@ -205,6 +207,7 @@ class _Listener(ThreadedWSGIServer):
             return
         try:
             thread.start()
+            self._started.add(thread)
         except RuntimeError as problem:  # the system has no more threads to give
             self._forget(request)
             self._refuse(request, str(problem))
@@ -252,9 +255,9 @@ class _Listener(ThreadedWSGIServer):
                         connection.shutdown(how)
 
     def join(self, end: float) -> bool:
-        """Wait until no connection is left."""
-        while threads := list(self.threads.values()):
-            for thread in threads:
+        """Wait until no thread is left, also of those whose connection has ended just now."""
+        for thread in list(self._started):
+            if thread is not threading.current_thread():
                 thread.join(max(0.0, end - time.monotonic()))
                 if thread.is_alive():
                     return False

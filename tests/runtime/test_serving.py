@@ -238,7 +238,7 @@ def test_a_thousand_connections_leave_nothing_behind():
                 client.send(request("POST", "/", None, "Content-Length: 9"))
             (client.close if number % 3 else client.reset)()
         assert eventually(lambda: server.connections == 0)
-        assert threads() == []
+        assert eventually(lambda: threads() == [])
         assert eventually(lambda: open_files() <= before)
 
 
@@ -278,6 +278,15 @@ def test_stop_from_a_request_ends_serve_after_its_answer():
 
     with serving(app) as server, RawHttp(server.port) as client:
         assert client.send(request()).response().status == 200
+
+
+def test_close_from_a_request_does_not_wait_for_itself():
+    def app(environ, start_response):
+        server.close(PATIENCE)
+        return hello(environ, start_response)
+
+    with serving(app) as server, RawHttp(server.port) as client:
+        assert client.send(request()).response().headers["connection"] == "close"
 
 
 def test_stop_before_serve_is_not_forgotten():
