@@ -152,7 +152,7 @@ class Server(Registry):
         self.experimental, self.extensions = experimental, extensions
         self.hints = hint_table(Caching(ttl_ms, cache_scope), caching)
         self.seal = Seal(secrets_of(secret), check_seconds("state_seconds", state_seconds))
-        self.limit, self._notices = limit or Limit(), notices
+        self.limit, self.notices = limit or Limit(), notices
         self.workers, self.queue, self.timeout = workers, queue, timeout
         self.max_message_bytes = max_message_bytes
         self.audit_arguments = audit_arguments
@@ -242,13 +242,17 @@ class Server(Registry):
                 self._entered.enter_context(directory.watch(self))
         return directory
 
-    def attach(self, outbox: WayOut, workers: Workers | None = None) -> Connection:
+    def attach(
+        self, outbox: WayOut, workers: Workers | None = None, notices: Limit | None = None
+    ) -> Connection:
         """A new client; `outbox` takes what it is sent. `workers` may be shared with other clients."""
-        connection = self.connection(outbox, workers)
+        connection = self.connection(outbox, workers, notices)
         self.listeners.attach(connection)
         return connection
 
-    def connection(self, outbox: WayOut, workers: Workers | None) -> Connection:
+    def connection(
+        self, outbox: WayOut, workers: Workers | None = None, notices: Limit | None = None
+    ) -> Connection:
         """What `attach` does, for a client that hears of no changes."""
         return Connection(
             self,
@@ -257,7 +261,7 @@ class Server(Registry):
             shared=workers is not None,
             timeout=self.timeout,
             limit=self.limit,
-            notices=self._notices,
+            notices=notices or self.notices,
         )
 
     def hang_up(self, connection: Connection, seconds: float) -> None:

@@ -294,7 +294,8 @@ class Listeners:
             streams = self._streams.get(stream.connection, [])
             if len(streams) >= MAX_STREAMS:
                 raise TooManyRequests(f"a connection has at most {MAX_STREAMS} subscriptions", 1.0)
-            if sum(len(each.uris) for each in (*streams, stream)) > MAX_URIS:
+            beside = [each for each in streams if each.context.outbox is stream.context.outbox]
+            if sum(len(each.uris) for each in (*beside, stream)) > MAX_URIS:
                 raise TooManyRequests(TOO_MANY_URIS, 1.0)
             self._streams[stream.connection] = [*streams, stream]
         stream.context.ends_with(lambda reason: self._remove(stream))

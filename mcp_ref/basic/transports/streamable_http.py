@@ -73,6 +73,10 @@ NEEDS = {
 """What the Accept of a POST must take, by the setting `answers`."""
 
 
+MANY = Limit(rate=1e6, burst=1_000_000)
+"""Notifications to all modern clients together; each of them is bounded by how quickly it reads."""
+
+
 class Application:
     """The MCP endpoint of a server, as a WSGI application: `server.wsgi_app()` makes one."""
 
@@ -116,6 +120,7 @@ class Application:
         if threads is not None:
             check_count(1, threads=threads)
         self.server = server
+        self._notices = server.notices or MANY
         self.path = _normal(path)
         self.health_path = None if health_path is None else _normal(health_path)
         self.stateless, self.answers = stateless, answers
@@ -306,7 +311,7 @@ class Application:
             self._entered = ExitStack()
             self._entered.enter_context(self.server.running())
             self.workers = Workers(self.server.workers, self.server.queue)
-            self.modern = self.server.attach(Stream(mute=True), self.workers)
+            self.modern = self.server.attach(Stream(mute=True), self.workers, notices=self._notices)
             self._process = os.getpid()
 
     def _hand_on(self, run: Callable[[Any], object], argument: Any) -> None:
