@@ -11,11 +11,11 @@ Threads     `add` is called by whoever ends a request of the batch: its worker, 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from typing import Any
 
 from mcp_ref.basic.errors import InvalidRequest
 from mcp_ref.basic.messages import classify
+from mcp_ref.runtime.outbox import WayOut
 
 __all__ = ["Batch", "wants_answer"]
 
@@ -23,8 +23,8 @@ __all__ = ["Batch", "wants_answer"]
 class Batch:
     """The answers to a JSON-RPC batch, until all are there.  # spec: basic/index/batch-receive"""
 
-    def __init__(self, send: Callable[[bytes], None], size: int) -> None:
-        self._send = send
+    def __init__(self, outbox: WayOut, size: int) -> None:
+        self._outbox = outbox
         self._lock = threading.Lock()
         self._open = size  # guarded by _lock
         self._lines: list[bytes] = []  # guarded by _lock
@@ -35,9 +35,11 @@ class Batch:
             if line is not None:
                 self._lines.append(line.rstrip(b"\n"))
             self._open -= 1
-            finished = self._open == 0 and self._lines
-        if finished:
-            self._send(b"[" + b",".join(self._lines) + b"]\n")
+            finished = self._open == 0
+        if finished and self._lines:
+            self._outbox.answer(b"[" + b",".join(self._lines) + b"]\n")
+        elif finished:
+            self._outbox.abandon("all requests of the batch were cancelled")
 
 
 def wants_answer(message: Any) -> bool:

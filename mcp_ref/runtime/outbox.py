@@ -52,6 +52,9 @@ class WayOut(Protocol):
     def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
         """The same, for the answer to a request; an error has its exception beside it."""
 
+    def abandon(self, reason: str) -> None:
+        """No answer will come: the request was cancelled."""
+
     def let_go(self) -> bool:
         """End the connection of a client that can come back for the rest; False if it cannot."""
 
@@ -97,6 +100,9 @@ class Outbox:
 
     def begins(self, context: Any) -> None:
         """All requests share this way out: there is nothing to prepare."""
+
+    def abandon(self, reason: str) -> None:
+        """On a pipe, silence says it."""
 
     def let_go(self) -> bool:
         """A pipe that ends is the end of the connection."""

@@ -352,7 +352,7 @@ def test_modern_requests_in_a_batch_are_one_error(doors):
 
 def test_the_answers_of_many_threads_become_one_line():
     sent = []
-    batch = Batch(sent.append, 200)
+    batch = Batch(Outbox(sent.append), 200)
     begin = threading.Barrier(4)
 
     def add(start):

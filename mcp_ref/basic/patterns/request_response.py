@@ -242,7 +242,7 @@ class Connection(Requester):
 
     def _send_answer(
         self,
-        line: bytes | None,
+        line: bytes,
         outbox: WayOut,
         batch: Batch | None,
         error: ProtocolError | None = None,
@@ -251,7 +251,7 @@ class Connection(Requester):
         try:
             if batch is not None:
                 batch.add(line)
-            elif line is not None:
+            else:
                 outbox.answer(line, error, wait)
         except ConnectionClosed as problem:
             _log.debug("nobody is left to take an answer: %s", problem)
@@ -290,7 +290,10 @@ class Connection(Requester):
         if not self._take_off(context):
             return False
         context.cancel(reason)
-        self._send_answer(None, context.outbox, context.batch)
+        if context.batch is None:
+            context.outbox.abandon(reason or "the request was cancelled")
+        else:
+            context.batch.add(None)
         return True
 
     def _notice(self, message: Json) -> None:
@@ -315,7 +318,7 @@ class Connection(Requester):
         if not 0 < len(messages) <= MAX_BATCH:
             self.refuse(None, InvalidRequest(f"a batch holds 1 to {MAX_BATCH} messages"), outbox)
             return
-        batch = Batch(outbox.answer, sum(1 for m in messages if wants_answer(m)))
+        batch = Batch(outbox, sum(1 for m in messages if wants_answer(m)))
         for message in messages:
             if type(message) is dict and message.get("method") == "initialize":
                 # spec: basic/lifecycle/init-not-in-batch

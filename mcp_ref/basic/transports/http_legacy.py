@@ -17,7 +17,7 @@ Revisions   2025-03-26  sessions, GET, Last-Event-ID, batches
             2025-06-18  + MCP-Protocol-Version; - batches
             2025-11-25  + streams begin with an id, so that a server may end connections at any time
             interim     Mcp-* headers, where there are any, repeat the body (or must be there: a setting)
-Errors      400 no session id, an unknown version, no message; 404 no such session; 406; 409 a second GET.
+Errors      400 no session id, an unknown version, no message; 404 no such session; 406.
 Threads     the WSGI server's.
 """
 
@@ -196,9 +196,7 @@ class LegacyEra:
             found = session.log.find(last)
             if found is None:
                 raise Refused(400, "Last-Event-ID names no event that this session has (any more)")
-            stream, after = found
-        elif stream.is_read:
-            raise Refused(409, "this session has a stream for GET already")
+            stream, after = found  # a connection that still has it, perhaps a dead one, has it no longer
         self._app.waiting.admit(stream, is_long=True)
         return self._app.waiting.streamed(stream, environ, gone=nothing, over=nothing, after=after)
 

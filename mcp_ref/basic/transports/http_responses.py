@@ -151,22 +151,28 @@ class Response:
         # spec: basic/transports/streamable-http/sse-keep-alive
         """
         silent_until = time.monotonic() + self._keep_alive
-        while not self._over:
+        while self._goes_on():
             piece = self._piece()
             if piece:
                 return piece
-            if self._over:
-                break
-            if not self._begun:  # for servers that send no headers before there is a body
-                self._begun = True
-                return events.COMMENT
-            if self.stream.wait(LOOK):
-                continue
-            if self._gone():
-                self.left = self._over = True
-            elif time.monotonic() >= silent_until:
+            if self._goes_on() and self._is_silent(silent_until):
                 return events.COMMENT
         raise StopIteration
+
+    def _goes_on(self) -> bool:
+        return not self._over
+
+    def _is_silent(self, until: float) -> bool:
+        """Wait for something to see; True if it is time for a comment."""
+        if not self._begun:  # for servers that send no headers before there is a body
+            self._begun = True
+            return True
+        if self.stream.wait(LOOK):
+            return False
+        if self._gone():
+            self.left = self._over = True
+            return False
+        return time.monotonic() >= until
 
     def _piece(self) -> bytes:
         stream = self.stream
@@ -175,6 +181,7 @@ class Response:
         taken = stream.take(self)
         if taken is None:
             self._over = True
+            stream.wake()  # what woke this thread may have been for the one that has it now
             return b""
         pieces = [] if self._begun or self._resumes else self._opening()
         if stream.log is None:

@@ -257,7 +257,7 @@ _accepts = functools.lru_cache(KEPT)(_decide_accepts)
 
 @functools.lru_cache(maxsize=KEPT)
 def prefers_events(header: str | None) -> bool:
-    """Whether an `Accept` names text/event-stream before application/json: both are accepted, one is liked."""
+    """Whether an `Accept` names text/event-stream before application/json: both will do, one is liked."""
     found = [part.partition(";")[0].strip(" \t").lower() for part in (header or "")[:LONG].split(",")]
     types = [name for name in found if name in ("text/event-stream", "application/json")]
     return types[:1] == ["text/event-stream"]

@@ -61,7 +61,8 @@ class Log:
         self.limit = limit
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
-        # Guarded by _lock. Each event stands in the log once, and in its stream.
+        # Guarded by _lock, under which the locks of streams in the log are taken; a stream that enters it is
+        # not in it yet. Each event stands in the log once, and in its stream.
         self._order: deque[tuple[Stream, int]] = deque()
         self._size = 0
         self._streams: dict[str, Stream] = {}
@@ -77,17 +78,15 @@ class Log:
         return name
 
     def keep(self, stream: Stream, size: int) -> None:
-        """One more event; the oldest of the session go where there are too many."""
-        dropped = []
+        """One more event; the oldest of the session go where there are too many.
+
+        Not those that a client who is there has yet to be sent: ROOM bounds them.
+        """
         with self._lock:
             self._order.append((stream, size + OVERHEAD))
             self._size += size + OVERHEAD
-            while self._size > self.limit and len(self._order) > 1:
-                oldest, bytes_of_it = self._order.popleft()
-                self._size -= bytes_of_it
-                dropped.append(oldest)
-        for oldest in dropped:
-            oldest.forget_first()
+            while self._size > self.limit and len(self._order) > 1 and self._order[0][0].forget_first():
+                self._size -= self._order.popleft()[1]
 
     def find(self, event_id: str) -> tuple[Stream, int] | None:
         """The stream that an id belongs to, and the number of the event; None if there is none (any more)."""
@@ -104,9 +103,8 @@ class Log:
             return list(self._streams.values())
 
     def leave(self, stream: Stream) -> None:
-        """Nothing of a stream is left, and nothing will come."""
-        with self._lock:
-            self._streams.pop(stream.name, None)
+        """Nothing of a stream is left, and nothing will come. Holds _lock."""
+        self._streams.pop(stream.name, None)
 
 
 class Stream:
@@ -156,6 +154,7 @@ class Stream:
         self.answered = False
         self.released = False
         """Whether the client is to go and come back."""
+        self.is_abandoned = False
         self._failure: BaseException | None = None
         # What the connection's thread sleeps on: released when there is something to see.
         self._wakes = threading.Lock()
@@ -203,8 +202,16 @@ class Stream:
         if not (self.primes and self.log is not None):
             return False
         self.released = True
-        self._wake()
+        self.wake()
         return True
+
+    def abandon(self, reason: str) -> None:
+        """The request was cancelled: the stream ends without an answer.
+
+        # spec: basic/patterns/cancellation/no-response-after-cancel
+        """
+        self.is_abandoned = True
+        self.fail(ConnectionClosed(reason))
 
     def settle(self, seconds: float) -> bool:
         """Wait until the client was sent everything; False if it is not in time."""
@@ -216,7 +223,7 @@ class Stream:
         with self._lock:
             self._failure = self._failure or problem
             self._freed()
-        self._wake()
+        self.wake()
 
     def _put(self, line: bytes, wait: float | None) -> bool:
         """Add an event; whether the log is to know of it. Holds _lock."""
@@ -260,9 +267,10 @@ class Stream:
         """Something was said. Without _lock: the log may have this stream forget its first event."""
         if kept and self.log is not None:
             self.log.keep(self, len(line))
-        self._wake()
+        self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Have the connection's thread look."""
         try:
             self._wakes.release()
         except RuntimeError:
@@ -275,9 +283,11 @@ class Stream:
         with self._lock:
             return self._first - 1 <= number < self._first + len(self._events)
 
-    def forget_first(self) -> None:
-        """The first event is too old to be sent again."""
+    def forget_first(self) -> bool:
+        """The first event is too old to be sent again; False if its client has yet to be sent it."""
         with self._lock:
+            if self._reader is not None and self._first > self._sent:
+                return False
             if self._events:
                 line = self._events.popleft()
                 if self._first > self._sent:
@@ -286,6 +296,7 @@ class Stream:
             over = self.answered and not self._events
         if over and self.log is not None:
             self.log.leave(self)
+        return True
 
     # -- the connection's thread ----------------------------------------------------------------
 
@@ -332,7 +343,7 @@ class Stream:
             self._reader, self._discards = reader, False
         for line in early:  # the answer came first, and is an event all the same
             self._told(line, kept=True)
-        self._wake()
+        self.wake()
 
     def discard(self) -> None:
         """Its client is gone, and cannot come back for it."""

@@ -123,6 +123,8 @@ class Waiting:
     def finished(self, stream: Stream, headers: Sequence[tuple[str, str]] = ()) -> Answer:
         """All there is to say was said: one piece."""
         problem = stream.problem
+        if stream.is_abandoned and not stream.is_begun:
+            return Answer(200, [*EVENTS, ("Content-Length", "0")], ())
         if not stream.answered and not stream.is_begun:
             return plain(404, Refused(404, "the session ended before the answer").body())
         status = STATUS.get(type(problem), 200) if stream.is_modern and problem is not None else 200
