@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from deploy.places import Place
 from deploy.wire import Answer, Session, get, modern
-from peers import LEGACY, MODERN, eventually
+from peers import LEGACY, MODERN, eventually, nothing_left
+
+from mcp_ref import connect
 
 __all__ = ["Checks", "Ends", "ask", "call", "text"]
 
@@ -67,6 +69,13 @@ class Checks:
         with call(place, "add", {"a": 2, "b": 3}) as answer:
             assert answer.status == 200
             assert text(answer.json()["result"]) == "5"
+
+    def test_a_large_message_goes_both_ways(self, place):
+        """More than a proxy keeps in memory."""
+        words = "words " * 100_000
+        with call(place, "echo", {"words": words}) as answer:
+            assert text(answer.result()) == words
+            assert answer.whole
 
     @pytest.mark.parametrize("revision", LEGACY[1:])
     def test_a_legacy_session_opens_calls_and_ends(self, place, revision):
@@ -128,6 +137,20 @@ class Checks:
                 answer.result()
             told = stream.message()
             assert told is not None and told["method"] == "notifications/tools/list_changed"
+
+    # -- the client of this package ------------------------------------------------------------
+
+    @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+    def test_our_client_calls_hears_of_progress_and_answers(self, place, revision):
+        url, heard = f"http://127.0.0.1:{place.port}/mcp", []
+        with (
+            nothing_left(),
+            connect(url, revision=revision, elicitation=lambda asked: {"seats": 2}) as client,
+        ):
+            assert client.call_tool("add", {"a": 2, "b": 3}).text == "5"
+            copied = client.call_tool("copy", {"files": 2}, on_progress=lambda *told: heard.append(told[0]))
+            assert (copied.text, heard) == ("2 files copied", [1, 2])
+            assert client.call_tool("book").text == "a table for 2"
 
     # -- questions ---------------------------------------------------------------------------
 

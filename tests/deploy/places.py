@@ -184,6 +184,7 @@ _DEFAULTS = "server { listen 127.0.0.1:8080; location / { proxy_pass http://127.
 """Nothing but the address: HTTP/1.0 to the server, buffering, 60 seconds."""
 
 _AROUND = """
+{user}
 daemon off;
 worker_processes 1;
 pid {folder}/nginx.pid;
@@ -222,8 +223,9 @@ def nginx(folder: Path, *options: str, defaults: bool = False, more: str = "", *
         site = site.replace("127.0.0.1:8000", f"127.0.0.1:{place.own_port}").replace(
             "127.0.0.1:8080", f"127.0.0.1:{port}"
         )
+        user = "" if os.geteuid() else "user root;"  # else root's nginx may not write into the folder
         config = folder / "nginx.conf"
-        config.write_text(_AROUND.format(folder=folder, more=more, site=site))
+        config.write_text(_AROUND.format(user=user, folder=folder, more=more, site=site))
         process = subprocess.Popen(
             [program, "-e", str(folder / "nginx.log"), "-p", str(folder), "-c", str(config)],
             stdin=subprocess.DEVNULL,

@@ -54,6 +54,12 @@ def stubborn(name: str) -> str:
 
 
 @server.tool
+def echo(words: str) -> str:
+    """The same again."""
+    return words
+
+
+@server.tool
 def grow(name: str) -> str:
     """A new tool, and so a change of the list."""
     server.add_tool(lambda: name, name=name)
