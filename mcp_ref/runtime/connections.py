@@ -29,7 +29,7 @@ from mcp_ref.runtime.intake import Body, Intake
 from mcp_ref.runtime.requests_in import BadRequest, Head, parse
 from mcp_ref.runtime.responses_out import Response, give_up_after, plain
 
-__all__ = ["Connection", "Owner"]
+__all__ = ["HttpConnection", "Owner"]
 
 _log = logging.getLogger("mcp_ref.http")
 
@@ -61,7 +61,7 @@ class Owner(Protocol):
     running: set[socket.socket]
 
 
-class Connection:
+class HttpConnection:
     """One connection, on its thread."""
 
     def __init__(self, connection: socket.socket, address: Any, owner: Owner) -> None:

@@ -34,7 +34,7 @@ from wsgiref.types import WSGIApplication
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler, select_address_family
 
-from mcp_ref.runtime.connections import Connection
+from mcp_ref.runtime.connections import HttpConnection
 from mcp_ref.runtime.responses_out import plain
 
 __all__ = ["HttpServer"]
@@ -148,7 +148,7 @@ class _Handler(WSGIRequestHandler):
         pass
 
     def handle(self) -> None:
-        Connection(self.request, self.client_address, self.server.owner).run()
+        HttpConnection(self.request, self.client_address, self.server.owner).run()
 
     def finish(self) -> None:
         pass

@@ -210,7 +210,7 @@ def test_a_connection_that_is_gone_before_it_is_accepted_is_nothing(monkeypatch,
 
 
 def test_a_fault_of_our_own_ends_one_connection_and_is_logged(monkeypatch, caplog):
-    monkeypatch.setattr(module.Connection, "run", lambda connection: 1 / 0)
+    monkeypatch.setattr(module.HttpConnection, "run", lambda connection: 1 / 0)
     with serving(hello) as server:
         with RawHttp(server.port) as client:
             assert client.ended()
