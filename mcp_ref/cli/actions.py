@@ -51,7 +51,15 @@ def serve(options: Namespace) -> int:
     found = getattr(module, name, None)
     if not isinstance(found, Server):
         raise ValueError(f"{place} has no Server called {name!r}")
-    found.run()
+    if options.http is None:
+        found.run()
+        return 0
+    host, port = options.http
+
+    def on_ready(url: str) -> None:
+        print(f"serving at {url}; Ctrl-C ends it", file=sys.stderr, flush=True)
+
+    found.run("http", host=host, port=port, on_ready=on_ready)
     return 0
 
 
@@ -224,12 +232,10 @@ def _connected(options: Namespace, line: show.ProgressLine | None = None) -> Cli
     """A client; one that may be asked something has a `line` to take back while it is."""
     level = getattr(options, "log_level", None)
     client = connect(
-        options.server,
+        **_place(options),
         revision=options.revision,
         timeout=options.timeout,
         name="mcp-ref",
-        env=_pairs("--env takes", options.env),
-        on_stderr=(lambda line: None) if options.quiet else None,
         on_log=show.log_message if level else None,
         elicitation=line.aside(terminal.ask) if line is not None and _somebody_is_there() else None,
         roots=getattr(options, "root", None),
@@ -241,6 +247,33 @@ def _connected(options: Namespace, line: show.ProgressLine | None = None) -> Cli
             client.close()
             raise
     return client
+
+
+def _place(options: Namespace) -> dict[str, Any]:
+    """Where the server is: at a URL, or behind a command."""
+    if options.server[0].startswith(("http://", "https://")):
+        if len(options.server) > 1:
+            raise ValueError(
+                f"after the URL of a server there is nothing more, not {options.server[1]!r:.80}"
+            )
+        if options.env:
+            raise ValueError("--env is for a server that is started here, not for one at a URL")
+        return {"target": options.server[0], "headers": _headers(options.header)}
+    if options.header:
+        raise ValueError("--header is for a server at a URL")
+    quiet = (lambda line: None) if options.quiet else None
+    return {"target": options.server, "env": _pairs("--env takes", options.env), "on_stderr": quiet}
+
+
+def _headers(given: list[str]) -> dict[str, str]:
+    """`NAME: VALUE`, as curl has it."""
+    found = {}
+    for text in given:
+        name, colon, value = text.partition(":")
+        if not colon or not name.strip():  # not the text itself: it may hold a secret
+            raise ValueError("--header takes NAME: VALUE")
+        found[name.strip()] = value.strip()
+    return found
 
 
 def _done(client: Client, line: show.ProgressLine, run: Callable[..., Result], *arguments: Any) -> Result:

@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(given[:cut])
     options.server = given[cut + 1 :]
     if options.action is not actions.serve and not options.server:
-        parser.error("name the server's command after --, as in: mcp-ref tools -- python server.py")
+        parser.error("name the server's command, or its URL, after --: mcp-ref tools -- python server.py")
     for stream in (sys.stdout, sys.stderr):  # what the terminal cannot show is no reason to fail
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -94,8 +94,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"mcp-ref {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    serve = commands.add_parser("serve", help="serve a Server over stdio")
+    serve = commands.add_parser("serve", help="serve a Server over stdio, or over HTTP")
     serve.add_argument("target", help="module:name or path/to/file.py:name; the name is 'server' by default")
+    serve.add_argument(
+        "--http",
+        type=_address,
+        metavar="[HOST:]PORT",
+        help="over HTTP, at /mcp; the host is 127.0.0.1 by default",
+    )
     serve.set_defaults(action=actions.serve)
 
     common = argparse.ArgumentParser(add_help=False)
@@ -105,10 +111,17 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument(
         "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for the server"
     )
+    common.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="'NAME: VALUE'",
+        help="a header for a server at a URL",
+    )
     common.add_argument("--quiet", action="store_true", help="drop what the server writes to stderr")
 
     def command(name: str, action: object, text: str, words: str = "", *more: Any) -> argparse.ArgumentParser:
-        usage = f"mcp-ref {name} [options] {words}{' ' if words else ''}-- SERVER ..."
+        usage = f"mcp-ref {name} [options] {words}{' ' if words else ''}-- SERVER ... (or its URL)"
         found = commands.add_parser(name, help=text, parents=[common, *more], usage=usage)
         found.set_defaults(action=action)
         return found
@@ -134,6 +147,14 @@ def _parser() -> argparse.ArgumentParser:
     _complete(command("complete", actions.complete, "what an argument could be", "ARGUMENT [VALUE]"))
     _listen(command("listen", actions.listen, "tell of changes, a line each", "[URI ...]"))
     return parser
+
+
+def _address(text: str) -> tuple[str, int]:
+    """`8000`, `127.0.0.1:8000` or `[::1]:8000`."""
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r:.80} is no [HOST:]PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
 
 
 def _running() -> argparse.ArgumentParser:
