@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcp_ref.basic import versioning
 from mcp_ref.basic.errors import ErrorResponse, InvalidResponse, LocalError
@@ -29,7 +29,6 @@ from mcp_ref.basic.versioning import TABLE, Revision, result_type
 from mcp_ref.client import url_elicitation
 from mcp_ref.client.callbacks import Callbacks
 from mcp_ref.client.calls import PendingCall, Result
-from mcp_ref.client.line import Line
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
 from mcp_ref.runtime.workers import QueueFull, Workers
@@ -38,7 +37,12 @@ from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
 from mcp_ref.server.utilities.caching import Cache
 
-__all__ = ["Asking"]
+if TYPE_CHECKING:
+    from mcp_ref.basic.transports.http_annotations import Paths
+    from mcp_ref.client.http_line import HttpLine
+    from mcp_ref.client.line import Line
+
+__all__ = ["AnyLine", "Asking"]
 
 _log = logging.getLogger("mcp_ref.client")
 
@@ -65,10 +69,14 @@ AFTER: dict[str, Callable[[Any, Json, Json, float | None], None]] = {
 ENDED: dict[str, Callable[[Any, Json, Json | BaseException | str], None]] = {"tools/call": tools.ended}
 
 
+AnyLine: TypeAlias = "Line | HttpLine"
+"""To a process, or to a URL."""
+
+
 class Asking:
     """What a client needs in order to ask."""
 
-    _line: Line
+    _line: AnyLine
 
     def __init__(
         self,
@@ -103,8 +111,10 @@ class Asking:
         self.server_capabilities: Json | None = None
         self.instructions: str | None = None
         # Whoever listens hears as much in the modern era as it would by default in the legacy one.
-        self.log_level: str | None = log_page.UNSET if on_log is not None else None
+        self.log_level: log_page.LoggingLevel | None = log_page.UNSET if on_log is not None else None
+        self.first_log_level = self.log_level
         self.known_tools: dict[str, Any] = {}
+        self.mirrored: tools.Mirrored = {}
         self.tools_fresh_until = 0.0
         self.subscribing = threading.Lock()
         """Legacy: held by whoever changes what this client is subscribed to (basic/patterns/listening)."""
@@ -119,6 +129,15 @@ class Asking:
     def alive(self) -> Connection:
         """The connection to ask on (client/line)."""
         return self._line.alive()
+
+    @property
+    def repeats_arguments(self) -> bool:
+        """Whether arguments of tools go into HTTP headers, where the tools say so."""
+        return self._line.repeats_arguments and self.revision.modern
+
+    def annotated(self, params: Json) -> Paths | None:
+        """Which arguments of this call go into headers (basic/transports/http_headers)."""
+        return tools.mirrored(self, params.get("name"))
 
     @property
     def is_closed(self) -> bool:
@@ -198,9 +217,7 @@ class Asking:
         for left in range(most, -1, -1):
             since = self.cache.generation(self.cache_key) if self.cache is not None else 0
             try:
-                raw = self.alive().request(
-                    method, self.with_meta(params), timeout=timeout, on_progress=on_progress
-                )
+                raw = self._sent(method, self.with_meta(params), timeout, on_progress)
             except ErrorResponse as problem:
                 raise self.explained(problem) from None
             result = self.checked(method, params, raw, timeout)
@@ -212,6 +229,18 @@ class Asking:
         if rounds is None:
             raise InputRefused(f"{method}: the server asked {most + 1} times, and no end")
         return result
+
+    def _sent(
+        self, method: str, params: Json | None, timeout: float | None, on_progress: OnProgress | None
+    ) -> Json:
+        """Ask once; once more, if the server wants other headers and its tools are other ones by now."""
+        try:
+            return self.alive().request(method, params, timeout=timeout, on_progress=on_progress)
+        except ErrorResponse as problem:
+            if not tools.can_correct(self, method, problem):
+                raise
+        tools.refresh(self, params or {}, timeout)
+        return self.alive().request(method, params, timeout=timeout, on_progress=on_progress)
 
     def explained(self, problem: ErrorResponse) -> ErrorResponse:
         """An error of the server's, as the exception that says most."""

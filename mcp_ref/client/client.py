@@ -38,8 +38,8 @@ from mcp_ref.basic.patterns.listening import Changes
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.versioning import LATEST, Era, Revision, newest
 from mcp_ref.client import elicitation, roots, sampling
+from mcp_ref.client.asking import AnyLine
 from mcp_ref.client.features import Features
-from mcp_ref.client.line import Line
 from mcp_ref.client.url_elicitation import Completions
 from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
 from mcp_ref.runtime.mismatch import told
@@ -70,14 +70,10 @@ class Client(Features):
 
     def __init__(
         self,
-        dial: Callable[[], Any],
-        *,
-        timeout: float,
-        max_timeout: float | None,
-        max_message_bytes: int,
+        line: Callable[[Client], AnyLine],
         **options: Any,
     ) -> None:
-        """`options` are those of client/asking."""
+        """`line` makes the connection; `options` are those of client/asking."""
         super().__init__(**options)
         self.elicitations = Completions()
         self.listening: set[Changes] = set()
@@ -85,13 +81,7 @@ class Client(Features):
         self._handlers: dict[str, Handler] = {"ping": lambda p, c: {}}
         self._listeners: dict[str, Callable[[Json], Any]] = {}
         self._closing = threading.Lock()
-        self._line = Line(
-            self,
-            dial,
-            timeout=timeout,
-            max_timeout=max_timeout,
-            max_message_bytes=max_message_bytes,
-        )
+        self._line = line(self)
 
     # -- being asked, in the legacy era ------------------------------------------------------------
 
@@ -188,7 +178,12 @@ class Client(Features):
     @property
     def was_heard(self) -> bool:
         """Whether the server read all that was sent to it, as far as it can be told."""
-        return bool(self._line.link.heard)
+        return self._line.heard
+
+    @property
+    def session_id(self) -> str | None:
+        """The name of the session, where the server gave it one: over HTTP, in the legacy era."""
+        return self._line.session_id
 
     def open(self) -> None:
         """Agree with the server on a revision; `connect` does this."""
@@ -231,6 +226,14 @@ class Client(Features):
         self.server_capabilities = result["capabilities"]
         self.server_info = result["serverInfo"]
         self.instructions = result.get("instructions")
+
+    def renewed(self) -> None:
+        """The server ended the session, and there is a new one: it is to be as the old one was."""
+        self.forget_tools()
+        self._line.listen()
+        if self.log_level is not None and self.log_level != self.first_log_level:
+            log_page.set_level(self, self.log_level)
+        listening.renew(self)
 
     # -- the end ---------------------------------------------------------------------------------------
 

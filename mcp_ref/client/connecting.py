@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from mcp_ref.basic import versioning
 from mcp_ref.basic.errors import ConnectionClosed
@@ -16,8 +17,10 @@ from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import check_extensions
 from mcp_ref.basic.patterns.mrtr import MAX_ROUNDS
 from mcp_ref.basic.transports import memory, stdio
+from mcp_ref.client.asking import AnyLine
 from mcp_ref.client.callbacks import MODES, Callbacks
 from mcp_ref.client.client import Client
+from mcp_ref.client.line import Line
 from mcp_ref.client.roots import as_roots
 from mcp_ref.runtime.checks import (
     check_callable,
@@ -68,10 +71,14 @@ def connect(
     cwd: str | os.PathLike[str] | None = None,
     on_stderr: Callable[[str], object] | None = None,
     grace: float = 2.0,
+    headers: Mapping[str, str] | Callable[[], Mapping[str, str]] | None = None,
+    session: Any = None,
 ) -> Client:
     """Connect to a server and agree on a revision with it.
 
-    `target` is a command as a list, which is started without a shell, or a Server of this process.
+    `target` is a URL, a command as a list, which is started without a shell, or a Server of this process.
+    To a URL, `headers` go with each request; a function that returns them is called each time. A `session`
+    of requests says what else there is to say of HTTP: proxies, certificates, cookies.
     `env` adds to the few variables that a child sees by default. `confirm(tool, hints, arguments)` sees
     every tool call before it goes and says whether it may. `elicitation`, `sampling` and `roots` are what
     the application does for servers (client/callbacks), within `ask_timeout` seconds and as often as
@@ -81,6 +88,8 @@ def connect(
     to exit, twice, before it is killed.
     """
     _check_target(target)
+    over_http = isinstance(target, str)
+    _check_fitting(over_http, {"headers": headers, "session": session}, (env, cwd, on_stderr))
     if isinstance(revision, versioning.Revision):  # `client.revision` of another client
         revision = revision.date
     _check_options(
@@ -126,17 +135,28 @@ def connect(
     declared = {"experimental": experimental, "extensions": extensions}
     capabilities = callbacks.capabilities() | {kind: dict(what) for kind, what in declared.items() if what}
 
+    options: Json = {
+        "timeout": timeout,
+        "max_timeout": max_timeout,
+        "max_message_bytes": max_message_bytes,
+    }
+
     def dial() -> Any:
         if isinstance(target, list | tuple):
             # spec: basic/transports/index/support-stdio
             return stdio.Child(target, env=env, cwd=cwd, on_stderr=on_stderr, grace=grace)
         return memory.Link(target)
 
+    def line(client: Client) -> AnyLine:
+        if not over_http:
+            return Line(client, dial, **options)
+        from mcp_ref.client.http_line import HttpLine  # not before it is needed: it takes its time
+
+        return HttpLine(client, target, headers=headers, session=session, **options)
+
     def make(among: Sequence[str]) -> Client:
         return Client(
-            dial,
-            timeout=timeout,
-            max_timeout=max_timeout,
+            line,
             info={"name": name, "version": version, **more},
             revisions=among,
             capabilities=capabilities,
@@ -149,7 +169,6 @@ def connect(
             on_notification=on_notification,
             confirm=confirm,
             audit_arguments=audit_arguments,
-            max_message_bytes=max_message_bytes,
         )
 
     return _opened(make, revisions)
@@ -174,7 +193,7 @@ def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str]) -> Cl
 
 def _cache_key(target: Any, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> Hashable:
     """What tells this server from others in a cache that several clients share."""
-    if not isinstance(target, list | tuple):
+    if not isinstance(target, list | tuple):  # a URL, or a Server
         server: Hashable = target
         return server
     return (*map(os.fspath, target), str(Path(cwd or ".").resolve()), *sorted((env or {}).items()))
@@ -191,10 +210,11 @@ def _cache_of(cache: Any) -> Cache | None:
 
 def _check_target(target: Any) -> None:
     """Raises TypeError, ValueError for what cannot be connected to: before anything is started."""
-    if isinstance(target, str) and target.startswith(("http://", "https://")):
-        raise TypeError(f"{target}: there is no HTTP transport yet; connect takes a command or a Server")
+    if isinstance(target, str) and target.lower().startswith(("http:", "https:")):
+        _check_url(target)
+        return
     if isinstance(target, str | bytes):
-        raise TypeError(f"connect takes a command as a list, such as [{target!r}], or a Server")
+        raise TypeError(f"connect takes a URL, a command as a list, such as [{target!r}], or a Server")
     if isinstance(target, list | tuple):
         if not target:
             raise ValueError("the command is empty")
@@ -202,7 +222,35 @@ def _check_target(target: Any) -> None:
             if not isinstance(part, str | os.PathLike):
                 raise TypeError(f"the command is made of strings, not of {part!r:.60}")
     elif isinstance(target, type) or not hasattr(target, "attach"):
-        raise TypeError(f"connect takes a command as a list or a Server, not {target!r:.80}")
+        raise TypeError(f"connect takes a URL, a command as a list or a Server, not {target!r:.80}")
+
+
+def _check_url(url: str) -> None:
+    """Raises ValueError, which never repeats a password."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as problem:
+        raise ValueError(f"{_without_user(url)!r} is no URL: {problem}") from None
+    if parts.username is not None or parts.password is not None:
+        raise ValueError("credentials do not belong into a URL: pass headers={'Authorization': ...}")
+    if parts.fragment or url.endswith("#"):
+        raise ValueError(f"the URL of a server has no fragment: {url[:200]!r}")
+    if not host or not url.isprintable() or " " in url:
+        raise ValueError(f"{url[:200]!r} is no URL of a server, which has a host")
+
+
+def _without_user(url: str) -> str:
+    return "//".join(part.rpartition("@")[2] for part in url[:200].split("//"))
+
+
+def _check_fitting(over_http: bool, of_http: Json, of_commands: tuple[Any, ...]) -> None:
+    """Options that the target has no use for are refused. Raises TypeError."""
+    if over_http and any(given is not None for given in of_commands):
+        raise TypeError("env, cwd and on_stderr are for a command, not for a URL")
+    for name, given in of_http.items():
+        if given is not None and not over_http:
+            raise TypeError(f"{name} is for a URL, not for a command or a Server")
 
 
 def _check_options(

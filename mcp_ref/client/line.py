@@ -69,6 +69,20 @@ class Line:
         )
         self._reader.start()
 
+    repeats_arguments = False
+    """Whether arguments of tools go into headers as well: that is for HTTP."""
+
+    session_id: str | None = None
+    """The session that the server named: that is for HTTP, too."""
+
+    @property
+    def heard(self) -> bool:
+        """Whether the server read all that was sent to it, as far as it can be told."""
+        return bool(self.link.heard)
+
+    def listen(self) -> None:
+        """Hear what belongs to no request: a pipe brings that anyway."""
+
     def open(self) -> None:
         """Agree with the server on a revision. Raises if that cannot be."""
         era.open_connection(self._client, self.connection)

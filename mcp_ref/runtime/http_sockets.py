@@ -28,7 +28,7 @@ from typing import Any
 
 from mcp_ref.runtime.deadlines import LONGEST, Deadline
 
-__all__ = ["Aborted", "Expired", "Hold", "holding", "watched"]
+__all__ = ["Aborted", "Expired", "Hold", "Holding", "watched"]
 
 
 class Aborted(Exception):
@@ -104,8 +104,8 @@ class Hold:
 _here = threading.local()
 
 
-class holding:
-    """`with holding(hold):` what this thread sends by urllib3 is that exchange's."""
+class Holding:
+    """`with Holding(hold):` what this thread sends by urllib3 is that exchange's."""
 
     def __init__(self, hold: Hold) -> None:
         self._hold = hold
@@ -170,31 +170,28 @@ class _Incoming(io.RawIOBase):
         super().close()
 
 
-class _Source:
-    """What http.client takes for a socket: it only wants a file of it."""
-
-    def __init__(self, incoming: _Incoming) -> None:
-        self._incoming = incoming
-
-    def makefile(self, mode: str) -> io.BufferedReader:
-        return io.BufferedReader(self._incoming, 65536)
-
-
 class _Answer(http.client.HTTPResponse):
     """An answer that is waited for as its exchange wants."""
 
     def __init__(self, connected: Any, *args: Any, **options: Any) -> None:
         self._incoming = _Incoming(connected, _here.hold)
+        self._reader = io.BufferedReader(self._incoming, 65536)
         _here.hold.answer = self
-        super().__init__(_Source(self._incoming), *args, **options)  # type: ignore[arg-type]
+        super().__init__(self, *args, **options)  # type: ignore[arg-type]
+
+    def makefile(self, mode: str) -> io.BufferedIOBase:
+        """For http.client, which wants no more of a socket than this."""
+        return self._reader
 
     def ends_now(self) -> bool:
         """Whether the end of a chunked body has arrived: then reading on waits for nothing."""
-        if self.fp is None:
+        if self.isclosed():
             return True
+        if not self.chunked or self.chunk_left:
+            return False
         self._incoming.patient = False
         try:
-            return bool(self.fp.peek(16)[:9].endswith(b"0\r\n\r\n"))  # type: ignore[attr-defined,unused-ignore]
+            return self._reader.peek(7)[:7].removeprefix(b"\r\n").startswith(b"0\r\n\r\n")
         except (OSError, ValueError):
             return False
         finally:
@@ -220,11 +217,16 @@ def watched(base: type[Any]) -> type[Any]:
         def request(self, *args: Any, **options: Any) -> None:
             if self.sock is not None:
                 _here.hold.take(self.sock)
-            self._kept = kept = []
+            kept: list[bytes] = []
+            self._kept = kept
             try:
                 super().request(*args, **options)
             finally:
                 self._kept = None
+            if self.sock is None:
+                self.connect()
+            deadline = _here.hold.deadline
+            self.sock.settimeout(None if deadline is None else max(0.01, deadline.left()))
             super().send(b"".join(kept))
 
         def send(self, data: Any) -> None:

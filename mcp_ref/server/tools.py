@@ -27,7 +27,7 @@ import logging
 import time
 import typing
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.errors import (
     InvalidParams,
@@ -41,6 +41,7 @@ from mcp_ref.basic.errors import (
 from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, RequestId
 from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.patterns.mrtr import InputRequired, is_question
+from mcp_ref.basic.transports import http_annotations
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime import audit
 from mcp_ref.runtime.mismatch import told
@@ -58,6 +59,7 @@ from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
     from mcp_ref.basic.patterns.mrtr import InputRequiredResult, InputResponses
+    from mcp_ref.basic.transports.http_annotations import Paths
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.server.toolbox import RegisteredTool
 
@@ -320,6 +322,7 @@ def list_tools(client: Any, timeout: float | None = None) -> list[Any]:
     pages = pagination.all_pages(client, "tools/list", timeout=timeout)
     tools = [tool for page in pages for tool in page["tools"]]
     client.known_tools = {tool["name"]: tool for tool in tools}
+    client.mirrored = {}
     client.tools_fresh_until = time.monotonic() + min(map(fresh_for, pages))
     return tools
 
@@ -342,8 +345,10 @@ def review(client: Any, params: Json) -> None:
 
     # spec: server/tools/confirm-sensitive, server/tools/show-inputs
     """
+    name = params.get("name")
+    if client.repeats_arguments and name not in client.known_tools:
+        _fetched(client, name, None)  # spec: basic/transports/streamable-http/inspect-input-schema
     if client.confirm is not None:
-        name = params.get("name")
         tool = None if client.tools_are_stale() else client.known_tools.get(name)
         tool = tool or _fetched(client, name, None)
         if not client.confirm(tool, hints(tool), params.get("arguments", {})):
@@ -403,7 +408,39 @@ def _fault(tool: Any, result: Json) -> str | None:
 
 def check_list(client: Any, params: Json, result: Json, timeout: float | None) -> None:
     """Leave out definitions that are none; the others are still good."""
-    result["tools"] = pagination.definitions_of("tools/list", result, "tools", "name", Tool)
+    tools = pagination.definitions_of("tools/list", result, "tools", "name", Tool)
+    # spec: basic/transports/streamable-http/x-mcp-header-ignored-elsewhere
+    result["tools"] = http_annotations.usable(tools) if client.repeats_arguments else tools
+
+
+Mirrored: TypeAlias = "dict[str, tuple[Any, Paths]]"
+"""The name of a tool -> its definition, and the arguments that it wants in headers."""
+
+HEADER_MISMATCH = -32020
+"""basic/transports/http_headers"""
+
+
+def mirrored(client: Any, name: Any) -> Paths | None:
+    """Which arguments of a tool go into headers, by the definition that we know."""
+    tool = client.known_tools.get(name)
+    if tool is None:
+        return None
+    kept: tuple[Any, Paths] | None = client.mirrored.get(name)
+    if kept is None or kept[0] is not tool:
+        kept = tool, http_annotations.annotated(tool.get("inputSchema", {}))
+        client.mirrored[name] = kept
+    return kept[1]
+
+
+def can_correct(client: Any, method: str, problem: Any) -> bool:
+    """Whether a call was refused for its headers: the tool may want others than we know of."""
+    return method == "tools/call" and problem.code == HEADER_MISMATCH and client.repeats_arguments
+
+
+def refresh(client: Any, params: Json, timeout: float | None) -> None:
+    """Ask for the tools anew.  # spec: basic/transports/streamable-http/header-mismatch-refresh"""
+    client.forget_cached("tools/list")
+    _fetched(client, params.get("name"), timeout)
 
 
 def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> None:

@@ -98,10 +98,39 @@ def test_a_command_as_text_is_refused_since_there_is_no_shell(target):
         connect(target)
 
 
-@pytest.mark.parametrize("target", ["http://127.0.0.1:1/mcp", "https://example.org/mcp"])
-def test_a_web_address_is_refused_by_name(target):
-    with nothing_left(), pytest.raises(TypeError, match="HTTP"):
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("http:///mcp", "has a host"),
+        ("http://", "has a host"),
+        ("https:/example.org/mcp", "has a host"),
+        ("http://example.org:port/mcp", "is no URL"),
+        ("http://example.org:99999/mcp", "is no URL"),
+        ("http://[::1/mcp", "is no URL"),
+        ("http://example.org/m cp", "is no URL"),
+        ("http://example.org/m\ncp", "is no URL"),
+        ("http://example.org/mcp#part", "no fragment"),
+        ("http://example.org/mcp#", "no fragment"),
+        ("https://me:secret@example.org/mcp", "Authorization"),
+        ("https://me@example.org/mcp", "Authorization"),
+    ],
+)
+def test_a_url_of_no_server_is_refused_before_anything_is_sent(target, why):
+    with nothing_left(), pytest.raises(ValueError, match=why) as refused:
         connect(target)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("option", [{"env": {}}, {"cwd": "/"}, {"on_stderr": print}])
+def test_what_is_for_a_command_is_refused_with_a_url(option):
+    with nothing_left(), pytest.raises(TypeError, match="for a command, not for a URL"):
+        connect("http://127.0.0.1:1/mcp", **option)
+
+
+@pytest.mark.parametrize("option", [{"headers": {}}, {"session": object()}])
+def test_what_is_for_a_url_is_refused_without_one(option):
+    with nothing_left(), pytest.raises(TypeError, match="for a URL"):
+        connect(["python"], **option)
 
 
 @pytest.mark.parametrize("target", [None, 5, object(), {"command": "python"}])

@@ -324,6 +324,14 @@ def _subscribe(changes: Changes) -> None:
         raise changes.connection.failure
 
 
+def renew(client: Any) -> None:
+    """The session is another one: subscribe again. All counts as changed, since nobody knows."""
+    for changes in list(client.listening):
+        _subscribe(changes)
+        for change in (*map(Change, sorted(changes.kinds)), *(Change("resource", u) for u in changes.uris)):
+            changes.push(change)
+
+
 def _subscribed(client: Any, uri: str) -> bool:
     """Whether the server tells of it from now on."""
     try:

@@ -1,0 +1,431 @@
+"""Streamable HTTP, as the client speaks it (page: basic/transports/streamable-http, "Sending Messages").
+
+Each message of ours is a POST of its own. What a request gets is JSON, or an event stream that ends with
+the response:
+
+    client -> server   POST request            -> 200 application/json    the response
+                                               -> 200 text/event-stream   messages, the response among them
+    client -> server   POST notification       -> 202
+    client -> server   POST response (legacy)  -> 202
+    client -> server   GET (legacy)            -> 200 text/event-stream   what belongs to no request, or 405
+    client -> server   DELETE (legacy)         -> the session is over
+
+Whoever waits for a result reads it as well: the caller's thread POSTs its request, waits for the answer and
+takes it, without handing anything to another. Only where nobody waits (a future, a subscription), or where
+the caller has progress to look at, a worker reads the stream.
+
+Revisions   2025-03-26  sessions, the GET stream, resumption (http_client_streams)
+            2025-06-18  + MCP-Protocol-Version, from initialization on
+            2026-07-28  no sessions; headers that repeat the body (http_headers); letting go of the answer
+                        cancels the request
+Errors      HttpError and RefusedByStatus (http_client_answers); ConnectionClosed, where a connection ended
+            too early.
+Threads     caller      POSTs its request, and reads the answer
+            worker      one a stream that nobody waits for; others run what the server asks
+            `_renewal` makes all others wait while one thread opens a new session.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from mcp_ref.basic.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    LocalError,
+    McpError,
+    ParseError,
+    ProtocolError,
+    RequestCancelled,
+    RequestTimeout,
+    error_response,
+)
+from mcp_ref.basic.lifecycle import Session
+from mcp_ref.basic.messages import Json, decode, encode
+from mcp_ref.basic.meta import PROTOCOL_VERSION
+from mcp_ref.basic.patterns.request_response import Connection
+from mcp_ref.basic.transports import http_client_streams, http_headers
+from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
+from mcp_ref.runtime.calls import Call
+from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.exchanges import Exchange, Exchanges, TooLong
+from mcp_ref.runtime.http_sockets import Aborted, Expired
+from mcp_ref.runtime.outbox import WayOut
+from mcp_ref.runtime.workers import QueueFull, Workers
+
+__all__ = ["HttpConnection", "Posts", "Way"]
+
+_log = logging.getLogger("mcp_ref.http")
+
+POST = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
+"""# spec: basic/transports/streamable-http/client-accept-header"""
+
+SAFE = frozenset({"server/discover", "initialize", "ping"})
+"""What may be sent again if a kept connection ended before a byte of the answer; and every list."""
+
+RENEWALS = 3
+"""How often a session is opened anew within a minute; then its end is taken for the end."""
+
+PARTING = 1.0
+"""Seconds that a server gets to take the end of a session."""
+
+_SESSION_ID = re.compile(r"[\x21-\x7e]{1,4096}")
+
+
+class Posts:
+    """The way of whatever is no request of ours: a POST each, which wants no more than to be taken.
+
+    # spec: basic/transports/streamable-http/client-post-per-message
+    """
+
+    closes = False
+    two_way = True
+    is_busy = True  # whoever says something here waits for the server to take it
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+
+    def begins(self, context: Any) -> None:
+        """Every message has a POST of its own: there is nothing to prepare."""
+
+    def send(self, line: bytes, wait: float | None = None) -> None:
+        """POST one message. Raises ConnectionClosed, HttpError."""
+        self._connection.post(line, self._connection.headers(None, None), wait)
+
+    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
+        """POST a response. That the server does not take it is its own affair."""
+        try:
+            self.send(line, wait)
+        except McpError as refused:
+            _log.warning("the server did not take a response: %s", refused)
+
+    def abandon(self, reason: str) -> None:
+        """Nothing was begun that would have to be ended."""
+
+    def let_go(self) -> bool:
+        """A client has nobody who could come back."""
+        return False
+
+    def settle(self, seconds: float) -> bool:
+        """Whatever was sent, was sent by whoever called `send`."""
+        return True
+
+    def fail(self, problem: BaseException) -> None:
+        """The connection says so itself."""
+
+
+class Way(Posts):
+    """The way of one request: a POST of its own, and perhaps GETs that resume its stream."""
+
+    closes = True
+
+    def __init__(self, connection: HttpConnection, modern: bool = False) -> None:
+        super().__init__(connection)
+        self.is_modern = modern
+        self._lock = threading.Lock()
+        self._exchange: Exchange | None = None  # guarded by _lock
+        self._is_over = False  # guarded by _lock
+
+    def go(self, exchange: Exchange) -> Exchange:
+        """From now on it is this exchange. Raises Aborted if nobody wants the answer any more."""
+        with self._lock:
+            self._exchange = exchange
+            if self._is_over:
+                raise Aborted
+        return exchange
+
+    def let_go_of_answer(self) -> None:
+        """Nobody wants the answer any more. Any thread."""
+        with self._lock:
+            self._is_over = True
+            exchange = self._exchange
+        if exchange is not None:
+            exchange.abort()
+
+
+class HttpConnection(Connection):
+    """One server behind a URL."""
+
+    def __init__(
+        self,
+        client: Any,
+        exchanges: Exchanges,
+        *,
+        timeout: float,
+        max_timeout: float | None,
+        max_message_bytes: int,
+    ) -> None:
+        super().__init__(
+            client, Posts(self), workers=Workers(20, 100), timeout=timeout, max_timeout=max_timeout
+        )
+        self.client = client
+        self.exchanges = exchanges
+        self.limit = max_message_bytes
+        self.streams = Workers(exchanges.limit, 10_000)
+        self.session_id: str | None = None
+        self.background: http_client_streams.Background | None = None
+        self._renewal = threading.RLock()
+        self._renewing: int | None = None  # the thread that opens a new session
+        self._renewals: list[float] = []  # guarded by _renewal
+
+    # -- what goes out -----------------------------------------------------------------------------------
+
+    def headers(self, method: str | None, params: Json | None) -> dict[str, str]:
+        """What the revision wants in the headers of a message.
+
+        # spec: basic/transports/streamable-http/metadata-headers
+        # spec: basic/transports/streamable-http/mcp-method-header-notifications
+        """
+        date = _date(params)
+        if method is not None and date is not None:
+            annotated = self.client.annotated(params) if method == "tools/call" else None
+            return {**POST, **http_headers.mirror(method, params, date, annotated)}
+        if self.client.revision.modern:
+            said = {} if method is None else {"Mcp-Method": method}
+            return {**POST, "MCP-Protocol-Version": self.client.revision.date, **said}
+        return {**POST, **({} if method == "initialize" else self.session_headers())}
+
+    def session_headers(self) -> dict[str, str]:
+        """What tells the server which session this is, and of which revision.
+
+        # spec: basic/transports/streamable-http/session-id-echoed
+        # spec: basic/transports/streamable-http/version-header-later-requests
+        # spec: basic/transports/streamable-http/version-header-negotiated
+        """
+        headers, session = {}, self.session
+        if self.session_id is not None:
+            headers["Mcp-Session-Id"] = self.session_id
+        if session.is_open and session.revision.reaches("2025-06-18"):
+            headers["MCP-Protocol-Version"] = session.revision.date
+        return headers
+
+    def _posted(
+        self, way: Way, deadline: Deadline | None, headers: dict[str, str], line: bytes, safe: bool
+    ) -> Exchange:
+        """One POST, up to the head of its answer; whoever gets it closes it.
+
+        Sent again only where that can do no harm: a redirect within the server says that nothing was done,
+        and what is `safe` may be done twice, if a connection turns out to be too old.
+        """
+        target, again = None, safe
+        while True:
+            exchange = way.go(self.exchanges.new(deadline))
+            try:
+                exchange.send("POST", headers, line, target)
+            except BaseException as problem:
+                exchange.close()
+                if not isinstance(problem, ConnectionClosed) or not again or not exchange.was_lost_unheard:
+                    raise
+                again = False
+                continue
+            if exchange.status not in (307, 308) or target is not None:
+                return exchange
+            target = exchange.location()
+            if target is None:
+                return exchange
+            exchange.close()
+
+    def post(self, line: bytes, headers: dict[str, str], wait: float | None) -> None:
+        """A message that gets no answer. Raises what the server, or the network, has against it."""
+        deadline = Deadline(self.timeout if wait is None else wait, Clock())
+        try:
+            with self._posted(Way(self), deadline, headers, line, True) as exchange:
+                if not 200 <= exchange.status < 300:
+                    raise refusal(exchange, None)
+        except Aborted:
+            raise self.failure or ConnectionClosed("the client was closed") from None
+        except Expired:
+            raise RequestTimeout(f"the server did not take a message within {deadline.span:g} s") from None
+
+    def notify(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        wait: float | None = None,
+        outbox: WayOut | None = None,
+    ) -> None:
+        """POST a notification; that a request is given up, only where the end of its stream does not say so.
+
+        # spec: basic/transports/streamable-http/sse-explicit-cancel
+        """
+        message: Json = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        if not isinstance(outbox, Way):
+            self.post(encode(message), self.headers(method, params), wait)
+            return
+        outbox.let_go_of_answer()
+        if not outbox.is_modern:
+            try:
+                self.post(encode(message), self.headers(method, params), wait)
+            except McpError as problem:
+                _log.info("%s: %s", method, problem)
+
+    # -- requests ----------------------------------------------------------------------------------------
+
+    def transmit(self, call: Call, params: Json | None, line: bytes) -> None:
+        """POST a request: here and now if this thread waits for it, else on a worker."""
+        way = call.outbox = Way(self, _date(params) is not None)
+        if call.on_done is None:
+            self.ending(call, lambda: self._ask(call, way, params, line))
+        else:
+            self._on_worker(call, lambda: self._ask(call, way, params, line))
+
+    def _on_worker(self, call: Call, run: Callable[[], None]) -> None:
+        try:
+            self.streams.submit(lambda _: self.ending(call, run), None)
+        except QueueFull:
+            self.settle(call, LocalError(f"{call.method}: too many requests are under way"))
+
+    def ending(self, call: Call, run: Callable[[], None]) -> None:
+        """Do something for a call; what goes wrong is its outcome."""
+        try:
+            run()
+        except Aborted:
+            self.settle(call, self.failure or RequestCancelled(f"{call.method}: given up"))
+        except Expired:
+            pass  # whoever waits for the call sees to that
+        except McpError as problem:
+            self.settle(call, problem)
+        except Exception as problem:
+            _log.exception("%s could not be sent", call.method)
+            self.settle(call, LocalError(f"{call.method}: {problem!r:.300}"))
+
+    def _ask(self, call: Call, way: Way, params: Json | None, line: bytes) -> None:
+        """One request, from its POST to its answer.
+
+        A 404 says that its session is over, and that it was not begun: it goes again, in a new one.
+        """
+        deadline = call.deadline if call.on_done is None else None
+        safe = call.method in SAFE or call.method.endswith("/list")
+        self._wait_for_session(call)
+        served = self.session_id
+        exchange = self._posted(way, deadline, self.headers(call.method, params), line, safe)
+        if self._is_lost(exchange, call, served):
+            with exchange:
+                lost = refusal(exchange, call.id)
+            self.renew(served, lost)
+            exchange = self._posted(way, deadline, self.headers(call.method, params), line, safe)
+        self._answered(call, way, exchange)
+
+    def _answered(self, call: Call, way: Way, exchange: Exchange) -> None:
+        """The head of the answer is there.  # spec: basic/transports/streamable-http/client-supports-both"""
+        succeeded = 200 <= exchange.status < 300
+        if succeeded and call.method == "initialize":
+            self._begin_session(exchange.header("mcp-session-id"))
+        if not succeeded or exchange.media_type != STREAM:
+            with exchange:
+                if not succeeded:
+                    raise refusal(exchange, call.id)
+                if exchange.media_type != JSON:
+                    raise wrong_type(exchange, call.method)
+                self._take(call, exchange)
+        elif call.reports is None or call.on_done is not None:
+            http_client_streams.follow(self, call, way, exchange)
+        else:  # whoever waits has the progress to look at
+            self._on_worker(call, lambda: http_client_streams.follow(self, call, way, exchange))
+
+    def _take(self, call: Call, exchange: Exchange) -> None:
+        """The answer is a body of JSON."""
+        try:
+            message = decode(exchange.read(self.limit))
+        except TooLong:
+            raise InvalidResponse(f"{call.method}: the answer is longer than {self.limit} bytes") from None
+        except ParseError as problem:
+            raise InvalidResponse(f"{call.method}: the answer is {problem.message}") from None
+        if type(message) is list:
+            self.receive_batch(message, self.outbox)
+        elif type(message) is dict and "error" in message and message.get("id") is None:
+            self.settle(call, error_response(message["error"]))
+        else:
+            self.route(message, self.outbox)
+        if not call.done:
+            self.settle(call, InvalidResponse(f"{call.method}: the body holds no answer to this request"))
+
+    # -- sessions, in the legacy era ---------------------------------------------------------------------
+
+    def _begin_session(self, session_id: str | None) -> None:
+        """`initialize` was answered, and the answer named the session, or did not."""
+        if session_id is not None and _SESSION_ID.fullmatch(session_id) is None:
+            raise InvalidResponse("initialize: the session id is not made of visible ASCII characters")
+        self.session_id = session_id
+
+    def _is_lost(self, exchange: Exchange, call: Call, served: str | None) -> bool:
+        way: Any = call.outbox
+        in_session = served is not None and call.method != "initialize" and not way.is_modern
+        return in_session and exchange.status == 404
+
+    def _wait_for_session(self, call: Call) -> None:
+        """Until whoever opens a new session has done so."""
+        if self._renewing not in (None, threading.get_ident()):
+            if not self._renewal.acquire(timeout=max(0.0, call.deadline.left())):
+                raise Expired
+            self._renewal.release()
+
+    def renew(self, served: str | None, lost: McpError) -> None:
+        """Open a new session instead of one that the server has ended, once for all who notice.
+
+        # spec: basic/transports/streamable-http/session-restart-on-404
+        """
+        with self._renewal:
+            if self.session_id != served:
+                return  # another thread did
+            now = time.monotonic()
+            self._renewals = [before for before in self._renewals if now - before < 60]
+            if self._renewing is not None or len(self._renewals) >= RENEWALS:
+                raise lost
+            self._renewals.append(now)
+            _log.warning("opening a new session: %s", lost)
+            self._renewing = threading.get_ident()
+            before, self.session = self.session, Session()
+            try:
+                self.client.open_legacy(self.request("initialize", self.client.hello()))
+                self.client.renewed()
+            except BaseException:
+                self.session, self.session_id = before, served
+                raise
+            finally:
+                self._renewing = None
+
+    def listen(self) -> None:
+        """Hear what belongs to no request.  # spec: basic/transports/streamable-http/get-opens-stream"""
+        if self.background is not None:
+            self.background.stop()
+        self.background = http_client_streams.Background(self)
+
+    # -- the end -----------------------------------------------------------------------------------------
+
+    def end(self, reason: str, *, wait: float = 0.5) -> None:
+        """The connection is over; nothing of it is left, neither here nor, if it can be reached, there."""
+        self.fail(reason)
+        self.exchanges.stop()
+        if self.background is not None:
+            self.background.stop()
+        super().end(reason, wait=wait)
+        if not self.streams.close(wait):
+            _log.info("a stream is still being read after the connection ended")
+        self._say_goodbye()
+        self.exchanges.close()
+
+    def _say_goodbye(self) -> None:
+        """# spec: basic/transports/streamable-http/session-delete"""
+        headers, self.session_id = self.session_headers(), None
+        if "Mcp-Session-Id" in headers:
+            try:
+                with self.exchanges.new(Deadline(PARTING, Clock()), last=True) as exchange:
+                    exchange.send("DELETE", headers)
+            except (McpError, Aborted, Expired) as problem:
+                _log.debug("the end of the session: %s", problem)
+
+
+def _date(params: Json | None) -> str | None:
+    """The revision that a message brings itself; None in the legacy era."""
+    meta = params.get("_meta") if params is not None else None
+    date = meta.get(PROTOCOL_VERSION) if type(meta) is dict else None
+    return date if isinstance(date, str) else None

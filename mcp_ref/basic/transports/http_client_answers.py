@@ -1,0 +1,143 @@
+"""What an HTTP answer means (page: basic/transports/streamable-http, "Sending Messages"): the client's half.
+
+    2xx, application/json       the JSON-RPC response, as it is
+    2xx, text/event-stream      messages, the response among them (basic/transports/http_client_streams)
+    202                         a notification or a response of ours was taken
+    any other status            a JSON-RPC error in the body, if there is one; else what HTTP says
+
+A body that is an HTML page, a redirect elsewhere, a 200 without a body: each is an error that says so, with
+the beginning of the text in it.
+
+Revisions   2025-03-26.
+Errors      HttpError, and RefusedByStatus: an ErrorResponse with the status it came with.
+Threads     plain functions, on the thread whose exchange it is.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+from mcp_ref.basic.errors import ErrorResponse, LocalError, McpError, ParseError, error_response
+from mcp_ref.basic.messages import Json, RequestId, decode
+from mcp_ref.runtime.exchanges import Exchange, TooLong
+
+__all__ = ["HttpError", "RefusedByStatus", "refusal", "wrong_type"]
+
+JSON, STREAM = "application/json", "text/event-stream"
+
+SHOWN = 300
+"""Characters of a body that an error tells."""
+
+_READ = 65536
+"""Bytes of a body that may hold an error."""
+
+_WORDS = {
+    401: "it wants to know who asks: pass headers={'Authorization': ...}",
+    403: "it does not allow this",
+    404: "there is no MCP at this URL, or the session is over",
+    405: "it takes no POST at this URL",
+    406: "it cannot answer in JSON or as an event stream",
+    415: "it does not take JSON",
+}
+
+
+class HttpError(LocalError):
+    """The server, or somebody before it, answered in HTTP and not in JSON-RPC."""
+
+    def __init__(
+        self, status: int, message: str, *, retry_after: float | None = None, challenge: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry_after = retry_after
+        """Seconds after which to come back, where the server said so (429, 503)."""
+        self.challenge = challenge
+        """`WWW-Authenticate`, of a 401 or 403."""
+
+
+class RefusedByStatus(ErrorResponse):
+    """A JSON-RPC error that came with an HTTP status of its own."""
+
+    def __init__(self, problem: ErrorResponse, status: int) -> None:
+        super().__init__(problem.code, problem.message, problem.data)
+        self.status = status
+
+
+def refusal(exchange: Exchange, call_id: RequestId | None) -> McpError:
+    """What a status that is no success means, and the body that goes with it."""
+    try:
+        body = exchange.read(_READ)
+    except TooLong:
+        body = b""
+    told = _json_rpc_error(body, call_id)
+    if told is not None:
+        return RefusedByStatus(told, exchange.status)
+    return _http_error(exchange, body)
+
+
+def _json_rpc_error(body: bytes, call_id: RequestId | None) -> ErrorResponse | None:
+    """The error in a body: of this request, or of no request that could be read."""
+    try:
+        message = decode(body)
+    except ParseError:
+        return None
+    if type(message) is not dict or "error" not in message or message.get("id") not in (None, call_id):
+        return None
+    told = error_response(message["error"])
+    return told if isinstance(told, ErrorResponse) else None
+
+
+def _http_error(exchange: Exchange, body: bytes) -> HttpError:
+    """The one place where a status becomes an error; what wants authorization is known by `challenge`."""
+    status = exchange.status
+    said = _WORDS.get(status, "")
+    if 300 <= status < 400:
+        said = f"it redirects to {exchange.header('location') or 'nowhere'!s:.200}, which is not followed"
+    seconds = _seconds(exchange.header("retry-after")) if status in (429, 503) else None
+    if seconds is not None:
+        said = f"try again in {seconds:g} s"
+    parts = [f"the server answered with HTTP status {status}", said, cleaned(exchange.media_type, body)]
+    message = ": ".join(part for part in parts if part)
+    return HttpError(status, message, retry_after=seconds, challenge=exchange.header("www-authenticate"))
+
+
+def wrong_type(exchange: Exchange, method: str) -> HttpError:
+    """A success that is neither JSON nor an event stream."""
+    try:
+        body = exchange.read(_READ)
+    except TooLong:
+        body = b""
+    status, kind = exchange.status, exchange.media_type
+    if not body:
+        return HttpError(status, f"{method}: the server answered with HTTP status {status} and no body")
+    what = f"answered with {kind or 'something of no type'}, which is neither {JSON} nor {STREAM}"
+    return HttpError(status, f"{method}: the server {what}: {cleaned(kind, body)}")
+
+
+def cleaned(kind: str, body: bytes) -> str:
+    """The beginning of a body as one line for people: of an HTML page what it says."""
+    text = body.decode("utf-8", "replace")
+    if kind == "text/html" or text.lstrip()[:1] == "<":
+        text = re.sub(r"(?is)<(script|style)\b.*?</\1\s*>|<!--.*?-->", " ", text[:_READ])
+        text = html.unescape(re.sub(r"<[^>]*>", " ", text))
+    text = " ".join("".join(c if c.isprintable() else " " for c in text[: 10 * SHOWN]).split())
+    return text[:SHOWN] + ("..." if len(text) > SHOWN else "")
+
+
+def _seconds(value: str | None) -> float | None:
+    """`Retry-After`, if it is a number of seconds (it may be a date, which is not used)."""
+    text = (value or "").strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def status_of(problem: McpError) -> int | None:
+    """The HTTP status behind an error; None if there was none."""
+    found: Any = getattr(problem, "status", None)
+    return found if isinstance(found, int) else None
+
+
+def body_of(exchange: Exchange, limit: int) -> Json | Any:
+    """The JSON of a body. Raises TooLong, ParseError, ConnectionClosed."""
+    return decode(exchange.read(limit))

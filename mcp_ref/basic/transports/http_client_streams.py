@@ -1,0 +1,240 @@
+"""Event streams, as the client reads them (page: basic/transports/streamable-http, "Receiving Messages",
+"Listening for Messages from the Server" and "Resumability and Redelivery").
+
+    a stream of a request    messages of the server's, until the response is among them
+    the stream of a GET      messages that belong to no request, for as long as the session lasts
+
+A connection may end before its stream does, be it broken or, since 2025-11-25, closed politely by the server.
+Then the stream goes on over another one, if its events had ids:
+
+    client -> server   GET, Last-Event-ID: the last one seen      after `retry` ms, or a second
+
+In the modern era nothing is resumed: a stream without its response is a request that failed.
+
+Revisions   2025-03-26 to 2025-11-25: GET, resumption.  2026-07-28: neither.
+Errors      ConnectionClosed, when a stream ends without the response and cannot be resumed; InvalidResponse
+            for an event that is too long.
+Threads     `follow` runs on the thread that waits for the response, or on a worker; `mcp_ref stream`, one a
+            client in the legacy era, reads the stream of the GET.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from mcp_ref.basic.errors import ConnectionClosed, InvalidResponse, LocalError, McpError
+from mcp_ref.basic.transports.http_client_answers import STREAM, refusal
+from mcp_ref.runtime.calls import Call
+from mcp_ref.runtime.deadlines import Deadline
+from mcp_ref.runtime.events import Events, TooLarge
+from mcp_ref.runtime.exchanges import Exchange
+from mcp_ref.runtime.http_sockets import Aborted, Expired
+from mcp_ref.runtime.workers import QueueFull
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.transports.http_client import HttpConnection, Way
+
+__all__ = ["Background", "follow"]
+
+_log = logging.getLogger("mcp_ref.http")
+
+RETRY = 1.0
+"""Seconds before a stream is resumed, where the server does not say."""
+
+LONGEST = 60.0
+"""Seconds that are waited at the most, whatever the server says."""
+
+SOONEST = 0.05
+"""Seconds that are waited for a stream that brought nothing at all, whatever the server says."""
+
+TRIES = 5
+"""Connections in a row that bring nothing new, before a stream is given up."""
+
+
+class Stream:
+    """What is known of one stream, over all its connections."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+        self._session = connection.session_id
+        self.last_id: str | None = None
+        self.retry = RETRY
+        self.failures = 0
+
+    def read(self, exchange: Exchange, call: Call | None) -> None:
+        """All events of one connection, up to the response to the call.
+
+        An end of the connection, whichever, is no error in here. Raises InvalidResponse, Aborted, Expired.
+        """
+        events = Events(exchange.read1, limit=self._connection.limit, on_alive=self._is_alive)
+        self.failures += 1
+        try:
+            for event in events:
+                self._is_alive()
+                if event.data and event.name == "message":
+                    self._connection.receive(event.data.encode())
+                    if call is not None and call.done:
+                        return
+        except TooLarge as problem:
+            raise InvalidResponse(str(problem)) from None
+        except ConnectionClosed as problem:
+            _log.info("a stream broke: %s", problem)
+        finally:
+            self.last_id = events.last_id or self.last_id
+            if events.retry is not None:
+                # spec: basic/transports/streamable-http/sse-respect-retry
+                self.retry = min(events.retry / 1000, LONGEST)
+
+    def _is_alive(self) -> None:
+        self.failures = 0
+
+    def reopen(self, exchange: Exchange) -> None:
+        """GET the rest of the stream. Raises ConnectionClosed, HttpError, Aborted, Expired.
+
+        # spec: basic/transports/streamable-http/resume-by-last-event-id
+        # spec: basic/transports/streamable-http/resume-always-via-get
+        """
+        headers = {"Accept": STREAM, **self._connection.session_headers()}
+        if self._connection.session_id != self._session:
+            raise LocalError("its session is over")
+        if self.last_id:
+            headers["Last-Event-ID"] = self.last_id
+        exchange.send("GET", headers)
+        if exchange.status == 429 or exchange.status >= 500:  # it may be better later
+            raise ConnectionClosed(str(refusal(exchange, None)))
+        if exchange.status != 200 or exchange.media_type != STREAM:
+            raise refusal(exchange, None)
+
+    @property
+    def pause(self) -> float:
+        """Seconds to wait before the next connection."""
+        if self.failures == 0:
+            return self.retry
+        return min(LONGEST, max(self.retry, SOONEST) * 2.0 ** (self.failures - 1))
+
+
+# ------------------------------------------------------------------------- the stream of a request
+
+
+def follow(connection: HttpConnection, call: Call, way: Way, exchange: Exchange) -> None:
+    """Read a stream until the response to the call is there. Sees to the end of the exchange."""
+    stream = Stream(connection)
+    try:
+        stream.read(exchange, call)
+        done = call.done and not exchange.is_aborted
+    except BaseException:
+        exchange.close()
+        raise
+    if done:
+        _finish(connection, exchange)
+        return
+    exchange.close()
+    resumable = not way.is_modern and connection.session.revision.reaches("2025-03-26")
+    while not call.done:
+        # spec: basic/transports/streamable-http/no-resumption
+        if not resumable or not stream.last_id or stream.failures >= TRIES:
+            raise ConnectionClosed(f"{call.method}: the stream ended without the answer")
+        _resume(connection, call, way, stream)
+
+
+def _finish(connection: HttpConnection, exchange: Exchange) -> None:
+    """The response was read. The stream ends with it, at once or soon: then the connection can be kept."""
+    if exchange.ends_now():
+        exchange.close()
+        return
+    try:
+        if connection.streams.submit(Exchange.drain, exchange, always=True):
+            return
+    except QueueFull:  # not one thread is to be had
+        pass
+    exchange.close()
+
+
+def _resume(connection: HttpConnection, call: Call, way: Way, stream: Stream) -> None:
+    """Wait, and read what follows the last event, on another connection.
+
+    # spec: basic/transports/streamable-http/sse-client-polls
+    """
+    exchange = way.go(connection.exchanges.new(_deadline(call)))
+    with exchange:
+        exchange.pause(stream.pause)
+        try:
+            stream.reopen(exchange)
+        except ConnectionClosed as problem:
+            stream.failures += 1
+            _log.info("%s: its stream could not be resumed yet: %s", call.method, problem)
+            return
+        except McpError as problem:
+            said = f"{call.method}: the stream ended without the answer, and cannot be resumed: {problem}"
+            raise ConnectionClosed(said) from None
+        stream.read(exchange, call)
+
+
+def _deadline(call: Call) -> Deadline | None:
+    return call.deadline if call.on_done is None else None
+
+
+def _rest(connection: HttpConnection, exchange: Exchange) -> None:
+    """The response was read: keep the connection, if the stream ends with it."""
+    exchange.close()
+
+
+# --------------------------------------------------------------------------- the stream of a GET
+
+
+class Background:
+    """Hears what belongs to no request, until it is stopped or the server has no such stream."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._exchange = connection.exchanges.new(None)  # guarded by _lock
+        self._is_over = False  # guarded by _lock
+        self._thread = threading.Thread(target=self._run, name="mcp_ref stream", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        stream = Stream(self._connection)
+        try:
+            while stream.failures < TRIES:
+                with self._next() as exchange:
+                    self._read(stream, exchange)
+                    self._wait(stream)
+        except (Aborted, Expired):
+            pass
+        except McpError as problem:  # 405 says that there is no such stream; so do others, in their way
+            _log.debug("no stream for what belongs to no request: %s", problem)
+        except Exception:
+            _log.exception("the stream for what belongs to no request failed")
+
+    def _next(self) -> Exchange:
+        with self._lock:
+            if self._is_over:
+                raise Aborted
+            self._exchange = self._connection.exchanges.new(None)
+            return self._exchange
+
+    def _read(self, stream: Stream, exchange: Exchange) -> None:
+        try:
+            # spec: basic/transports/streamable-http/get-accept
+            stream.reopen(exchange)
+        except ConnectionClosed as problem:
+            stream.failures += 1
+            _log.info("the stream for what belongs to no request: %s", problem)
+        else:
+            stream.read(exchange, None)
+
+    def _wait(self, stream: Stream) -> None:
+        with self._next() as exchange:
+            exchange.pause(stream.pause)
+
+    def stop(self) -> None:
+        """Hear no longer.  # spec: basic/transports/streamable-http/get-client-closes"""
+        with self._lock:
+            self._is_over = True
+            exchange = self._exchange
+        exchange.abort()
+        if self._thread is not threading.current_thread():
+            self._thread.join(5.0)

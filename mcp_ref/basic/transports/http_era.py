@@ -1,0 +1,113 @@
+"""Which era does the server behind a URL speak? (page: basic/transports/streamable-http, "Backward
+Compatibility")
+
+    client -> server   server/discover, in our newest modern version
+    server -> client   a DiscoverResult                     modern
+                       a modern error, with any status      modern: try again in a version it names
+                       another error, or no JSON-RPC        legacy: initialize
+    client -> server   initialize
+    server -> client   its result                           Streamable HTTP, 2025-03-26 or later
+                       400, 404 or 405, no modern error     perhaps HTTP+SSE of 2024-11-05 (http_sse)
+
+What decides is the body of the answer: both eras answer with 400 what they do not know. Unlike a pipe, HTTP
+answers each request, so that silence decides nothing: it is a time-out.
+
+Revisions   all that the client was given; with none of the modern era among them initialize comes first.
+Errors      those of the last request that was tried. 401, 403, 429 and 5xx say nothing of the era: they are
+            errors at once.
+Threads     runs on the thread that called `connect`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from mcp_ref.basic.errors import ErrorResponse, LocalError, McpError, MethodNotFound
+from mcp_ref.basic.transports.era import judge
+from mcp_ref.basic.transports.http_client import HttpConnection
+from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus, status_of
+from mcp_ref.basic.versioning import MODERN_CODES, Era, newest
+
+__all__ = ["OldTransport", "open_connection"]
+
+_log = logging.getLogger("mcp_ref.http")
+
+SAYS_NOTHING = frozenset({401, 403, 407, 408, 429})
+"""Statuses that have nothing to do with what the server speaks."""
+
+
+class OldTransport(Exception):
+    """The server may be one of 2024-11-05. `problem` is what it said to initialize."""
+
+    def __init__(self, problem: McpError) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def open_connection(client: Any, connection: HttpConnection) -> None:
+    """Find out what the server speaks, and agree on the newest revision that both know.
+
+    Fills in the client, which keeps it for as long as it lives. Raises OldTransport, or what went wrong.
+    # spec: basic/transports/streamable-http/era-detection
+    """
+    if newest(client.revisions, Era.MODERN) is not None and _discovered(client, connection):
+        return
+    _greet(client, connection)
+
+
+def _discovered(client: Any, connection: HttpConnection) -> bool:
+    """Whether the server is a modern one; then all is done.
+
+    # spec: basic/transports/streamable-http/era-inspect-400
+    """
+    modern_only = newest(client.revisions, Era.LEGACY) is None
+    outcome = _probe(client, connection)
+    chosen = judge(outcome, client.revisions)
+    if chosen is not None and isinstance(outcome, McpError):
+        # Once more, even if the version that is offered is the one that was refused.
+        # spec: basic/transports/streamable-http/era-modern-error
+        outcome = _probe(client, connection)
+        chosen = judge(outcome, client.revisions)
+    if isinstance(outcome, McpError):
+        if chosen is not None or modern_only:
+            raise outcome
+        _log.info("the server is no modern one: %s", outcome)
+        return False
+    if chosen is None and modern_only:
+        raise LocalError(f"the server does not speak {client.revisions[-1]}")
+    if chosen is None:
+        return False
+    client.checked("server/discover", {}, outcome)
+    client.open_modern(chosen, outcome)
+    return True
+
+
+def _probe(client: Any, connection: HttpConnection) -> Any:
+    """The result of server/discover, or an error that may say what the server speaks; raises others."""
+    try:
+        return connection.request("server/discover", client.probe())
+    except ErrorResponse as problem:
+        return problem
+    except HttpError as problem:
+        if problem.status in SAYS_NOTHING or problem.status >= 500:
+            raise
+        return problem
+
+
+def _greet(client: Any, connection: HttpConnection) -> None:
+    """# spec: basic/transports/streamable-http/era-fallback-initialize"""
+    try:
+        result = connection.request("initialize", client.hello())
+    except (RefusedByStatus, HttpError) as problem:
+        code = problem.code if isinstance(problem, RefusedByStatus) else None
+        # A modern server knows no initialize, and says so with 404.
+        modern = code in MODERN_CODES or code == MethodNotFound.code
+        # spec: basic/transports/streamable-http/old-server-fallback-listed
+        # spec: basic/transports/streamable-http/old-server-fallback-modern
+        # spec: basic/transports/streamable-http/old-server-fallback-4xx
+        if status_of(problem) in (400, 404, 405) and not modern:
+            raise OldTransport(problem) from problem
+        raise
+    client.open_legacy(result)
+    connection.listen()

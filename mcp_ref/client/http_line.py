@@ -1,0 +1,91 @@
+"""The line to a server behind a URL: how it is opened and closed (page: basic/transports/streamable-http).
+
+Unlike a pipe (client/line) it does not end with its server: each request is an exchange of its own, and one
+that fails says nothing of the next. A server of 2024-11-05 is different: its event stream is such a pipe, and
+so is its line.
+
+Revisions   all.
+Threads     `open` runs on the thread that called `connect`, `close` on any.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_ref.basic.errors import LocalError
+from mcp_ref.basic.patterns.request_response import Connection
+from mcp_ref.basic.transports import http_era
+from mcp_ref.basic.transports.http_client import HttpConnection
+from mcp_ref.client.line import CLOSED, Line
+from mcp_ref.runtime.exchanges import Exchanges
+
+__all__ = ["HttpLine"]
+
+
+class HttpLine:
+    """All that a client says to one URL."""
+
+    heard = False
+    """Whether a server that ended itself should be asked once more: not over HTTP."""
+
+    @property
+    def repeats_arguments(self) -> bool:
+        """Whether arguments of tools go into headers as well."""
+        return self._old is None
+
+    def __init__(self, client: Any, url: str, *, headers: Any, session: Any, **options: Any) -> None:
+        """`options` are those of a connection: timeout, max_timeout, max_message_bytes."""
+        self._client = client
+        self._options = options
+        self._exchanges = Exchanges(url, headers=headers, session=session)
+        self._http = HttpConnection(client, self._exchanges, **options)
+        self._old: Line | None = None
+
+    @property
+    def connection(self) -> Connection:
+        """The connection, whether or not it is closed."""
+        return self._http if self._old is None else self._old.connection
+
+    def alive(self) -> Connection:
+        """The connection to ask on: there is only one."""
+        return self.connection
+
+    @property
+    def session_id(self) -> str | None:
+        """The session that the server has given us, in the legacy era."""
+        return self._http.session_id
+
+    def listen(self) -> None:
+        """Hear what belongs to no request."""
+        self._http.listen()
+
+    def open(self) -> None:
+        """Agree with the server on a revision. Raises if that cannot be."""
+        try:
+            http_era.open_connection(self._client, self._http)
+        except http_era.OldTransport as found:
+            self._open_old(found)
+
+    def _open_old(self, found: http_era.OldTransport) -> None:
+        """Perhaps it is a server of 2024-11-05: its event stream is read like a pipe.
+
+        What is needed of `http_sse_client`: `Link(exchanges)`, which has what stdio.Child and memory.Link
+        have (`write`, `read`, `obituary`, `close`, `release`, `heard`, `crashed`), and raises LocalError at
+        once if the URL has no such stream.
+        """
+        try:
+            from mcp_ref.basic.transports import http_sse_client  # type: ignore[attr-defined,unused-ignore]
+        except ImportError:
+            raise LocalError(f"{found.problem}; and there is no HTTP+SSE transport yet") from found.problem
+        try:
+            self._old = Line(self._client, lambda: http_sse_client.Link(self._exchanges), **self._options)
+        except LocalError as problem:
+            raise found.problem from problem
+        connection = self._old.connection
+        self._client.open_legacy(connection.request("initialize", self._client.hello()))
+
+    def close(self) -> None:
+        """End the session and all that waits."""
+        if self._old is not None:
+            self._old.close()
+        self._http.end(CLOSED)

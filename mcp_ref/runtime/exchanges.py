@@ -1,0 +1,423 @@
+"""HTTP exchanges with one server: a request goes out, its answer comes in, and any thread may end it.
+
+    exchange = exchanges.new(deadline)
+    with exchange:
+        exchange.send("POST", headers, body)        until the head of the answer is there
+        exchange.status, exchange.header("...")
+        exchange.read(limit)                        the whole body, or
+        exchange.read1(n)                           what there is of it
+
+What the connections are like (proxies, certificates, headers, cookies) a `requests.Session` says; the
+exchanges themselves use the pool of urllib3 beneath it, which costs half. The environment is asked once,
+when the exchanges are made. Nothing is sent twice and no redirect is followed in here: whoever asks decides
+that.
+
+Bounded: `limit` exchanges at once, open streams among them; more wait as long as their deadlines allow.
+
+Errors      ConnectionClosed, which says how far it came; TooLong for a body; Aborted and Expired of
+            runtime/http_sockets. None of them tells a header's value.
+Threads     an exchange is run by one thread at a time; `abort` is for any. `_changed` guards who is under
+            way and is never held while anything is waited for but itself.
+"""
+
+from __future__ import annotations
+
+import http.client
+import re
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.cookies import extract_cookies_to_jar, get_cookie_header
+from requests.utils import get_netrc_auth, select_proxy
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, SSLError
+
+from mcp_ref.basic.errors import ConnectionClosed
+from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.http_sockets import Aborted, Expired, Hold, Holding, watched
+
+__all__ = ["Exchange", "Exchanges", "TooLong"]
+
+CONNECTING = 10.0
+"""Seconds for a connection to come about, for each address of the server."""
+
+SMALL = 65536
+"""Bytes of an unread body that are rather read than a connection closed."""
+
+SOON = 1.0
+"""Seconds in which a stream is expected to end, once all is said."""
+
+OWN = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "last-event-id",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "transfer-encoding",
+    }
+)
+"""Headers that are not for the application to set."""
+
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+
+KEEP_ALIVE = [
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *(
+        (socket.IPPROTO_TCP, getattr(socket, option), value)
+        for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
+        if hasattr(socket, option)
+    ),
+]
+"""So that a stream on which nothing is said does not outlive a server that vanished."""
+
+_NO_RETRIES = urllib3.Retry(total=False, redirect=False)
+
+Headers = Mapping[str, str]
+
+
+class TooLong(Exception):
+    """A body is longer than was allowed."""
+
+
+class Exchange:
+    """One request and its answer. Use it in a `with`, which gives back its connection."""
+
+    def __init__(self, owner: Exchanges, deadline: Deadline | None, last: bool) -> None:
+        self._owner = owner
+        self.is_last = last
+        self._hold = Hold(deadline)
+        self._response: Any = None
+        self.status = 0
+
+    @property
+    def was_lost_unheard(self) -> bool:
+        """Whether a connection that was used before ended before a byte of the answer: it may have been
+        closed for its age, and the request not even have been read."""
+        return not self._hold.is_fresh and not self._hold.was_heard
+
+    @property
+    def is_aborted(self) -> bool:
+        """Whether `abort` was called."""
+        return self._hold.is_aborted
+
+    def abort(self) -> None:
+        """End it; whoever waits for its answer gets Aborted. Any thread, any number of times."""
+        self._hold.abort()
+
+    def pause(self, seconds: float) -> None:
+        """Wait, within the deadline. Raises Aborted, Expired."""
+        self._hold.pause(seconds)
+
+    def send(
+        self, method: str, headers: Headers, body: bytes | None = None, target: str | None = None
+    ) -> None:
+        """Send the request and wait for the head of its answer. `target` is where to, within the server.
+
+        Raises ConnectionClosed, Aborted, Expired.
+        """
+        owner, deadline = self._owner, self._hold.deadline
+        owner.enter(self)
+        left = CONNECTING if deadline is None else deadline.left()
+        if left <= 0:
+            raise Expired
+        try:
+            with Holding(self._hold):
+                self._response = owner.pool.urlopen(
+                    method,
+                    target or owner.target,
+                    body,
+                    owner.headers(headers),
+                    _NO_RETRIES,
+                    False,
+                    False,
+                    timeout=urllib3.Timeout(connect=min(CONNECTING, left), read=None),
+                    preload_content=False,
+                )
+        except (HTTPError, OSError, http.client.HTTPException) as problem:
+            raise self._said(problem) from None
+        self.status = self._response.status
+        if "set-cookie" in self._response.headers:
+            owner.remember(self._response)
+
+    def _said(self, problem: Exception) -> Exception:
+        """What went wrong, in words, and no more of it than may be told."""
+        if self.is_aborted:
+            return Aborted()
+        deadline = self._hold.deadline
+        if deadline is not None and deadline.left() <= 0:
+            return Expired()
+        server = self._owner.server
+        if isinstance(problem, NewConnectionError | ConnectTimeoutError):
+            reason = _reason(problem)
+            return ConnectionClosed(f"no connection to {server}: {reason}")
+        if isinstance(problem, SSLError):
+            return ConnectionClosed(f"no connection to {server}, by TLS: {_reason(problem)}")
+        if self._response is not None:
+            return ConnectionClosed(f"{server} closed the connection within its answer: {_reason(problem)}")
+        if self._hold.was_heard:
+            return ConnectionClosed(f"what {server} answered is no HTTP: {_reason(problem)}")
+        return ConnectionClosed(f"{server} closed the connection before it answered: {_reason(problem)}")
+
+    def header(self, name: str) -> str | None:
+        """A header of the answer."""
+        value: str | None = self._response.headers.get(name)
+        return value
+
+    @property
+    def media_type(self) -> str:
+        """Of the body, without its parameters."""
+        return (self.header("content-type") or "").partition(";")[0].strip().lower()
+
+    def read(self, limit: int) -> bytes:
+        """The whole body. Raises TooLong, ConnectionClosed, Aborted, Expired."""
+        length = self._response.length_remaining
+        if length is not None and length > limit:
+            raise TooLong
+        parts, size = [], 0
+        while piece := self.read1(limit + 1 - size):
+            parts.append(piece)
+            size += len(piece)
+            if size > limit:
+                raise TooLong
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def read1(self, most: int) -> bytes:
+        """Some bytes of the body as soon as there are any; none at its end."""
+        try:
+            data: bytes = self._response.read1(most)
+        except (HTTPError, OSError, ValueError, http.client.HTTPException) as problem:
+            raise self._said(problem) from None
+        return data
+
+    def ends_now(self) -> bool:
+        """Whether the rest of the answer is here, and nothing more than its end."""
+        return self._hold.answer is None or self._hold.answer.ends_now()
+
+    def location(self) -> str | None:
+        """Where a redirect leads, as a target, if it is within the same server."""
+        here = self._owner.url
+        there = urljoin(here, self.header("location") or "")
+        return self._owner.target_of(there) if there != here and _origin(there) == _origin(here) else None
+
+    def drain(self) -> None:
+        """Read on for a while, so that the connection can be used again if the answer ends soon; close."""
+        self._hold.deadline = Deadline(SOON, Clock())
+        try:
+            while self.read1(SMALL):
+                pass
+        except (ConnectionClosed, Aborted, Expired):
+            pass
+        finally:
+            self.close()
+
+    def __enter__(self) -> Exchange:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give back the connection. It is closed if there is more to read."""
+        response = self._response
+        if response is not None:
+            if not response.isclosed():
+                self._end(response)
+            response.release_conn()
+            self._hold.leave()
+        self._owner.leave(self)
+
+    def _end(self, response: Any) -> None:
+        """Read to the end, if that is here or known to come; close the connection otherwise."""
+        length = response.length_remaining
+        try:
+            if self.ends_now() or (length is not None and length <= SMALL):
+                while response.read1(SMALL):
+                    pass
+        except (Aborted, Expired, HTTPError, OSError, http.client.HTTPException):
+            pass
+        if not response.isclosed():
+            response.close()
+
+
+class _Adapter(HTTPAdapter):
+    """Connections that notice when their server vanishes."""
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        super().init_poolmanager(*args, socket_options=KEEP_ALIVE, **options)
+
+
+class Exchanges:
+    """All exchanges of one client with its server."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        session: requests.Session | None = None,
+        headers: Headers | Callable[[], Headers] | None = None,
+        limit: int = 64,
+    ) -> None:
+        """`session` has the configuration. `headers` go with each request; a function is called each time."""
+        self.url = url
+        self.limit = limit
+        self._own_session = session is None
+        self._session = requests.Session() if session is None else session
+        self._given = headers
+        self._changed = threading.Condition()
+        self._under_way: set[Exchange] = set()  # guarded by _changed
+        self._stopped = False
+        self._fixed = self._fixed_headers()
+        self.server = urlsplit(url).netloc
+        self._prepared = requests.Request("POST", url).prepare()
+        self.pool, self.target = self._pool()
+
+    def _pool(self) -> tuple[Any, str]:
+        """The connections, as the session has them, and what to ask them for."""
+        session = self._session
+        settings = session.merge_environment_settings(self.url, {}, True, None, None)
+        proxies, verify, cert = settings["proxies"], settings["verify"], settings["cert"]
+        if (select_proxy(self.url, proxies) or "").startswith("https:"):
+            raise ValueError("a proxy is reached by http: or socks:, not by https:")
+        adapter: Any = session.get_adapter(self.url)
+        if type(adapter) is HTTPAdapter:  # one of the application's own is used as it is
+            adapter = _Adapter(pool_connections=1, pool_maxsize=self.limit)
+        pool = adapter.get_connection_with_tls_context(self._prepared, verify, proxies, cert)
+        adapter.cert_verify(pool, self.url, verify, cert)
+        pool.ConnectionCls = watched(pool.ConnectionCls)
+        return pool, adapter.request_url(self._prepared, proxies)
+
+    def target_of(self, url: str) -> str:
+        """How another URL of this server is asked for."""
+        if not self.target.startswith("/"):  # by a proxy
+            return url
+        parts = urlsplit(url)
+        return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+    # -- headers ---------------------------------------------------------------------------------
+
+    def _fixed_headers(self) -> dict[str, str]:
+        """What goes with every request: what the session has, and the application, if it is no function."""
+        fixed = {"User-Agent": "mcp_ref"}
+        usual = requests.utils.default_headers()
+        for name, value in self._session.headers.items():
+            if name.lower() not in OWN and usual.get(name) != value:
+                fixed[name] = value if isinstance(value, str) else value.decode("latin-1")
+        if self._given is not None and not callable(self._given):
+            fixed |= checked(self._given)
+        if self._session.trust_env and not _has(fixed, "authorization") and self._session.auth is None:
+            found = get_netrc_auth(self.url)
+            if found is not None:
+                fixed |= urllib3.make_headers(basic_auth=":".join(found))
+        return fixed
+
+    def headers(self, more: Headers) -> dict[str, str]:
+        """All headers of a request: the fixed ones, those of the application, those of the protocol."""
+        headers = {"Accept-Encoding": "identity", **self._fixed}
+        if callable(self._given):
+            headers |= checked(self._given())
+        if self._session.auth is not None and not _has(headers, "authorization"):
+            headers |= self._authorized()
+        if len(self._session.cookies):
+            cookies: Any = get_cookie_header
+            headers["Cookie"] = cookies(self._session.cookies, self._prepared) or ""
+        headers |= more
+        return headers
+
+    def _authorized(self) -> dict[str, str]:
+        """What the session's `auth` would add."""
+        request = requests.Request("POST", self.url, auth=self._session.auth).prepare()
+        return {name: str(value) for name, value in request.headers.items() if name.lower() not in OWN}
+
+    def remember(self, response: Any) -> None:
+        """Cookies: what tells a load balancer where to send the next request."""
+        extract: Any = extract_cookies_to_jar
+        extract(self._session.cookies, self._prepared, response)
+
+    # -- how many at once ---------------------------------------------------------------------------
+
+    def new(self, deadline: Deadline | None, *, last: bool = False) -> Exchange:
+        """An exchange that has not begun; after `stop` only the `last` may."""
+        return Exchange(self, deadline, last)
+
+    def enter(self, exchange: Exchange) -> None:
+        """Wait until there is room for one more. Raises Aborted, Expired."""
+        deadline = exchange._hold.deadline
+        with self._changed:
+            while len(self._under_way) >= self.limit and not self._stopped and not exchange.is_aborted:
+                pause = 1.0 if deadline is None else deadline.pause()
+                if not self._changed.wait(min(1.0, pause)) and deadline is not None and deadline.left() <= 0:
+                    raise Expired
+            if (self._stopped and not exchange.is_last) or exchange.is_aborted:
+                raise Aborted
+            self._under_way.add(exchange)
+
+    def leave(self, exchange: Exchange) -> None:
+        """There is room for another."""
+        with self._changed:
+            self._under_way.discard(exchange)
+            self._changed.notify()
+
+    def stop(self) -> None:
+        """End all that are under way, and begin none but a last one."""
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
+            under_way = list(self._under_way)
+        for exchange in under_way:
+            exchange.abort()
+
+    def close(self) -> None:
+        """End all, and let go of the connections."""
+        self.stop()
+        self.pool.close()
+        if self._own_session:
+            self._session.close()
+
+
+def checked(headers: Any) -> dict[str, str]:
+    """Headers of the application. Raises TypeError, ValueError, which name the header and not its value."""
+    if not isinstance(headers, Mapping):
+        raise TypeError(f"headers is a mapping, or a function that returns one, not {type(headers).__name__}")
+    for name, value in headers.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise TypeError(f"the header {name!r:.60} is a string, not {type(value).__name__}")
+        if _NAME.fullmatch(name) is None:
+            raise ValueError(f"{name!r:.60} cannot be the name of a header")
+        if _VALUE.fullmatch(value) is None:
+            raise ValueError(f"the value of the header {name} holds a character that no header may")
+        if name.lower() in OWN or name.lower().startswith("mcp-param-"):
+            raise ValueError(f"the header {name} is the transport's own")
+    return dict(headers)
+
+
+def _has(headers: Headers, name: str) -> bool:
+    return any(given.lower() == name for given in headers)
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
+def _reason(problem: BaseException) -> str:
+    """The innermost reason, in a few words."""
+    for _ in range(5):
+        inner = problem.__cause__ or next((a for a in problem.args if isinstance(a, BaseException)), None)
+        if inner is None:
+            break
+        problem = inner
+    return f"{str(problem)[:200] or type(problem).__name__}"
