@@ -66,6 +66,9 @@ class _SessionStream(Stream):
         """An answer goes like any other message."""
         self.send(line, wait)
 
+    def abandon(self, reason: str) -> None:
+        """Others go on."""
+
 
 class _Posted:
     """The way out of one request: the session's stream; and what HTTP said of the POST that it came by."""
@@ -78,6 +81,7 @@ class _Posted:
         self._environ, self._principal = environ, principal
         self.send = stream.send
         self.answer = stream.answer
+        self.abandon = stream.abandon
         self.let_go = stream.let_go
         self.settle = stream.settle
         self.fail = stream.fail

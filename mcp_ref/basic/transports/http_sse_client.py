@@ -1,0 +1,306 @@
+"""HTTP+SSE as the client speaks it (page: basic/transports of 2024-11-05, "HTTP with SSE").
+
+One stream brings all that the server says, answers too; what we say is POSTed to the URI that its first
+event names. The exchange is shown in basic/transports/http_sse, which is the server's half.
+
+    connection = OldConnection(client, exchanges, timeout=..., max_timeout=..., max_message_bytes=...)
+    connection.open()           GET, until the endpoint event; raises HttpError where there is no such stream
+    connection.request(...)     initialize, and whatever follows
+    connection.end(reason)      the stream is closed, which is the end of the session
+
+Each thread POSTs what it has to say itself and waits until the server has taken it, so that it hears when
+the server does not: that is an error for this one message, and for no other. The end of the stream is the
+end of all.
+
+The URI must be on the server that the stream came from: nothing is ever sent to another.
+
+Revisions   2024-11-05. Servers that still have this transport may agree on a later one, with initialize.
+Errors      HttpError, RefusedByStatus (basic/transports/http_client_answers); InvalidResponse for a stream
+            that does not begin as it should; RequestTimeout; ConnectionClosed when it ended.
+Threads     `mcp_ref reader` reads the stream, from `open` to the end. It never POSTs: what it has to answer
+            (`ping`) goes to a worker, as do requests that nobody waits for.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+from mcp_ref.basic.errors import ConnectionClosed, InvalidResponse, McpError, ProtocolError, RequestTimeout
+from mcp_ref.basic.messages import Json, RequestId
+from mcp_ref.basic.patterns.request_response import Connection
+from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
+from mcp_ref.runtime.calls import Call
+from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.events import Event, Events, TooLarge
+from mcp_ref.runtime.exchanges import Exchange, Exchanges
+from mcp_ref.runtime.http_sockets import Aborted, Expired
+from mcp_ref.runtime.outbox import WayOut
+from mcp_ref.runtime.workers import QueueFull, Workers
+
+__all__ = ["OldConnection"]
+
+_log = logging.getLogger("mcp_ref.http")
+
+MOVED = {"GET": (301, 302, 303, 307, 308), "POST": (307, 308)}
+"""Redirects that ask for the same once more, elsewhere on the server."""
+
+QUEUE = 1000
+"""Messages that may wait for a worker to POST them."""
+
+_URI = re.compile(r"[!-~]{1,8000}")
+
+
+class _Mail:
+    """The way of all messages: a POST each, on the thread that has something to say."""
+
+    closes = False
+    two_way = True
+    is_busy = True  # whoever says something here waits for the server to take it
+
+    def __init__(self, connection: OldConnection) -> None:
+        self._connection = connection
+
+    def begins(self, context: Any) -> None:
+        """Every message has a POST of its own: there is nothing to prepare."""
+
+    def send(self, line: bytes, wait: float | None = None) -> None:
+        """POST one message. Raises what the server, or the network, has against it."""
+        self._connection.post(line, wait)
+
+    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
+        """POST an answer. That the server does not take it is its own affair."""
+        self._connection.reply(line, wait)
+
+    def abandon(self, reason: str) -> None:
+        """Nothing waits for an answer that will not come."""
+
+    def let_go(self) -> bool:
+        """A client has nobody who could come back."""
+        return False
+
+    def settle(self, seconds: float) -> bool:
+        """Whatever was sent, was sent by whoever called `send`."""
+        return True
+
+    def fail(self, problem: BaseException) -> None:
+        """The connection says so itself."""
+
+
+class OldConnection(Connection):
+    """A server that speaks HTTP+SSE."""
+
+    def __init__(
+        self,
+        client: Any,
+        exchanges: Exchanges,
+        *,
+        timeout: float,
+        max_timeout: float | None,
+        max_message_bytes: int,
+    ) -> None:
+        """`exchanges` are with the URL of the stream; this stops them at its end, and leaves them open."""
+        super().__init__(
+            client, _Mail(self), workers=Workers(20, 100), timeout=timeout, max_timeout=max_timeout
+        )
+        self.exchanges = exchanges
+        self.limit = max_message_bytes
+        self._client = client
+        self._senders = Workers(exchanges.limit, QUEUE)
+        self._target: str | None = None  # where POSTs go
+        self._found = threading.Event()  # set when that is known, or will never be
+        self._problem: McpError | None = None
+        self._reader = threading.Thread(target=self._read, name="mcp_ref reader", daemon=True)
+
+    # -- the stream ------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open the stream, and learn where to POST. HttpError, RefusedByStatus: there is no such stream."""
+        self._reader.start()
+        if not self._found.wait(self.timeout):
+            self.end("the stream did not begin")
+            raise RequestTimeout(f"no endpoint event from the server within {self.timeout:g} s")
+        if self._target is None:
+            self.end("the stream did not begin")
+            raise self._problem or ConnectionClosed("the client was closed")
+
+    def _read(self) -> None:
+        try:
+            self._read_stream()
+        except Aborted:
+            self._problem = ConnectionClosed("the client was closed")
+        except McpError as problem:
+            self._problem = problem
+        except Exception as problem:
+            _log.exception("the event stream could not be read")
+            self._problem = ConnectionClosed(f"the event stream could not be read: {problem!r:.200}")
+        self._found.set()
+        self.end(str(self._problem))
+        self._client.lost(self)
+
+    def _read_stream(self) -> None:
+        """All of the stream; its end is an error."""
+        with self._sent("GET", {"Accept": STREAM}, None, None, None) as exchange:
+            if exchange.status != 200:
+                raise refusal(exchange, None)
+            if exchange.media_type != STREAM:
+                raise wrong_type(exchange, "GET")
+            events = Events(exchange.read1, limit=self.limit)
+            try:
+                for event in events:
+                    self._heard(event)
+            except TooLarge as problem:
+                raise ConnectionClosed(f"the event stream was given up: {problem}") from None
+        raise ConnectionClosed("the server ended the event stream")
+
+    def _heard(self, event: Event) -> None:
+        if self._target is None:
+            self._target = self._endpoint(event)
+            self._found.set()
+        elif event.name == "message" and event.data:
+            self.receive(event.data.encode())
+        else:  # a second endpoint too: whoever could send one could have us talk to somebody else
+            _log.info("ignored an event %.40r", event.name)
+
+    def _endpoint(self, event: Event) -> str:
+        """Where to POST, from the first event. Raises InvalidResponse."""
+        url, said = self.exchanges.url, event.data
+        if event.name != "endpoint":
+            raise InvalidResponse(f"the event stream of {url} begins with {event.name!r:.40}, not 'endpoint'")
+        if not _URI.fullmatch(said):
+            raise InvalidResponse(f"the endpoint event holds no URI: {said!r:.100}")
+        there = urljoin(url, said)
+        if _origin(there) is None or _origin(there) != _origin(url):
+            raise InvalidResponse(
+                f"the endpoint {said:.200} is not on the server of {url}: nothing is sent there"
+            )
+        return self.exchanges.target_of(there)
+
+    # -- messages ----------------------------------------------------------------------------------
+
+    def _sent(
+        self,
+        method: str,
+        headers: dict[str, str],
+        body: bytes | None,
+        target: str | None,
+        deadline: Deadline | None,
+    ) -> Exchange:
+        """A request, up to the head of its answer; whoever gets it closes it. One redirect is followed."""
+        for last in (False, True):
+            exchange = self.exchanges.new(deadline)
+            try:
+                exchange.send(method, headers, body, target)
+            except BaseException:
+                exchange.close()
+                raise
+            moved = exchange.location() if exchange.status in MOVED[method] else None
+            if moved is None or last:
+                break
+            exchange.close()
+            target = moved
+        return exchange
+
+    def _post(self, line: bytes, deadline: Deadline, call_id: RequestId | None = None) -> None:
+        """Have one message taken. Raises what the server, or the network, has against it.
+
+        # spec: basic/transports/streamable-http/sse-post-to-endpoint
+        """
+        headers = {"Content-Type": JSON, "Accept": JSON}
+        if self.session.is_open and self.session.revision.reaches("2025-06-18"):
+            headers["MCP-Protocol-Version"] = self.session.revision.date
+        with self._sent("POST", headers, line, self._target, deadline) as exchange:
+            if not 200 <= exchange.status < 300:
+                raise refusal(exchange, call_id)
+
+    def transmit(self, call: Call, params: Json | None, line: bytes) -> None:
+        """POST a request; the answer comes on the stream."""
+        if call.on_done is None:
+            self._ask(call, line)
+        else:
+            self._on_worker(lambda: self._ask(call, line), lambda problem: self.settle(call, problem))
+
+    def _ask(self, call: Call, line: bytes) -> None:
+        """POST a request; what goes wrong is its outcome."""
+        try:
+            self._post(line, call.deadline, call.id)
+        except Aborted:
+            self.settle(call, self.failure or ConnectionClosed("the client was closed"))
+        except Expired:
+            pass  # whoever waits for the call sees to that
+        except McpError as problem:
+            self.settle(call, problem)
+
+    def post(self, line: bytes, wait: float | None) -> None:
+        """POST a notification, or an answer."""
+        deadline = Deadline(self.timeout if wait is None else wait, Clock())
+        try:
+            self._post(line, deadline)
+        except Aborted:
+            raise self.failure or ConnectionClosed("the client was closed") from None
+        except Expired:
+            raise RequestTimeout(f"the server did not take a message within {deadline.span:g} s") from None
+
+    def reply(self, line: bytes, wait: float | None) -> None:
+        """POST an answer, but not on the thread that reads."""
+        if threading.current_thread() is self._reader:
+            self._on_worker(lambda: self._reply(line, wait), _not_taken)
+        else:
+            self._reply(line, wait)
+
+    def _reply(self, line: bytes, wait: float | None) -> None:
+        try:
+            self.post(line, wait)
+        except McpError as problem:
+            _not_taken(problem)
+
+    def _on_worker(self, run: Callable[[], None], failed: Callable[[McpError], object]) -> None:
+        try:
+            self._senders.submit(lambda _: run(), None)
+        except QueueFull:
+            failed(ConnectionClosed("too many messages wait to be sent"))
+
+    def notify(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        wait: float | None = None,
+        outbox: WayOut | None = None,
+    ) -> None:
+        """POST a notification. If it only says that a request is given up, nobody waits for its success."""
+        try:
+            super().notify(method, params, wait=wait, outbox=outbox)
+        except McpError as problem:
+            if method != "notifications/cancelled":
+                raise
+            _log.info("%s: %s", method, problem)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def end(self, reason: str, *, wait: float = 0.5) -> None:
+        """The connection is over: the stream is closed, and whoever waits for anything gets the reason."""
+        self.fail(reason)
+        self.exchanges.stop()
+        super().end(reason, wait=wait)
+        self._senders.close(wait)
+        if self._reader.is_alive() and self._reader is not threading.current_thread():
+            self._reader.join(5.0)
+
+
+def _not_taken(problem: McpError) -> None:
+    _log.warning("the server did not take an answer: %s", problem)
+
+
+def _origin(url: str) -> tuple[str, str, int | None] | None:
+    """Scheme, host and port; None for what has none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError:
+        return None
+    return (parts.scheme, parts.hostname, port) if parts.hostname else None
