@@ -78,7 +78,7 @@ class HttpConnection:
             max_body=owner.max_body_bytes,
         )
         self._base = _environ(connection, address, owner)
-        self._known = b"", Head(self._base, 0, False, False, False)
+        self._known: tuple[bytes, Head] | None = None  # the last head, and what it says
         self._closes = False  # the client wants no answer after this one
         self._body: Body | None = None  # what of the body is to be read while the application runs
 
@@ -99,8 +99,9 @@ class HttpConnection:
 
     def _request(self, text: bytes) -> bool:
         """Serve a request. False if it is to be the last one."""
-        before, head = self._known
-        if text != before:
+        if self._known is not None and self._known[0] == text:
+            head = self._known[1]
+        else:
             head = parse(text, self._base)
             if len(text) <= FAMILIAR:
                 self._known = text, head

@@ -301,6 +301,8 @@ def test_a_body_in_chunks_that_is_too_large_is_413():
 
 BAD = {
     "a request line of garbage": (b"what is this\r\n\r\n", 400),
+    "nothing but empty lines": (b"\r\n\r\n\r\n", 400),
+    "a NUL alone": (b"\0\r\n\r\n", 400),
     "HTTP/0.9": (b"GET /\r\n\r\n", 400),
     "a TLS ClientHello": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\xaa" * 300, 400),
     "the preface of HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
