@@ -31,7 +31,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
-from mcp_ref.basic.errors import InvalidRequest
+from mcp_ref.basic.batch import wants_answer
+from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest
 from mcp_ref.basic.messages import Json, classify, decode, is_id
 from mcp_ref.basic.transports.http_responses import ACCEPTED, Answer
 from mcp_ref.basic.transports.http_security import Refused, accepts, check_post, read_body
@@ -61,13 +62,28 @@ class _SessionStream(Stream):
         super().__init__()
         # spec: basic/transports/streamable-http/sse-endpoint-event
         self.opening = events.encode(endpoint.encode("ascii"), name="endpoint")
+        self.pending: set[_Posted] = set()
+        """What is still to be answered."""
+        self._last: ConnectionClosed | None = None
 
     def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
         """An answer goes like any other message."""
         self.send(line, wait)
 
     def abandon(self, reason: str) -> None:
-        """Others go on."""
+        """A request was cancelled; others go on."""
+
+    def done(self, way: _Posted) -> None:
+        """One request has its answer, or will have none."""
+        self.pending.discard(way)
+        if self._last is not None and not self.pending:
+            self.fail(self._last)
+
+    def leave(self, reason: str) -> None:
+        """End as soon as all is answered."""
+        self._last = ConnectionClosed(reason)
+        if not self.pending:
+            self.fail(self._last)
 
 
 class _Posted:
@@ -77,11 +93,10 @@ class _Posted:
     two_way = True
     is_busy = False
 
-    def __init__(self, stream: Stream, environ: Json, principal: str | None) -> None:
+    def __init__(self, stream: _SessionStream, environ: Json, principal: str | None) -> None:
+        self._stream = stream
         self._environ, self._principal = environ, principal
         self.send = stream.send
-        self.answer = stream.answer
-        self.abandon = stream.abandon
         self.let_go = stream.let_go
         self.settle = stream.settle
         self.fail = stream.fail
@@ -89,6 +104,17 @@ class _Posted:
     def begins(self, context: Context) -> None:
         """Its request is about to run."""
         context.environ, context.principal = self._environ, self._principal
+
+    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
+        """An answer goes like any other message."""
+        try:
+            self._stream.send(line, wait)
+        finally:
+            self._stream.done(self)
+
+    def abandon(self, reason: str) -> None:
+        """The request was cancelled: there is no answer."""
+        self._stream.done(self)
 
 
 class _Session:
@@ -164,7 +190,7 @@ class OldTransport:
         def over(stream: Stream) -> None:
             with self._lock:
                 self._sessions.pop(session.id, None)
-            session.end("the client closed the stream")
+            session.end("the stream has ended")
 
         return app.waiting.streamed(session.stream, environ, gone=_nothing, over=over)
 
@@ -177,6 +203,8 @@ class OldTransport:
         message = decode(read_body(environ, self._app.max_body_bytes))
         way = _Posted(session.stream, environ, principal)
         if type(message) is list:
+            if any(map(wants_answer, message)):
+                session.stream.pending.add(way)
             session.connection.receive_batch(message, way)
         else:
             self._route(session, message, way)
@@ -188,16 +216,19 @@ class OldTransport:
     def _route(self, session: _Session, message: Any, way: _Posted) -> None:
         """One message. Raises InvalidRequest for what is none and has no id by which to say so."""
         try:
-            kind = classify(message)
+            is_request = classify(message) == "request"
         except InvalidRequest:
             if type(message) is not dict or not is_id(message.get("id")):
                 raise
-            kind = "response"  # or a request: whoever waits for it is told
-        if kind == "request" and (date := _modern_date(message)) is not None:
+            is_request = "method" in message
+        if is_request:
+            session.stream.pending.add(way)
+        date = _modern_date(message) if is_request else None
+        if date is None:
+            session.connection.route(message, way)
+        else:
             problem = UnsupportedProtocolVersion(date, self._legacy)
             session.connection.refuse(message["id"], problem, way)
-        else:
-            session.connection.route(message, way)
 
     def _find(self, environ: Json, principal: str | None) -> _Session:
         """The session that a POST names. Raises Refused."""
@@ -215,12 +246,12 @@ class OldTransport:
 
     # -- the end ---------------------------------------------------------------------------------
 
-    def end_idle(self, reason: str) -> None:
-        """End the sessions in which nothing runs."""
+    def close(self, reason: str) -> None:
+        """No session begins any more. Each ends when nothing runs in it; `Waiting.fail` ends the others."""
         with self._lock:
-            idle = [session for session in self._sessions.values() if not session.connection.serving]
-        for session in idle:
-            session.end(reason)
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            session.stream.leave(reason)
 
 
 def _messages_below(path: str) -> str:
