@@ -62,6 +62,7 @@ from mcp_ref.runtime.workers import Workers
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.basic.transports.http_sse import OldTransport
 
 __all__ = ["Application"]
 
@@ -147,14 +148,15 @@ class Application:
         self.workers: Workers
         self.modern: Connection
         """All requests of the modern era: what differs between their clients is in the requests."""
-        self._others = self._old_transport(sse_path)
+        self._old = self._old_transport(sse_path)
+        self._others = {} if self._old is None else self._old.paths()
 
-    def _old_transport(self, sse_path: str | None) -> dict[str, Callable[[Json, str | None], Answer]]:
+    def _old_transport(self, sse_path: str | None) -> OldTransport | None:
         if sse_path is None:
-            return {}
+            return None
         from mcp_ref.basic.transports.http_sse import OldTransport
 
-        return OldTransport(self, _normal(sse_path)).paths()
+        return OldTransport(self, _normal(sse_path))
 
     # -- WSGI --------------------------------------------------------------------------------------
 
@@ -340,6 +342,8 @@ class Application:
         self.server.listeners.close(self.modern, reason)
         for session in self.sessions.all():
             session.unrelated.fail(ConnectionClosed(reason))
+        if self._old is not None:
+            self._old.close(reason)
         self.waiting.settle(seconds)
         self.sessions.close(reason)
         self.server.detach(self.modern, reason)
