@@ -19,7 +19,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcp_ref.basic import versioning
-from mcp_ref.basic.errors import ErrorResponse, InvalidResponse, LocalError
+from mcp_ref.basic.errors import ErrorResponse, InvalidResponse, LocalError, McpError
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import LOG_LEVEL, Implementation, check_meta
 from mcp_ref.basic.patterns.mrtr import InputRefused, check_question, gather, is_question, retry
@@ -237,10 +237,18 @@ class Asking:
         try:
             return self.alive().request(method, params, timeout=timeout, on_progress=on_progress)
         except ErrorResponse as problem:
-            if not tools.can_correct(self, method, problem):
+            if not self.can_correct(method, problem):
                 raise
-        tools.refresh(self, params or {}, timeout)
+        self.correct(params, timeout)
         return self.alive().request(method, params, timeout=timeout, on_progress=on_progress)
+
+    def can_correct(self, method: str, problem: Json | McpError) -> bool:
+        """Whether a request was refused for its headers, and may be sent again when more is known."""
+        return tools.is_about_headers(self, method, problem)
+
+    def correct(self, params: Json | None, timeout: float | None = None) -> None:
+        """Find out what the headers of this call should be."""
+        tools.refresh(self, params or {}, timeout)
 
     def explained(self, problem: ErrorResponse) -> ErrorResponse:
         """An error of the server's, as the exception that says most."""

@@ -93,6 +93,7 @@ class PendingCall(Future[Result]):
         self._timer: Timer | None = None
         self._checked: Result | None = None
         self._rounds = client.max_rounds
+        self._corrected = False
         self._given_up = threading.Event()
         self.call: Call  # set before anything can end it
 
@@ -162,23 +163,38 @@ class PendingCall(Future[Result]):
         self.call = call  # it may be here before `call` has returned to whoever sent it
         if self._timer is not None:
             self._timer.cancel()
-        if not mrtr.is_question(call.outcome) or not self._client.revision.modern:
+        if not self._corrected and self._client.can_correct(call.method, call.outcome):
+            self._corrected = True
+            self._go_on(self._correct)
+        elif not mrtr.is_question(call.outcome) or not self._client.revision.modern:
             self._end(call.outcome)
         elif self._rounds <= 0:
             asked = self._client.max_rounds + 1
             self._end(InputRefused(f"{call.method}: the server asked {asked} times, and no end"))
         else:  # a worker sees to what the server asks first (basic/patterns/mrtr)
             self._rounds -= 1
-            if not self._connection.workers.submit(self._next_round, call.outcome, always=True):
-                self._end(self._connection.failure or ConnectionClosed("this client was closed"))
+            self._go_on(self._answer)
 
-    def _next_round(self, outcome: Json) -> None:
-        """Answer what is asked, and send the request again. Runs on a worker."""
+    def _go_on(self, prepare: Callable[[Any], None]) -> None:
+        """Have a worker send the request again, when it is prepared."""
+        if not self._connection.workers.submit(self._next_round, prepare, always=True):
+            self._end(self._connection.failure or ConnectionClosed("this client was closed"))
+
+    def _answer(self, outcome: Json) -> None:
+        """Answer what is asked."""
+        responses = mrtr.gather(self._client, self.call.method, outcome)
+        self._params = mrtr.retry(self._params, outcome, responses)
+
+    def _correct(self, outcome: ErrorResponse) -> None:
+        """The headers were wrong (basic/transports/http_headers)."""
+        self._client.correct(self._params)
+
+    def _next_round(self, prepare: Callable[[Any], None]) -> None:
+        """Send the request again. Runs on a worker."""
         try:
-            responses = mrtr.gather(self._client, self.call.method, outcome)
+            prepare(self.call.outcome)
             if self._given_up.is_set():
                 raise RequestCancelled(f"{self.call.method}: cancelled by its caller")
-            self._params = mrtr.retry(self._params, outcome, responses)
             self.call = self._send(self._params)
             self.watch()
             if self._given_up.is_set():  # while it was being sent

@@ -1,8 +1,7 @@
 """The line to a server behind a URL: how it is opened and closed (page: basic/transports/streamable-http).
 
 Unlike a pipe (client/line) it does not end with its server: each request is an exchange of its own, and one
-that fails says nothing of the next. A server of 2024-11-05 is different: its event stream is such a pipe, and
-so is its line.
+that fails says nothing of the next. A server of 2024-11-05 is different: its event stream is such a pipe.
 
 Revisions   all.
 Threads     `open` runs on the thread that called `connect`, `close` on any.
@@ -16,7 +15,7 @@ from mcp_ref.basic.errors import LocalError
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import http_era
 from mcp_ref.basic.transports.http_client import HttpConnection
-from mcp_ref.client.line import CLOSED, Line
+from mcp_ref.client.line import CLOSED
 from mcp_ref.runtime.exchanges import Exchanges
 
 __all__ = ["HttpLine"]
@@ -39,12 +38,13 @@ class HttpLine:
         self._options = options
         self._exchanges = Exchanges(url, headers=headers, session=session)
         self._http = HttpConnection(client, self._exchanges, **options)
-        self._old: Line | None = None
+        self._old: Any = None
 
     @property
     def connection(self) -> Connection:
         """The connection, whether or not it is closed."""
-        return self._http if self._old is None else self._old.connection
+        connection: Connection = self._http if self._old is None else self._old
+        return connection
 
     def alive(self) -> Connection:
         """The connection to ask on: there is only one."""
@@ -67,25 +67,21 @@ class HttpLine:
             self._open_old(found)
 
     def _open_old(self, found: http_era.OldTransport) -> None:
-        """Perhaps it is a server of 2024-11-05: its event stream is read like a pipe.
-
-        What is needed of `http_sse_client`: `Link(exchanges)`, which has what stdio.Child and memory.Link
-        have (`write`, `read`, `obituary`, `close`, `release`, `heard`, `crashed`), and raises LocalError at
-        once if the URL has no such stream.
-        """
+        """Perhaps it is a server of 2024-11-05; if not, what it said to initialize is what counts."""
         try:
             from mcp_ref.basic.transports import http_sse_client  # type: ignore[attr-defined,unused-ignore]
         except ImportError:
             raise LocalError(f"{found.problem}; and there is no HTTP+SSE transport yet") from found.problem
+        old = http_sse_client.OldConnection(self._client, self._exchanges, **self._options)
         try:
-            self._old = Line(self._client, lambda: http_sse_client.Link(self._exchanges), **self._options)
+            old.open()
         except LocalError as problem:
             raise found.problem from problem
-        connection = self._old.connection
-        self._client.open_legacy(connection.request("initialize", self._client.hello()))
+        self._old = old
+        self._client.open_legacy(old.request("initialize", self._client.hello()))
 
     def close(self) -> None:
         """End the session and all that waits."""
         if self._old is not None:
-            self._old.close()
+            self._old.end(CLOSED)
         self._http.end(CLOSED)

@@ -9,8 +9,8 @@
 
 What the connections are like (proxies, certificates, headers, cookies) a `requests.Session` says; the
 exchanges themselves use the pool of urllib3 beneath it, which costs half. The environment is asked once,
-when the exchanges are made. Nothing is sent twice and no redirect is followed in here: whoever asks decides
-that.
+when the exchanges are made. Nothing is sent twice in here, and nothing to another server than the one of the
+URL.
 
 Bounded: `limit` exchanges at once, open streams among them; more wait as long as their deadlines allow.
 
@@ -48,6 +48,9 @@ CONNECTING = 10.0
 
 SMALL = 65536
 """Bytes of an unread body that are rather read than a connection closed."""
+
+MOVED = {"GET": (301, 302, 303, 307, 308), "POST": (307, 308)}
+"""Redirects that have the same sent once more."""
 
 SOON = 1.0
 """Seconds in which a stream is expected to end, once all is said."""
@@ -125,26 +128,34 @@ class Exchange:
     def send(
         self, method: str, headers: Headers, body: bytes | None = None, target: str | None = None
     ) -> None:
-        """Send the request and wait for the head of its answer. `target` is where to, within the server.
+        """Send the request and wait for the head of its answer.
 
-        Raises ConnectionClosed, Aborted, Expired.
+        `target` is what to ask the server for, if not for its URL. A redirect within the server is followed,
+        once, if it is one that has the same sent again. Raises ConnectionClosed, Aborted, Expired.
         """
-        owner, deadline = self._owner, self._hold.deadline
+        owner = self._owner
         owner.enter(self)
+        headers = owner.headers(headers)
+        self._send(method, target or owner.target, headers, body)
+        if self.status in MOVED.get(method, ()):
+            moved = self.location()
+            if moved is not None:
+                if self.status == 308 and target is None:
+                    owner.target = moved
+                self._let_go()
+                self._send(method, moved, headers, body)
+
+    def _send(self, method: str, target: str, headers: Headers, body: bytes | None) -> None:
+        owner, deadline = self._owner, self._hold.deadline
         left = CONNECTING if deadline is None else deadline.left()
         if left <= 0:
             raise Expired
+        connecting = urllib3.Timeout(connect=min(CONNECTING, left), read=None)
         try:
             with Holding(self._hold):
                 self._response = owner.pool.urlopen(
-                    method,
-                    target or owner.target,
-                    body,
-                    owner.headers(headers),
-                    _NO_RETRIES,
-                    False,
-                    False,
-                    timeout=urllib3.Timeout(connect=min(CONNECTING, left), read=None),
+                    *(method, target, body, headers, _NO_RETRIES, False, False),
+                    timeout=connecting,
                     preload_content=False,
                 )
         except (HTTPError, OSError, http.client.HTTPException) as problem:
@@ -221,8 +232,7 @@ class Exchange:
                 pass
         except (ConnectionClosed, Aborted, Expired):
             pass
-        finally:
-            self.close()
+        self.close()
 
     def __enter__(self) -> Exchange:
         return self
@@ -232,25 +242,26 @@ class Exchange:
 
     def close(self) -> None:
         """Give back the connection. It is closed if there is more to read."""
-        response = self._response
-        if response is not None:
-            if not response.isclosed():
-                self._end(response)
-            response.release_conn()
-            self._hold.leave()
+        self._let_go()
         self._owner.leave(self)
 
-    def _end(self, response: Any) -> None:
-        """Read to the end, if that is here or known to come; close the connection otherwise."""
+    def _let_go(self) -> None:
+        """Of the connection: read to the end, if that is here or sure to come; else it is closed."""
+        response, self._response = self._response, None
+        if response is None:
+            return
         length = response.length_remaining
         try:
-            if self.ends_now() or (length is not None and length <= SMALL):
+            if not response.isclosed() and (self.ends_now() or (length is not None and length <= SMALL)):
+                self._hold.deadline = Deadline(SOON, Clock())
                 while response.read1(SMALL):
                     pass
         except (Aborted, Expired, HTTPError, OSError, http.client.HTTPException):
             pass
         if not response.isclosed():
             response.close()
+        response.release_conn()
+        self._hold.leave()
 
 
 class _Adapter(HTTPAdapter):
@@ -293,7 +304,8 @@ class Exchanges:
         if (select_proxy(self.url, proxies) or "").startswith("https:"):
             raise ValueError("a proxy is reached by http: or socks:, not by https:")
         adapter: Any = session.get_adapter(self.url)
-        if type(adapter) is HTTPAdapter:  # one of the application's own is used as it is
+        self._is_ours = type(adapter) is HTTPAdapter
+        if self._is_ours:  # one of the application's own is used as it is
             adapter = _Adapter(pool_connections=1, pool_maxsize=self.limit)
         pool = adapter.get_connection_with_tls_context(self._prepared, verify, proxies, cert)
         adapter.cert_verify(pool, self.url, verify, cert)
@@ -383,7 +395,8 @@ class Exchanges:
     def close(self) -> None:
         """End all, and let go of the connections."""
         self.stop()
-        self.pool.close()
+        if self._is_ours:
+            self.pool.close()
         if self._own_session:
             self._session.close()
 

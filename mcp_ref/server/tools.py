@@ -30,6 +30,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.errors import (
+    ErrorResponse,
     InvalidParams,
     InvalidResponse,
     LocalError,
@@ -432,9 +433,10 @@ def mirrored(client: Any, name: Any) -> Paths | None:
     return kept[1]
 
 
-def can_correct(client: Any, method: str, problem: Any) -> bool:
+def is_about_headers(client: Any, method: str, problem: Any) -> bool:
     """Whether a call was refused for its headers: the tool may want others than we know of."""
-    return method == "tools/call" and problem.code == HEADER_MISMATCH and client.repeats_arguments
+    code = problem.code if isinstance(problem, ErrorResponse) else None
+    return method == "tools/call" and code == HEADER_MISMATCH and bool(client.repeats_arguments)
 
 
 def refresh(client: Any, params: Json, timeout: float | None) -> None:

@@ -43,6 +43,12 @@ MAX_PENDING = 10_000
 LONGEST = 3600.0
 """Seconds after which every wait looks again."""
 
+STEADY = 5.0
+"""Seconds for which a subscription must have lasted to count as a good one."""
+
+TRIES = 7
+"""Losses of the connection in a row, before listening is given up: half a minute, in the end."""
+
 
 class Changes:
     """What changed on the server, one after another. Iterate over it, from one thread at a time.
@@ -65,6 +71,9 @@ class Changes:
         self._agreed: set[str] | None = None  # None: no answer yet
         self._problem: McpError | None = None
         self._over = False
+        self._losses = 0  # in a row
+        self._opened = 0.0
+        self._next_try = 0.0  # when to listen anew
         self.call: Call | None = None
         """The open request, in the modern era."""
         self.connection: Connection = client.connection
@@ -96,7 +105,7 @@ class Changes:
                     del self._pending[change]
                     self._overflowed = False
                     return change
-                if self._over:
+                if self._over or not self._may_try(end):
                     return None
             self._resume()
 
@@ -130,6 +139,7 @@ class Changes:
 
     def open(self) -> Changes:
         """Begin to listen; returns when the server has agreed."""
+        self._opened = time.monotonic()
         self.connection = self.client.alive()
         if self.connection.failure is not None:
             raise self.connection.failure
@@ -166,11 +176,33 @@ class Changes:
             raise problem
         with self._news:
             self._problem = self._agreed = None
-        self.open()
+        try:
+            self.open()
+        except ConnectionClosed as again:
+            if self._losses >= TRIES:
+                raise
+            self.client.listening.add(self)
+            with self._news:
+                self._lost(again)
+            return
         refused = self.refused
         for change in (*map(Change, sorted(self.kinds)), *(Change("resource", uri) for uri in self.uris)):
             if (change.uri or change.kind) not in refused:
                 self.push(change)
+
+    def _may_try(self, end: float | None) -> bool:
+        """Wait until it is time to listen anew; False if the caller has no time for that. Holds _news.
+
+        At once the first time, then later and later: a server needs a while to start again.
+        """
+        if not self._problem:
+            return True
+        while (pause := self._next_try - time.monotonic()) > 0 and not self._over:
+            left = pause if end is None else min(pause, end - time.monotonic())
+            if left <= 0:
+                return False
+            self._news.wait(left)
+        return not self._over
 
     def push(self, change: Change) -> None:
         """Something changed, once or more since somebody looked. Runs on the reader."""
@@ -202,8 +234,15 @@ class Changes:
                 if problem is not None:
                     self._pending.clear()
             elif not self._over:
-                self._problem = problem
+                self._lost(problem)
             self._news.notify_all()
+
+    def _lost(self, problem: McpError) -> None:
+        """The subscription broke. Holds _news."""
+        if self._problem is None:
+            self._problem, now = problem, time.monotonic()
+            self._losses = 1 if now - self._opened > STEADY else self._losses + 1
+            self._next_try = now + (0.25 * 2**self._losses if self._losses > 1 else 0.0)
 
     def wait_for_agreement(self, deadline: Deadline) -> bool:
         """False if it does not come in time. Raises what came instead; what comes after it is for `next`."""

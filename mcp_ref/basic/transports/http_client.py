@@ -209,26 +209,18 @@ class HttpConnection(Connection):
     ) -> Exchange:
         """One POST, up to the head of its answer; whoever gets it closes it.
 
-        Sent again only where that can do no harm: a redirect within the server says that nothing was done,
-        and what is `safe` may be done twice, if a connection turns out to be too old.
+        What is `safe` to be done twice is sent again, if a kept connection turns out to have been too old.
         """
-        target, again = None, safe
-        while True:
+        for again in (safe, False):
             exchange = way.go(self.exchanges.new(deadline))
             try:
-                exchange.send("POST", headers, line, target)
+                exchange.send("POST", headers, line)
+                return exchange
             except BaseException as problem:
                 exchange.close()
                 if not isinstance(problem, ConnectionClosed) or not again or not exchange.was_lost_unheard:
                     raise
-                again = False
-                continue
-            if exchange.status not in (307, 308) or target is not None:
-                return exchange
-            target = exchange.location()
-            if target is None:
-                return exchange
-            exchange.close()
+        raise AssertionError("the second try has either returned or raised")
 
     def post(self, line: bytes, headers: dict[str, str], wait: float | None) -> None:
         """A message that gets no answer. Raises what the server, or the network, has against it."""
@@ -253,19 +245,22 @@ class HttpConnection(Connection):
         """POST a notification; that a request is given up, only where the end of its stream does not say so.
 
         # spec: basic/transports/streamable-http/sse-explicit-cancel
+        # spec: basic/patterns/cancellation/http-no-cancelled-message
         """
+        if isinstance(outbox, Way):
+            outbox.let_go_of_answer()
+        modern = outbox.is_modern if isinstance(outbox, Way) else self.client.revision.modern
+        if modern and method == "notifications/cancelled":
+            return
         message: Json = {"jsonrpc": "2.0", "method": method}
         if params is not None:
             message["params"] = params
-        if not isinstance(outbox, Way):
+        try:
             self.post(encode(message), self.headers(method, params), wait)
-            return
-        outbox.let_go_of_answer()
-        if not outbox.is_modern:
-            try:
-                self.post(encode(message), self.headers(method, params), wait)
-            except McpError as problem:
-                _log.info("%s: %s", method, problem)
+        except McpError as problem:
+            if not isinstance(outbox, Way):
+                raise
+            _log.info("%s: %s", method, problem)
 
     # -- requests ----------------------------------------------------------------------------------------
 
@@ -302,6 +297,8 @@ class HttpConnection(Connection):
 
         A 404 says that its session is over, and that it was not begun: it goes again, in a new one.
         """
+        if call.done:  # it was cancelled before it could be sent
+            return
         deadline = call.deadline if call.on_done is None else None
         safe = call.method in SAFE or call.method.endswith("/list")
         self._wait_for_session(call)
