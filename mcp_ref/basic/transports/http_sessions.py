@@ -155,6 +155,9 @@ class Sessions:
         for session in sessions:
             with self._lock:
                 known = self._sessions.pop(session.id, None)
+                if not self._sessions and self._timer is not None:
+                    self._timer.cancel()
+                    self._timer = None
             if known is not None:
                 known.end(reason)
 
@@ -164,10 +167,7 @@ class Sessions:
 
     def close(self, reason: str) -> None:
         """The end of all."""
-        with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-        self._end(list(self._sessions.values()), reason)
+        self._end(self.all(), reason)
 
     def _set_timer(self) -> Timer:
         return later(max(0.05, min(self.idle / 2, 60.0)), lambda: self._hand_on(self._sweep_now, None))

@@ -150,6 +150,7 @@ class Stream:
         self._size = 0  # of those that the client has not been sent
         self._sent = 0  # the number of the last event that it has been sent
         self._reader: Response | None = None
+        self._awaited = environ is not None  # a connection waits to see what response this will be
         self._discards = False
         self.answered = False
         self.released = False
@@ -216,7 +217,7 @@ class Stream:
     def settle(self, seconds: float) -> bool:
         """Wait until the client was sent everything; False if it is not in time."""
         with self._lock:
-            return self._wait_for(lambda: not self._size or self._reader is None, seconds)
+            return self._wait_for(lambda: not self._size or not self._is_wanted, seconds)
 
     def fail(self, problem: BaseException) -> None:
         """Nothing will come any more."""
@@ -231,7 +232,7 @@ class Stream:
             raise ConnectionClosed(str(self._failure))
         if self._discards:
             return False
-        if self._reader is not None and self._size and self._size + len(line) > ROOM:
+        if self._is_wanted and self._size and self._size + len(line) > ROOM:
             seconds = STALL if wait is None else min(wait, STALL)
             if not self._wait_for(self._has_room, seconds):
                 raise Full(f"the client has read nothing for {seconds:g} s")
@@ -256,7 +257,12 @@ class Stream:
             self._room.notify_all()
 
     def _has_room(self) -> bool:
-        return self._size < ROOM or self._reader is None or self._failure is not None
+        return self._size < ROOM or not self._is_wanted or self._failure is not None
+
+    @property
+    def _is_wanted(self) -> bool:
+        """Whether there is a connection for what is said. Holds _lock."""
+        return self._awaited or self._reader is not None
 
     def _register(self) -> None:
         """From here on this is a stream of events. Holds _lock."""
@@ -286,7 +292,7 @@ class Stream:
     def forget_first(self) -> bool:
         """The first event is too old to be sent again; False if its client has yet to be sent it."""
         with self._lock:
-            if self._reader is not None and self._first > self._sent:
+            if self._is_wanted and self._first > self._sent:
                 return False
             if self._events:
                 line = self._events.popleft()
@@ -340,7 +346,7 @@ class Stream:
                 self._sent, self.released = after, False
                 skipped = max(0, after + 1 - self._first)
                 self._size = sum(len(line) for line in itertools.islice(self._events, skipped, None))
-            self._reader, self._discards = reader, False
+            self._reader, self._discards, self._awaited = reader, False, False
         for line in early:  # the answer came first, and is an event all the same
             self._told(line, kept=True)
         self.wake()
@@ -348,7 +354,7 @@ class Stream:
     def discard(self) -> None:
         """Its client is gone, and cannot come back for it."""
         with self._lock:
-            self._discards = True
+            self._discards, self._awaited = True, False
             self._events.clear()
             self._size = 0
             self._freed()

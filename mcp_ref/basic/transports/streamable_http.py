@@ -103,7 +103,7 @@ class Application:
         threads: int | None = None,
         keep_alive: float = 15.0,
         retry_ms: int = 1000,
-        log_bytes: int = 1 << 20,
+        log_bytes: int = 256 << 10,
     ) -> None:
         """`sse_path` serves the transport of 2024-11-05 as well. `answers` decides between JSON and event
         streams where "auto" would look what comes first. `stateless` opens no sessions. `rate` bounds the
@@ -118,8 +118,10 @@ class Application:
         check_count(0, retry_ms=retry_ms)
         if answers not in NEEDS:
             raise ValueError(f"answers is 'auto', 'json' or 'stream', not {answers!r}")
-        if threads is not None:
-            check_count(1, threads=threads)
+        told = {"threads": threads, "max_body_bytes": max_body_bytes}
+        check_count(1, **{name: count for name, count in told.items() if count is not None})
+        if not isinstance(rate, Limit | None):
+            raise TypeError(f"rate is a Limit, not {rate!r:.60}")
         self.server = server
         self._notices = server.notices or MANY
         self.path = _normal(path)
