@@ -171,14 +171,22 @@ class LegacyEra:
         waiting.admit(stream, is_long=False)
         streams.add(stream)
         if type(message) is list:
-            connection.receive_batch(message, stream)
-            if not stream.answered and not any(map(wants_answer, message)):
+            answer = self._batch(connection, message, stream)
+            if answer is not None:
                 waiting.leave(stream)
                 streams.discard(stream)
-                return ACCEPTED
+                return answer
         else:
             connection.start(message, stream)
         return waiting.answered(stream, environ, gone=nothing, over=streams.discard)
+
+    def _batch(self, connection: Connection, messages: list[Any], stream: Stream) -> Answer | None:
+        """Have a batch served; what is to be said of it at once, if nothing in it waits for an answer."""
+        connection.receive_batch(messages, stream)
+        if stream.problem is not None:  # all of it was refused
+            # spec: basic/transports/streamable-http/rejected-input-status
+            return error(400, stream.problem, None)
+        return None if stream.answered or any(map(wants_answer, messages)) else ACCEPTED
 
     # -- GET and DELETE ----------------------------------------------------------------------------
 
