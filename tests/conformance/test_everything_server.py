@@ -1,7 +1,7 @@
-"""The everything server over stdio, in every revision, with our client: each fixture as the suite wants it.
+"""The everything server in every revision, with our client: each fixture does what the suite wants of it.
 
-The suite itself speaks HTTP only, and not every revision. What a test says of a fixture is what
-tests/conformance/expected.tsv counts on, and what other people's clients find.
+Over stdio, over Streamable HTTP, and over HTTP+SSE. The suite itself speaks HTTP only, and not every
+revision; and a tool that fails passes some of its scenarios, but none of these tests.
 """
 
 from __future__ import annotations
@@ -19,8 +19,18 @@ from peers import ENV, LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, eventuall
 
 from mcp_ref import ErrorResponse, Result, connect
 
+sys.path.insert(1, str(Path(__file__).resolve().parent))
+
+import run
+
 COMMAND = [sys.executable, str(Path(__file__).with_name("everything_server.py"))]
 ROOT = Path(__file__).resolve().parent.as_uri()
+WAYS = [
+    *((revision, "stdio") for revision in REVISIONS),
+    ("2024-11-05", "sse"),
+    *((revision, "mcp") for revision in REVISIONS[1:]),
+]
+"""Revisions and transports: the last two are paths of the server's."""
 TOOLS = {
     "test_simple_text",
     "test_image_content",
@@ -71,23 +81,24 @@ PROMPTS = {
 class Session:
     """A client whose person and model answer, and that keeps what it hears."""
 
-    def __init__(self, revision: str) -> None:
+    def __init__(self, revision: str, target: Any) -> None:
         self.revision = revision
+        self.is_child = target is COMMAND
         self.asked: list[Any] = []
         self.sampled: list[Any] = []
         self.logged: list[Any] = []
         self.notified: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self.stderr: list[str] = []
+        only_a_child = {"env": ENV, "on_stderr": self.stderr.append} if self.is_child else {}
         self.client = connect(
-            COMMAND,
+            target,
             revision=revision,
-            env=ENV,
             elicitation=self.fill_in,
             sampling=self.reply,
             roots=[{"uri": ROOT, "name": "here"}],
             on_log=lambda level, data, logger: self.logged.append((level, data)),
             on_notification=lambda method, params: self.notified.put((method, params)),
-            on_stderr=self.stderr.append,
+            **only_a_child,
         )
 
     def fill_in(self, asked: Any) -> Any:
@@ -119,17 +130,32 @@ class Session:
         return self.client.request("tools/call", {"arguments": {}, **params}, rounds=0)
 
 
-@pytest.fixture(scope="module", params=REVISIONS)
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the server is that the HTTP sessions share."""
+    faults: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "RESULTS", tmp_path_factory.mktemp("http"))
+        patch.setenv("PYTHONPATH", ENV["PYTHONPATH"])
+        with run.server("auto", faults) as url:
+            yield url.removesuffix("mcp")
+    assert faults == []
+
+
+@pytest.fixture(scope="module", params=WAYS, ids="-".join)
 def session(request: pytest.FixtureRequest) -> Iterator[Session]:
+    revision, way = request.param
+    target = COMMAND if way == "stdio" else request.getfixturevalue("http") + way
     with nothing_left():
-        session = Session(request.param)
+        session = Session(revision, target)
         with session.client:
             yield session
 
 
 def since(first: str) -> pytest.MarkDecorator:
     """Marks a test that is run from this revision on; without a mark, it is run in all."""
-    return pytest.mark.parametrize("session", REVISIONS[REVISIONS.index(first) :], indirect=True)
+    later = [way for way in WAYS if REVISIONS.index(way[0]) >= REVISIONS.index(first)]
+    return pytest.mark.parametrize("session", later, indirect=True, ids="-".join)
 
 
 with_forms, with_all_forms, modern = since("2025-06-18"), since("2025-11-25"), since(MODERN)
@@ -282,7 +308,7 @@ def test_nobody_is_logged_to_who_does_not_want_it() -> None:
 
 def test_what_is_printed_is_no_message(session: Session) -> None:
     assert session.call("test_print_stdout").text == "Printed one line."
-    assert eventually(lambda: "This was printed by a tool" in session.stderr)
+    assert not session.is_child or eventually(lambda: "This was printed by a tool" in session.stderr)
 
 
 def test_a_slow_tool_takes_its_time(session: Session) -> None:
@@ -302,7 +328,7 @@ def test_a_slow_tool_ends_when_it_is_cancelled(revision: str) -> None:
 
 
 def test_the_tool_of_reconnections_has_its_result(session: Session) -> None:
-    """Over stdio there is no stream that could be closed."""
+    """Also where there is no stream that could be closed."""
     assert session.call("test_reconnection").text == "You reconnected, and here is the result."
 
 
