@@ -1,0 +1,264 @@
+"""basic/transports/http_sessions: ids, owners, ends, and how many there may be."""
+
+import re
+import threading
+
+import pytest
+from http_peers import Peer, endpoint
+from peers import PATIENCE, eventually, nothing_left
+
+from mcp_ref import Context, Server
+from mcp_ref.basic.transports import http_sessions
+from mcp_ref.basic.transports.http_security import Refused
+from mcp_ref.basic.transports.http_sessions import HttpSession, Sessions
+from mcp_ref.runtime.workers import Workers
+
+REVISION = "2025-11-25"
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    with nothing_left():
+        yield
+
+
+@pytest.fixture
+def server():
+    server = Server("demo", version="1")
+    server.gate = threading.Event()
+
+    @server.tool
+    def gated(ctx: Context) -> str:
+        while not server.gate.wait(0.01) and not ctx.cancelled:
+            pass
+        return "cancelled" if ctx.cancelled else "done"
+
+    return server
+
+
+class Clock:
+    """The time of the module, which is the test's."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(http_sessions, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def table(server):
+    """Sessions without HTTP: `open_one()` adds one."""
+    workers = Workers(2, 10)
+    sessions = Sessions(3, 60.0, lambda run, argument: run(argument))
+
+    def open_one(principal=None):
+        session = HttpSession(server, workers, principal, 10_000)
+        sessions.make_room()
+        sessions.add(session)
+        return session
+
+    sessions.open_one = open_one
+    yield sessions
+    sessions.close("the test is over")
+    workers.close(PATIENCE)
+
+
+# -------------------------------------------------------------------------------------- the id
+
+
+@pytest.mark.spec(
+    "basic/transports/streamable-http/session-id-visible-ascii",
+    "basic/transports/streamable-http/session-id-secure",
+    "docs/security_best_practices/session-id-non-deterministic",
+)
+def test_an_id_is_random_and_visible_ascii(server, monkeypatch):
+    asked = []
+    real = http_sessions.secrets.token_urlsafe
+    monkeypatch.setattr(http_sessions.secrets, "token_urlsafe", lambda n: asked.append(n) or real(n))
+    workers = Workers(1, 1)
+    ids = {HttpSession(server, workers, None, 1000).id for _ in range(500)}
+    workers.close(1.0)
+    assert len(ids) == 500
+    assert all(re.fullmatch(r"[\x21-\x7e]{40,}", session_id) for session_id in ids)
+    assert set(asked) == {32}  # bytes from the system's source of randomness
+
+
+@pytest.mark.spec("basic/transports/streamable-http/event-id-unique")
+def test_two_sessions_have_no_event_id_in_common(table):
+    first, second = table.open_one(), table.open_one()
+    assert first.log.tag != second.log.tag
+
+
+# ------------------------------------------------------------------------------------- finding it
+
+
+@pytest.mark.spec(
+    "basic/transports/streamable-http/session-id-missing-400",
+    "basic/transports/streamable-http/session-terminated-404",
+)
+def test_a_session_is_found_until_it_ends(table):
+    session = table.open_one()
+    assert table.find(session.id, None) is session
+    for session_id, status in ((None, 400), ("other", 404), (session.id.lower() + "x", 404)):
+        with pytest.raises(Refused) as refused:
+            table.find(session_id, None)
+        assert refused.value.status == status
+    table.remove(session, "enough")
+    table.remove(session, "again")  # nothing happens
+    with pytest.raises(Refused) as refused:
+        table.find(session.id, None)
+    assert refused.value.status == 404
+    assert len(table) == 0
+
+
+@pytest.mark.spec(
+    "docs/security_best_practices/session-id-user-bound",
+    "docs/security_best_practices/no-session-authentication",
+)
+def test_the_id_of_a_session_is_of_no_use_to_another_principal(server):
+    def who(request):
+        return request.headers.get("X-User")
+
+    with (
+        endpoint(server, authenticate=who) as at,
+        Peer(at.port, REVISION, headers={"X-User": "ann"}) as ann,
+        Peer(at.port, REVISION, headers={"X-User": "bob"}) as bob,
+        Peer(at.port, REVISION, headers={"X-User": None}, opens=False) as nobody,
+    ):
+        bob.session = nobody.session = ann.session
+        for thief in (bob, nobody):
+            for method, message in (("POST", thief.message("ping")), ("GET", None), ("DELETE", None)):
+                with thief.http(method, message) as reply:
+                    assert reply.status == 404
+        assert ann.request("ping") == {}
+
+
+# -------------------------------------------------------------------------------- how many, how long
+
+
+def test_there_are_so_many_and_no_more(server):
+    with (
+        endpoint(server, max_sessions=2) as at,
+        Peer(at.port, REVISION) as first,
+        Peer(at.port, REVISION),
+        Peer(at.port, None) as third,
+    ):
+        params = {
+            "protocolVersion": REVISION,
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        }
+        with third.ask("initialize", params) as reply:
+            assert reply.status == 503
+            assert reply.headers["retry-after"] == "10"
+        assert first.delete() == 204
+        with third.ask("initialize", params) as reply:
+            assert reply.status == 200
+
+
+def test_one_that_was_opened_and_never_used_makes_room(table, clock):
+    used, idle, fresh = table.open_one(), table.open_one(), None
+    table.find(used.id, None)
+    clock.now += 1
+    fresh = table.open_one()
+    with pytest.raises(Refused, match="3 sessions"):
+        table.open_one()
+    clock.now += http_sessions.UNUSED - 0.5
+    table.find(used.id, None)
+    newest = table.open_one()  # `idle` alone has waited long enough
+    assert set(table.all()) == {used, fresh, newest}
+    with pytest.raises(Refused):
+        table.find(idle.id, None)
+
+
+@pytest.mark.spec("basic/transports/streamable-http/session-terminated")
+def test_what_was_not_used_for_long_ends(table, clock):
+    old, used = table.open_one(), table.open_one()
+    clock.now += 59
+    table.find(used.id, None)
+    table.sweep()
+    assert len(table) == 2
+    clock.now += 2
+    table.sweep()
+    assert table.all() == [used]
+    assert old.unrelated.is_over
+
+
+def test_what_runs_or_is_open_is_not_idle(table, clock):
+    calling, listening, serving = table.open_one(), table.open_one(), table.open_one()
+    calling.streams.add(calling.unrelated)
+    listening.unrelated.attach(object(), None)
+    serving.connection.serving[1] = None
+    clock.now += 1000
+    table.sweep()
+    assert len(table) == 3
+    serving.connection.serving.clear()
+    table.sweep()
+    assert set(table.all()) == {calling, listening}
+
+
+@pytest.mark.spec("basic/transports/streamable-http/session-terminated-404")
+def test_an_idle_session_ends_by_itself(server):
+    with endpoint(server, session_idle=0.1) as at, Peer(at.port, REVISION) as peer:
+        assert eventually(lambda: len(at.app.sessions) == 0)
+        with peer.ask("ping") as reply:
+            assert reply.status == 404
+        peer.session = None
+        peer.initialize()
+        assert peer.request("ping") == {}
+        assert eventually(lambda: len(at.app.sessions) == 0)  # the timer is set again
+
+
+def test_a_session_with_a_get_stream_or_a_call_lasts(server):
+    """The time that makes sessions idle passes several times over a third one, which ends."""
+    with (
+        endpoint(server, session_idle=0.1) as at,
+        Peer(at.port, REVISION) as listening,
+        Peer(at.port, REVISION) as calling,
+        listening.get() as stream,
+    ):
+        connection = calling.send("POST", calling.message("tools/call", {"name": "gated", "arguments": {}}))
+        for _ in range(2):
+            with Peer(at.port, REVISION):
+                assert eventually(lambda: len(at.app.sessions) == 2)
+        assert stream.block() is not None
+        server.gate.set()
+        assert b'"done"' in connection.response().body
+
+
+# ---------------------------------------------------------------------------------------- its end
+
+
+@pytest.mark.spec("basic/transports/streamable-http/sse-terminate-on-session-expiry")
+def test_the_end_of_a_session_ends_its_streams_and_what_runs_in_it(table):
+    session = table.open_one()
+    stream = http_sessions.Stream(log=session.log)
+    stream.send(b"{}\n")
+    session.end("enough")
+    assert session.unrelated.is_over
+    assert stream.is_over
+    assert session.connection not in session._server.listeners._sessions
+
+
+def test_there_is_no_timer_without_sessions(table):
+    assert table._timer is None
+    session = table.open_one()
+    timer = table._timer
+    assert timer is not None
+    table.open_one()
+    assert table._timer is timer
+    table.remove(session, "enough")
+    assert table._timer is timer
+    table.close("all")
+    assert table._timer is None
+    table.open_one()
+    table._sweep_now(None)
+    assert table._timer is not None
