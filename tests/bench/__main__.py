@@ -74,7 +74,7 @@ def _say(where: str) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python tests/bench", description="mcp_ref beside the official SDK")
-    parser.add_argument("--quick", action="store_true", help="less of everything: under a minute")
+    parser.add_argument("--quick", action="store_true", help="less of everything: under two minutes")
     names = ", ".join(group.name for group in GROUPS)
     parser.add_argument("--only", default="", metavar="NAME", help=f"the groups that begin so, of {names}")
     parser.add_argument("--pin", action="store_true", help="everything on one core: steadier, less like life")

@@ -92,17 +92,19 @@ class HttpServer(Process):
     def __init__(self, package: str, answers: str) -> None:
         self.port = _free_port()
         super().__init__(f"http_server_{package}.py", str(self.port), answers)
-        self._wait_until_it_listens()
         self.sockets: list[Socket] = []
+        while not self._listens():
+            if self.has_ended or time.perf_counter() - self.started > PATIENCE:
+                self.close()
+                raise SystemExit(f"{self.script} does not listen")
+            time.sleep(0.01)
 
-    def _wait_until_it_listens(self) -> None:
-        while True:
-            try:
-                return Socket(self.port).close()
-            except ConnectionRefusedError:
-                if time.perf_counter() - self.started > PATIENCE:
-                    raise SystemExit(f"{self.script} does not listen") from None
-                time.sleep(0.01)
+    def _listens(self) -> bool:
+        try:
+            Socket(self.port).close()
+        except ConnectionRefusedError:
+            return False
+        return True
 
     def connect(self) -> Socket:
         """A connection, closed when the server is."""

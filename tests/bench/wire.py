@@ -108,6 +108,11 @@ class Process:
         status = Path(f"/proc/{self._child.pid}/status").read_text(encoding="ascii")
         return int(status.partition("VmRSS:")[2].split()[0]) / 1024
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the child is there no more."""
+        return self._child.poll() is not None
+
     def terminate(self) -> None:
         """Ask it to end, where closing its input does not say so."""
         self._child.terminate()
