@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -66,14 +66,14 @@ class Line:
         self._lock = threading.Lock()
         self._ends: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
-        self.accepted = 0
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}{parts.path}"
         self._run(self._accept)
 
-    def _run(self, run: object, *arguments: object) -> None:
-        thread = threading.Thread(target=run, args=arguments, name="line", daemon=True)  # type: ignore[arg-type]
+    def _run(self, run: Callable[..., None], *arguments: socket.socket) -> threading.Thread:
+        thread = threading.Thread(target=run, args=arguments, name="line", daemon=True)
         self._threads.append(thread)
         thread.start()
+        return thread
 
     def _accept(self) -> None:
         while True:
@@ -81,12 +81,17 @@ class Line:
                 near, _ = self._listener.accept()
             except OSError:
                 return
-            far = socket.create_connection(self._target)
+            self._run(self._connect, near)
+
+    def _connect(self, near: socket.socket) -> None:
+        with near, socket.create_connection(self._target) as far:
             with self._lock:
                 self._ends += [near, far]
-                self.accepted += 1
-            self._run(self._copy, near, far)
-            self._run(self._copy, far, near)
+            back = self._run(self._copy, far, near)
+            self._copy(near, far)
+            back.join()
+            with self._lock:
+                self._ends = [end for end in self._ends if end not in (near, far)]
 
     @staticmethod
     def _copy(source: socket.socket, target: socket.socket) -> None:
@@ -100,17 +105,16 @@ class Line:
     def cut(self) -> None:
         """As if somebody had stepped on the cable. New connections go through."""
         with self._lock:
-            ends, self._ends = self._ends, []
-        for end in ends:
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
+            for end in self._ends:
+                with contextlib.suppress(OSError):
+                    end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         self.cut()
-        for thread in self._threads:
+        for thread in list(self._threads):
             thread.join(PATIENCE)
 
     def __enter__(self) -> Line:
