@@ -21,6 +21,7 @@ from mcp_ref.basic.errors import (
     RequestTimeout,
 )
 from mcp_ref.basic.patterns.subscriptions import Change
+from mcp_ref.basic.transports.http_refusals import Denied
 from mcp_ref.client.calls import Result
 from mcp_ref.client.client import Client
 from mcp_ref.client.connecting import connect
@@ -43,6 +44,7 @@ __all__ = [
     "Client",
     "ConnectionClosed",
     "Context",
+    "Denied",
     "Elicit",
     "ElicitUrl",
     "ErrorResponse",

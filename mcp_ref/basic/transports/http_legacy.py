@@ -30,8 +30,9 @@ from mcp_ref.basic.batch import wants_answer
 from mcp_ref.basic.errors import InvalidRequest, ProtocolError
 from mcp_ref.basic.messages import Json, classify
 from mcp_ref.basic.transports import http_headers
+from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_responses import ACCEPTED, Answer, error
-from mcp_ref.basic.transports.http_security import Refused, accepts, prefers_events
+from mcp_ref.basic.transports.http_security import accepts, prefers_events
 from mcp_ref.basic.transports.http_sessions import HttpSession
 from mcp_ref.basic.transports.http_streams import Stream
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, revision
@@ -155,6 +156,7 @@ class LegacyEra:
             mute=self._app.answers == "json",
             eager=prefers_events(environ.get("HTTP_ACCEPT")),
         )
+        stream.two_way = stream.two_way and not self._app.waiting.is_single
         return self._request(connection, session, message, stream, environ)
 
     def _request(

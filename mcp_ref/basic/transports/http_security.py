@@ -33,8 +33,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mcp_ref.basic.errors import McpError, TooManyRequests
-from mcp_ref.basic.messages import encode
+from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.places import Hosts, Origins
 from mcp_ref.runtime.requests_in import BadRequest
@@ -44,10 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Authenticate",
-    "Denied",
     "Gate",
     "Rates",
-    "Refused",
     "accepts",
     "authenticated",
     "check_post",
@@ -69,46 +66,6 @@ KEPT = 256
 
 LONG = 1024
 """Characters beyond which a value is not kept."""
-
-# ----------------------------------------------------------------------------- refusals
-
-
-class Refused(McpError):
-    """The answer to a request whose message is not looked at."""
-
-    def __init__(self, status: int, message: str, headers: Sequence[tuple[str, str]] = ()) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
-        self.headers = tuple(headers)
-
-    def body(self) -> bytes:
-        """An error of no request: it has no id. Its type is application/json.
-
-        # spec: basic/transports/streamable-http/origin-403-body
-        # spec: basic/transports/streamable-http/rejected-input-body
-        """
-        code = TooManyRequests.code if self.status == 429 else -32600
-        return encode({"jsonrpc": "2.0", "error": {"code": code, "message": self.message}}).rstrip(b"\n")
-
-
-class Denied(Refused):
-    """Raised by an `authenticate` hook: this caller may not, or must first say who it is.
-
-    `challenge` is the WWW-Authenticate header, which no 401 may lack.
-    """
-
-    def __init__(self, message: str, *, status: int = 401, challenge: str | None = None) -> None:
-        if not 400 <= status <= 599:
-            raise ValueError(f"whoever is denied gets a status from 400 to 599, not {status}")
-        if challenge is None and status == 401:
-            challenge = "Bearer"
-        if challenge is not None and not _VISIBLE.fullmatch(challenge):
-            raise ValueError(f"a challenge is visible ASCII and spaces, not {challenge!r:.80}")
-        super().__init__(status, message, [("WWW-Authenticate", challenge)] if challenge else ())
-
-
-_VISIBLE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
 
 # ------------------------------------------------------------------------------ the gate
 

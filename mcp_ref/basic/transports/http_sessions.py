@@ -25,7 +25,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.errors import ConnectionClosed
-from mcp_ref.basic.transports.http_security import Refused
+from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_streams import Log, Stream
 from mcp_ref.runtime.timers import Timer, later
 
@@ -77,6 +77,7 @@ class HttpSession:
         self._server.detach(self.connection, reason)
         for stream in {*self.streams, *self.log.streams()}:
             stream.fail(ConnectionClosed(reason))
+        self.log.clear()
 
 
 class Sessions:

@@ -34,8 +34,9 @@ from urllib.parse import parse_qs, quote
 from mcp_ref.basic.batch import wants_answer
 from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest
 from mcp_ref.basic.messages import Json, classify, decode, is_id
+from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_responses import ACCEPTED, Answer
-from mcp_ref.basic.transports.http_security import Refused, accepts, check_post, read_body
+from mcp_ref.basic.transports.http_security import accepts, check_post, read_body
 from mcp_ref.basic.transports.http_streams import Stream
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern, revision
 from mcp_ref.runtime import events

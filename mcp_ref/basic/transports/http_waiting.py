@@ -22,8 +22,8 @@ from typing import Any
 
 from mcp_ref.basic.errors import TooManyRequests
 from mcp_ref.basic.messages import Json
+from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_responses import EVENTS, LOOK, STATUS, Answer, Response, departed, plain
-from mcp_ref.basic.transports.http_security import Refused
 from mcp_ref.basic.transports.http_streams import Stream
 from mcp_ref.runtime.deadlines import Clock, Deadline
 
@@ -66,6 +66,11 @@ class Waiting:
         self._open: set[Response] = set()
 
     @property
+    def is_single(self) -> bool:
+        """Whether a request takes the only thread there is, so that nothing else can come in meanwhile."""
+        return self._threads == 1
+
+    @property
     def count(self) -> int:
         """How many there are."""
         return len(self._undecided) + len(self._open)
@@ -77,9 +82,9 @@ class Waiting:
                 raise Refused(
                     503, f"{self._max_streams} streams are open, which is all", [("Retry-After", "5")]
                 )
-            if self._threads is not None and self._threads > 1:
+            if self._threads is not None and (is_long or self._threads > 1):
                 # One stays for what ends the others: answers, cancellations. Streams leave one for calls.
-                reserve = 2 if is_long and self._threads > 2 else 1
+                reserve = 2 if is_long and self._threads != 2 else 1
                 if self.count + reserve >= self._threads:
                     raise Refused(
                         503, f"{self.count} of {self._threads} threads wait", [("Retry-After", "1")]
@@ -118,6 +123,7 @@ class Waiting:
 
     def _end(self, stream: Stream, over: Callable[[Stream], object]) -> None:
         self.leave(stream)
+        stream.context = None  # each knows the other: so neither would be gone at once
         over(stream)
 
     def finished(self, stream: Stream, headers: Sequence[tuple[str, str]] = ()) -> Answer:
@@ -153,7 +159,7 @@ class Waiting:
                 self._open.discard(response)
             if response.left:
                 gone(stream)
-            over(stream)
+            self._end(stream, over)
 
         response = Response(
             stream,

@@ -40,12 +40,12 @@ from mcp_ref.basic.messages import Json, classify, decode
 from mcp_ref.basic.meta import PROTOCOL_VERSION
 from mcp_ref.basic.transports import http_headers
 from mcp_ref.basic.transports.http_legacy import LegacyEra, header_of, mirrored, nothing
+from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_responses import ACCEPTED, STATUS, Answer, error, plain, reason
 from mcp_ref.basic.transports.http_security import (
     Authenticate,
     Gate,
     Rates,
-    Refused,
     authenticated,
     check_post,
     log_request,

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from werkzeug.exceptions import Unauthorized
 
 from mcp_ref.basic.transports import http_security
+from mcp_ref.basic.transports.http_refusals import Denied, Refused
 from mcp_ref.basic.transports.http_security import (
-    Denied,
     Gate,
     Rates,
-    Refused,
     accepts,
     authenticated,
     check_post,

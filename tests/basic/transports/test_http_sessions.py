@@ -9,7 +9,7 @@ from peers import PATIENCE, eventually, nothing_left
 
 from mcp_ref import Context, Server
 from mcp_ref.basic.transports import http_sessions
-from mcp_ref.basic.transports.http_security import Refused
+from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_sessions import HttpSession, Sessions
 from mcp_ref.runtime.workers import Workers
 

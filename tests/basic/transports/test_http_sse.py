@@ -11,7 +11,7 @@ from peers import LEGACY, META, PATIENCE, eventually
 
 from mcp_ref import Context, Limit, Server, connect
 from mcp_ref.basic.errors import TooManyRequests
-from mcp_ref.basic.transports.http_security import Denied
+from mcp_ref.basic.transports.http_refusals import Denied
 
 NOTICED = 1.5
 """Seconds in which a departed client is noticed: half a one, and what a busy machine adds."""

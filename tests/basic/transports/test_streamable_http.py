@@ -16,7 +16,7 @@ from peers import ENV, LEGACY, META, MODERN, PATIENCE, eventually, nothing_left
 
 from mcp_ref import Context, Limit, Server
 from mcp_ref.basic.transports import streamable_http
-from mcp_ref.basic.transports.http_security import Denied
+from mcp_ref.basic.transports.http_refusals import Denied
 from mcp_ref.basic.transports.streamable_http import Application
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
