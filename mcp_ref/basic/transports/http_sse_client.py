@@ -31,13 +31,13 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from mcp_ref.basic.errors import ConnectionClosed, InvalidResponse, McpError, ProtocolError, RequestTimeout
-from mcp_ref.basic.messages import Json, RequestId
+from mcp_ref.basic.messages import Json
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.events import Event, Events, TooLarge
-from mcp_ref.runtime.exchanges import Exchange, Exchanges
+from mcp_ref.runtime.exchanges import Exchanges
 from mcp_ref.runtime.http_sockets import Aborted, Expired
 from mcp_ref.runtime.outbox import WayOut
 from mcp_ref.runtime.workers import QueueFull, Workers
@@ -46,8 +46,8 @@ __all__ = ["OldConnection"]
 
 _log = logging.getLogger("mcp_ref.http")
 
-MOVED = {"GET": (301, 302, 303, 307, 308), "POST": (307, 308)}
-"""Redirects that ask for the same once more, elsewhere on the server."""
+SAFE = frozenset({"initialize", "ping"})
+"""Requests that may arrive twice; and every list."""
 
 QUEUE = 1000
 """Messages that may wait for a worker to POST them."""
@@ -144,7 +144,8 @@ class OldConnection(Connection):
 
     def _read_stream(self) -> None:
         """All of the stream; its end is an error."""
-        with self._sent("GET", {"Accept": STREAM}, None, None, None) as exchange:
+        with self.exchanges.new(None) as exchange:
+            exchange.send("GET", {"Accept": STREAM})
             if exchange.status != 200:
                 raise refusal(exchange, None)
             if exchange.media_type != STREAM:
@@ -173,8 +174,8 @@ class OldConnection(Connection):
             raise InvalidResponse(f"the event stream of {url} begins with {event.name!r:.40}, not 'endpoint'")
         if not _URI.fullmatch(said):
             raise InvalidResponse(f"the endpoint event holds no URI: {said!r:.100}")
-        there = urljoin(url, said)
-        if _origin(there) is None or _origin(there) != _origin(url):
+        there = _on_server_of(url, said)
+        if there is None:
             raise InvalidResponse(
                 f"the endpoint {said:.200} is not on the server of {url}: nothing is sent there"
             )
@@ -182,40 +183,27 @@ class OldConnection(Connection):
 
     # -- messages ----------------------------------------------------------------------------------
 
-    def _sent(
-        self,
-        method: str,
-        headers: dict[str, str],
-        body: bytes | None,
-        target: str | None,
-        deadline: Deadline | None,
-    ) -> Exchange:
-        """A request, up to the head of its answer; whoever gets it closes it. One redirect is followed."""
-        for last in (False, True):
-            exchange = self.exchanges.new(deadline)
-            try:
-                exchange.send(method, headers, body, target)
-            except BaseException:
-                exchange.close()
-                raise
-            moved = exchange.location() if exchange.status in MOVED[method] else None
-            if moved is None or last:
-                break
-            exchange.close()
-            target = moved
-        return exchange
-
-    def _post(self, line: bytes, deadline: Deadline, call_id: RequestId | None = None) -> None:
+    def _post(self, line: bytes, deadline: Deadline, call: Call | None = None) -> None:
         """Have one message taken. Raises what the server, or the network, has against it.
 
+        Once more if its connection was a kept one that turned out to be too old: where that does no harm.
         # spec: basic/transports/streamable-http/sse-post-to-endpoint
         """
-        headers = {"Content-Type": JSON, "Accept": JSON}
+        headers = {"Content-Type": JSON, "Accept": "*/*"}  # what is in the answer is of no interest
         if self.session.is_open and self.session.revision.reaches("2025-06-18"):
             headers["MCP-Protocol-Version"] = self.session.revision.date
-        with self._sent("POST", headers, line, self._target, deadline) as exchange:
-            if not 200 <= exchange.status < 300:
-                raise refusal(exchange, call_id)
+        harmless = call is None or call.method in SAFE or call.method.endswith("/list")
+        for again in (harmless, False):
+            with self.exchanges.new(deadline) as exchange:
+                try:
+                    exchange.send("POST", headers, line, self._target)
+                except ConnectionClosed:
+                    if again and exchange.was_lost_unheard:
+                        continue
+                    raise
+                if 200 <= exchange.status < 300:
+                    return
+                raise refusal(exchange, None if call is None else call.id)
 
     def transmit(self, call: Call, params: Json | None, line: bytes) -> None:
         """POST a request; the answer comes on the stream."""
@@ -227,7 +215,7 @@ class OldConnection(Connection):
     def _ask(self, call: Call, line: bytes) -> None:
         """POST a request; what goes wrong is its outcome."""
         try:
-            self._post(line, call.deadline, call.id)
+            self._post(line, call.deadline, call)
         except Aborted:
             self.settle(call, self.failure or ConnectionClosed("the client was closed"))
         except Expired:
@@ -296,11 +284,15 @@ def _not_taken(problem: McpError) -> None:
     _log.warning("the server did not take an answer: %s", problem)
 
 
-def _origin(url: str) -> tuple[str, str, int | None] | None:
-    """Scheme, host and port; None for what has none."""
+def _on_server_of(base: str, reference: str) -> str | None:
+    """The URL that is meant, if it has the origin of the other one."""
     try:
-        parts = urlsplit(url)
-        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    except ValueError:
+        there = urljoin(base, reference)
+        return there if _origin(there) == _origin(base) else None
+    except ValueError:  # no URL at all
         return None
-    return (parts.scheme, parts.hostname, port) if parts.hostname else None
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
