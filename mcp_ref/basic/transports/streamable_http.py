@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest, ParseError, ProtocolError
+from mcp_ref.basic.errors import ConnectionClosed, InvalidParams, InvalidRequest, ParseError, ProtocolError
 from mcp_ref.basic.messages import Json, classify, decode
 from mcp_ref.basic.meta import PROTOCOL_VERSION
 from mcp_ref.basic.transports import http_headers
@@ -258,6 +258,8 @@ class Application:
         # spec: basic/transports/streamable-http/no-resumption
         """
         try:
+            if type(message) is list:
+                raise InvalidRequest("a batch; only 2025-03-26 has batches")
             kind = classify(message)
             if kind == "response":  # spec: basic/transports/streamable-http/client-no-responses
                 raise InvalidRequest("in 2026-07-28 a client sends requests and notifications, no responses")
@@ -289,7 +291,12 @@ class Application:
         if type(params) is not dict or not is_modern(params):
             if kind == "notification":
                 return  # what headers and _meta it has, no page says
-            raise InvalidMeta("params._meta: io.modelcontextprotocol/protocolVersion is missing")
+            if type(params) is not dict:
+                raise InvalidParams(f"{message['method'][:80]}: params must be an object")
+            raise InvalidMeta(
+                "params._meta: io.modelcontextprotocol/protocolVersion is missing (before 2026-07-28: send "
+                "initialize first, then the Mcp-Session-Id that it gives)"
+            )
         version = params["_meta"].get(PROTOCOL_VERSION)
         if type(version) is str:  # else the door says what is wrong
             http_headers.check(header_of(environ), message, version, mirrored(self.server, message))
