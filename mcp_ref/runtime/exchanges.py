@@ -120,6 +120,7 @@ class Exchange:
     def abort(self) -> None:
         """End it; whoever waits for its answer gets Aborted. Any thread, any number of times."""
         self._hold.abort()
+        self._owner.wake()
 
     def pause(self, seconds: float) -> None:
         """Wait, within the deadline. Raises Aborted, Expired."""
@@ -299,7 +300,9 @@ class Exchanges:
     def _pool(self) -> tuple[Any, str]:
         """The connections, as the session has them, and what to ask them for."""
         session = self._session
-        settings = session.merge_environment_settings(self.url, {}, True, None, None)
+        # What the session says of certificates counts more than what the environment says.
+        said: Any = None if session.verify is True else session.verify
+        settings = session.merge_environment_settings(self.url, {}, True, said, None)
         proxies, verify, cert = settings["proxies"], settings["verify"], settings["cert"]
         if (select_proxy(self.url, proxies) or "").startswith("https:"):
             raise ValueError("a proxy is reached by http: or socks:, not by https:")
@@ -376,6 +379,11 @@ class Exchanges:
             if (self._stopped and not exchange.is_last) or exchange.is_aborted:
                 raise Aborted
             self._under_way.add(exchange)
+
+    def wake(self) -> None:
+        """Have those who wait in `enter` look again."""
+        with self._changed:
+            self._changed.notify_all()
 
     def leave(self, exchange: Exchange) -> None:
         """There is room for another."""

@@ -101,7 +101,11 @@ class Hold:
             raise Aborted
 
 
-_here = threading.local()
+class _Here(threading.local):
+    hold: Hold | None = None
+
+
+_here = _Here()
 
 
 class Holding:
@@ -115,6 +119,11 @@ class Holding:
 
     def __exit__(self, *exception: object) -> None:
         _here.hold = None
+
+
+def _held() -> Hold:
+    """The exchange of this thread; one without end, if the connection is used by somebody else."""
+    return _here.hold or Hold(None)
 
 
 # ------------------------------------------------------------------------- what is read
@@ -174,9 +183,10 @@ class _Answer(http.client.HTTPResponse):
     """An answer that is waited for as its exchange wants."""
 
     def __init__(self, connected: Any, *args: Any, **options: Any) -> None:
-        self._incoming = _Incoming(connected, _here.hold)
+        hold = _held()
+        self._incoming = _Incoming(connected, hold)
         self._reader = io.BufferedReader(self._incoming, 65536)
-        _here.hold.answer = self
+        hold.answer = self
         super().__init__(self, *args, **options)  # type: ignore[arg-type]
 
     def makefile(self, mode: str) -> io.BufferedIOBase:
@@ -191,7 +201,10 @@ class _Answer(http.client.HTTPResponse):
             return False
         self._incoming.patient = False
         try:
-            return self._reader.peek(7)[:7].removeprefix(b"\r\n").startswith(b"0\r\n\r\n")
+            if self.chunk_left == 0 and self._reader.peek(2)[:2] == b"\r\n":  # of the chunk before
+                self._reader.read(2)
+                self.chunk_left = None
+            return self.chunk_left is None and self._reader.peek(5)[:5] == b"0\r\n\r\n"
         except (OSError, ValueError):
             return False
         finally:
@@ -211,12 +224,14 @@ def watched(base: type[Any]) -> type[Any]:
 
         def connect(self) -> None:
             super().connect()
-            _here.hold.is_fresh = True
-            _here.hold.take(self.sock)
+            hold = _held()
+            hold.is_fresh = True
+            hold.take(self.sock)
 
         def request(self, *args: Any, **options: Any) -> None:
+            hold = _held()
             if self.sock is not None:
-                _here.hold.take(self.sock)
+                hold.take(self.sock)
             kept: list[bytes] = []
             self._kept = kept
             try:
@@ -225,8 +240,8 @@ def watched(base: type[Any]) -> type[Any]:
                 self._kept = None
             if self.sock is None:
                 self.connect()
-            deadline = _here.hold.deadline
-            self.sock.settimeout(None if deadline is None else max(0.01, deadline.left()))
+            left = None if hold.deadline is None else max(0.01, hold.deadline.left())
+            self.sock.settimeout(left)
             super().send(b"".join(kept))
 
         def send(self, data: Any) -> None:

@@ -1,0 +1,707 @@
+"""HTTP exchanges: how far each came, what is sent along, how many at once, and that nothing is left."""
+
+import gzip
+import os
+import threading
+import time
+
+import pytest
+import requests
+from peers import eventually
+from requests.adapters import HTTPAdapter
+from web import JSON, STREAM, certificate, open_files, web
+
+from mcp_ref.basic.errors import ConnectionClosed
+from mcp_ref.runtime import exchanges as module
+from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.exchanges import Exchanges, TooLong
+from mcp_ref.runtime.http_sockets import Aborted, Expired
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch, tmp_path):
+    """No proxies and no netrc but those of the test."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name == "NETRC":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture
+def at():
+    """A function that gives the exchanges with a server; they are closed afterwards."""
+    made = []
+
+    def make(site, **options):
+        made.append(Exchanges(site if isinstance(site, str) else site.url, **options))
+        return made[-1]
+
+    yield make
+    for exchanges in made:
+        exchanges.close()
+
+
+def within(seconds=5.0):
+    return Deadline(seconds, Clock())
+
+
+def ask(exchanges, body=b"{}", method="POST", headers=None, limit=1 << 20):
+    """Status and body."""
+    with exchanges.new(within()) as exchange:
+        exchange.send(method, headers or {}, body)
+        return exchange.status, exchange.read(limit)
+
+
+def ok(request, wire):
+    wire.answer(200, b"{}", JSON)
+
+
+# ------------------------------------------------------------------------------ what comes back
+
+
+def test_an_answer_has_a_status_headers_and_a_body(at):
+    def handle(request, wire):
+        wire.answer(201, b"[1]", "Content-Type: Application/JSON; charset=utf-8", "X-Two: b")
+
+    with web(handle) as site, at(site).new(within()) as exchange:
+        exchange.send("POST", {"X-One": "a"}, b"{}")
+        assert (exchange.status, exchange.media_type) == (201, "application/json")
+        assert exchange.header("x-two") == "b"
+        assert exchange.header("x-three") is None
+        assert exchange.read(100) == b"[1]"
+        assert site.requests[0].headers["x-one"] == "a"
+        assert site.requests[0].target == "/mcp"
+
+
+def test_an_answer_without_a_type_has_none(at):
+    with web(lambda request, wire: wire.answer(200)) as site, at(site).new(within()) as exchange:
+        exchange.send("POST", {}, b"{}")
+        assert exchange.media_type == ""
+
+
+def test_a_connection_is_used_again(at):
+    with web(ok) as site:
+        exchanges = at(site)
+        for _ in range(5):
+            assert ask(exchanges) == (200, b"{}")
+        assert len(site.wires) == 1
+
+
+@pytest.mark.parametrize("read", [True, False])
+@pytest.mark.parametrize("body", [b"", b"x" * 1000])
+@pytest.mark.parametrize("how", ["length", "chunks"])
+def test_a_connection_is_used_again_even_if_nobody_cared_for_the_body(at, read, body, how):
+    def handle(request, wire):
+        if how == "length":
+            wire.answer(202, body)
+        else:
+            head = b"HTTP/1.1 202 So\r\nTransfer-Encoding: chunked\r\n\r\n"
+            wire.send(head + (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + b"0\r\n\r\n")
+
+    with web(handle) as site:
+        exchanges = at(site)
+        for _ in range(3):
+            with exchanges.new(within()) as exchange:
+                exchange.send("POST", {}, b"{}")
+                if read:
+                    assert exchange.read(2000) == body
+        assert len(site.wires) == 1 or (how == "chunks" and body and not read)
+
+
+def test_a_body_that_goes_on_is_not_waited_for(at):
+    def handle(request, wire):
+        wire.stream()
+        wire.event({})
+        wire.gone()
+
+    with web(handle) as site:
+        exchange = at(site).new(within())
+        exchange.send("POST", {}, b"{}")
+        assert exchange.read1(100)
+        start = time.monotonic()
+        assert not exchange.ends_now()
+        exchange.close()
+        assert time.monotonic() - start < 0.5
+
+
+def test_a_stream_that_ends_soon_keeps_its_connection(at):
+    def handle(request, wire):
+        wire.stream()
+        wire.event({})
+        wire.site.over.wait(0.05)
+        wire.end()
+
+    with web(handle) as site:
+        exchanges = at(site)
+        for _ in range(2):
+            exchange = exchanges.new(within())
+            exchange.send("POST", {}, b"{}")
+            exchange.read1(100)
+            exchange.drain()
+        assert len(site.wires) == 1
+
+
+def test_a_stream_that_does_not_end_is_let_go(at, monkeypatch):
+    monkeypatch.setattr(module, "SOON", 0.05)
+
+    def handle(request, wire):
+        wire.stream()
+        wire.event({})
+        ended.append(wire.gone())
+
+    ended = []
+    with web(handle) as site:
+        exchange = at(site).new(within())
+        exchange.send("POST", {}, b"{}")
+        exchange.drain()
+        assert eventually(lambda: ended == [True])
+
+
+@pytest.mark.parametrize("how", ["length", "chunks", "close", "gzip"])
+def test_a_body_beyond_the_limit_is_not_read(at, how):
+    def handle(request, wire):
+        if how == "length":
+            wire.head(200, "Content-Length: 1000000000")
+        elif how == "gzip":
+            wire.answer(200, gzip.compress(b"x" * 1_000_000), "Content-Encoding: gzip")
+        else:
+            wire.head(200, *(["Transfer-Encoding: chunked"] if how == "chunks" else []))
+            send = wire.chunk if how == "chunks" else wire.send
+            for _ in range(30):
+                send(b"x" * 100)
+
+    with web(handle) as site, at(site).new(within()) as exchange:
+        exchange.send("POST", {}, b"{}")
+        with pytest.raises(TooLong):
+            exchange.read(1000)
+
+
+def test_a_body_just_at_the_limit_is_read(at):
+    with web(lambda request, wire: wire.answer(200, b"x" * 1000)) as site:
+        assert ask(at(site), limit=1000) == (200, b"x" * 1000)
+
+
+def test_a_body_that_is_compressed_unasked_is_read(at):
+    def handle(request, wire):
+        wire.answer(200, gzip.compress(b"hello"), "Content-Encoding: gzip")
+
+    with web(handle) as site:
+        assert ask(at(site)) == (200, b"hello")
+        assert site.requests[0].headers["accept-encoding"] == "identity"
+
+
+def test_a_body_that_is_not_compressed_as_it_says_is_an_error(at):
+    def handle(request, wire):
+        wire.answer(200, b"hello", "Content-Encoding: gzip")
+
+    with web(handle) as site, pytest.raises(ConnectionClosed, match="within its answer"):
+        ask(at(site))
+
+
+# --------------------------------------------------------------------------- how far it came
+
+
+def _before(request, wire):
+    wire.close()
+
+
+def _reset(request, wire):
+    wire.reset()
+
+
+def _in_status(request, wire):
+    wire.send(b"HTTP/1.1 2")
+    wire.close()
+
+
+def _in_headers(request, wire):
+    wire.send(b"HTTP/1.1 200 OK\r\nContent-Type: app")
+    wire.close()
+
+
+def _no_http(request, wire):
+    wire.send(b"SSH-2.0-hello\r\n")
+    wire.close()
+
+
+def _no_end_of_headers(request, wire):
+    wire.send(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000)
+    wire.close()
+
+
+def _long_header(request, wire):
+    wire.send(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n")
+    wire.close()
+
+
+def _in_body(request, wire):
+    wire.head(200, "Content-Length: 100")
+    wire.send(b"half")
+    wire.close()
+
+
+def _in_chunk(request, wire):
+    wire.head(200, "Transfer-Encoding: chunked")
+    wire.send(b"64\r\nhalf")
+    wire.close()
+
+
+def _between_chunks(request, wire):
+    wire.head(200, "Transfer-Encoding: chunked")
+    wire.chunk(b"half")
+    wire.close()
+
+
+def _no_chunk(request, wire):
+    wire.head(200, "Transfer-Encoding: chunked")
+    wire.send(b"hello\r\n")
+    wire.close()
+
+
+@pytest.mark.parametrize(
+    ("handle", "said"),
+    [
+        (_before, "closed the connection before it answered"),
+        (_reset, "closed the connection before it answered"),
+        (_in_status, "is no HTTP"),
+        (_no_http, "is no HTTP"),
+        (_no_end_of_headers, "is no HTTP"),
+        (_long_header, "is no HTTP"),
+        (_in_body, "closed the connection within its answer"),
+        (_in_chunk, "closed the connection within its answer"),
+        (_between_chunks, "closed the connection within its answer"),
+        (_no_chunk, "closed the connection within its answer"),
+    ],
+)
+def test_closing_before_and_within_the_answer_are_told_apart(at, handle, said):
+    with web(handle) as site, pytest.raises(ConnectionClosed, match=f"127.0.0.1:{site.port} .*{said}|{said}"):
+        ask(at(site))
+
+
+def test_closing_after_the_answer_is_nobodys_loss(at):
+    def handle(request, wire):
+        wire.answer(200, b"{}")
+        wire.close()
+
+    with web(handle) as site:
+        exchanges = at(site)
+        for _ in range(3):
+            assert ask(exchanges) == (200, b"{}")
+            assert eventually(lambda: all(wire.socket.fileno() < 0 for wire in site.wires))
+        assert len(site.wires) == 3
+
+
+def test_a_kept_connection_that_ends_before_the_answer_is_known_as_such(at):
+    def handle(request, wire):
+        if len(site.requests) == 1:
+            wire.answer(200, b"{}")
+        else:
+            wire.close()
+
+    with web(handle) as site:
+        exchanges = at(site)
+        ask(exchanges)
+        with exchanges.new(within()) as again:
+            with pytest.raises(ConnectionClosed):
+                again.send("POST", {}, b"{}")
+            assert again.was_lost_unheard
+        with exchanges.new(within()) as first:
+            with pytest.raises(ConnectionClosed):
+                first.send("POST", {}, b"{}")
+            assert not first.was_lost_unheard, "this connection was a new one"
+
+
+def test_no_server_is_said_so(at):
+    with web(ok) as site:
+        url = site.url
+    with pytest.raises(ConnectionClosed, match=r"no connection to 127.0.0.1:.*refused"):
+        ask(at(url))
+
+
+def test_no_such_host_is_said_so(at, monkeypatch):
+    def nobody(*args, **options):
+        raise OSError("Name or service not known")
+
+    monkeypatch.setattr("urllib3.util.connection.socket.getaddrinfo", nobody)
+    with pytest.raises(ConnectionClosed, match=r"no connection to nowhere.invalid.*not known"):
+        ask(at("http://nowhere.invalid/mcp"))
+
+
+def test_time_that_is_up_is_no_lost_connection(at):
+    with web(lambda request, wire: wire.gone()) as site:
+        exchanges = at(site)
+        with exchanges.new(within(0.1)) as exchange, pytest.raises(Expired):
+            exchange.send("POST", {}, b"{}")
+        deadline = within(0.01)
+        time.sleep(0.02)
+        with exchanges.new(deadline) as late, pytest.raises(Expired):
+            late.send("POST", {}, b"{}")
+        assert len(site.requests) == 1
+
+
+# ------------------------------------------------------------------------------- what is sent
+
+
+def test_headers_of_the_application_go_with_every_request(at):
+    with web(ok) as site:
+        exchanges = at(site, headers={"Authorization": "Bearer t", "X-Tenant": "7"})
+        for _ in range(2):
+            ask(exchanges)
+        for request in site.requests:
+            assert request.headers["authorization"] == "Bearer t"
+            assert request.headers["x-tenant"] == "7"
+            assert len(request.lines) == len(request.headers), "none of them twice"
+
+
+def test_a_function_gives_the_headers_of_each_request(at):
+    tokens = iter("abc")
+    with web(ok) as site:
+        exchanges = at(site, headers=lambda: {"Authorization": f"Bearer {next(tokens)}"})
+        for _ in range(3):
+            ask(exchanges)
+        assert [r.headers["authorization"][-1] for r in site.requests] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind", "said"),
+    [
+        ("Authorization: x", TypeError, "a mapping"),
+        ([("a", "b")], TypeError, "a mapping"),
+        ({1: "x"}, TypeError, "is a string"),
+        ({"X-Key": 7}, TypeError, "'X-Key' is a string"),
+        ({"X Key": "x"}, ValueError, "'X Key' cannot be the name"),
+        ({"": "x"}, ValueError, "cannot be the name"),
+        ({"X-Key": "secret\r\nX: y"}, ValueError, "the header X-Key holds"),
+        ({"X-Key": "secret\0"}, ValueError, "the header X-Key holds"),
+        ({"X-Key": "secret \u20ac"}, ValueError, "the header X-Key holds"),
+        ({"Mcp-Session-Id": "x"}, ValueError, "the transport's own"),
+        ({"content-TYPE": "x"}, ValueError, "the transport's own"),
+        ({"Mcp-Param-X": "x"}, ValueError, "the transport's own"),
+    ],
+)
+@pytest.mark.parametrize("called", [True, False])
+def test_headers_that_cannot_be_are_refused_without_their_value(at, headers, kind, said, called):
+    with web(ok) as site, pytest.raises(kind, match=said) as refused:
+        ask(at(site, headers=(lambda: headers) if called else headers))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_session_gives_its_headers_and_not_its_habits(at):
+    session = requests.Session()
+    session.headers.update({"X-Team": "blue", "Authorization": "Bearer s", "Accept": "text/html"})
+    session.headers["X-Bytes"] = b"raw"
+    with web(ok) as site, session:
+        ask(at(site, session=session), headers={"Accept": "application/json"})
+        found = site.requests[0].headers
+        assert (found["x-team"], found["authorization"], found["x-bytes"]) == ("blue", "Bearer s", "raw")
+        assert (found["accept"], found["user-agent"]) == ("application/json", "mcp_ref")
+        assert "connection" not in found
+
+
+def test_a_session_that_names_itself_is_named_so(at):
+    session = requests.Session()
+    session.headers["User-Agent"] = "mine/1"
+    with web(ok) as site, session:
+        ask(at(site, session=session))
+        assert site.requests[0].headers["user-agent"] == "mine/1"
+
+
+@pytest.mark.parametrize(
+    ("auth", "wanted"), [(("me", "pw"), "Basic bWU6cHc="), (lambda r: _bearer(r), "Bearer from auth")]
+)
+def test_the_auth_of_a_session_is_used(at, auth, wanted):
+    session = requests.Session()
+    session.auth = auth
+    with web(ok) as site, session:
+        ask(at(site, session=session))
+        assert site.requests[0].headers["authorization"] == wanted
+        ask(at(site, session=session, headers={"authorization": "Bearer mine"}))
+        assert site.requests[1].headers["authorization"] == "Bearer mine"
+
+
+def _bearer(request):
+    request.headers["Authorization"] = "Bearer from auth"
+    return request
+
+
+def test_a_netrc_is_used_where_nobody_says_better(at, tmp_path):
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password pw\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    with web(ok) as site:
+        ask(at(site))
+        ask(at(site, headers={"Authorization": "Bearer token"}))
+        session = requests.Session()
+        session.trust_env = False
+        ask(at(site, session=session))
+        assert [r.headers.get("authorization") for r in site.requests] == [
+            "Basic bWU6cHc=",
+            "Bearer token",
+            None,
+        ]
+        session.close()
+
+
+def test_cookies_are_kept_and_sent_again(at):
+    def handle(request, wire):
+        wire.answer(200, b"{}", *(["Set-Cookie: route=7; Path=/"] if len(site.requests) == 1 else []))
+
+    with web(handle) as site:
+        exchanges = at(site)
+        ask(exchanges)
+        ask(exchanges)
+        assert [r.headers.get("cookie") for r in site.requests] == [None, "route=7"]
+
+
+def test_a_proxy_of_the_environment_is_asked_once_and_for_all(at, monkeypatch):
+    with web(ok) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
+        exchanges = at("http://example.invalid/mcp?a=b")
+        monkeypatch.delenv("HTTP_PROXY")
+        assert ask(exchanges) == (200, b"{}")
+        assert proxy.requests[0].target == "http://example.invalid/mcp?a=b"
+        assert proxy.requests[0].headers["host"] == "example.invalid"
+        assert exchanges.target_of("http://example.invalid/x") == "http://example.invalid/x"
+
+
+def test_a_proxy_of_the_session_is_used(at):
+    session = requests.Session()
+    with web(ok) as proxy, session:
+        session.proxies["http"] = f"http://127.0.0.1:{proxy.port}"
+        assert ask(at("http://example.invalid/mcp", session=session)) == (200, b"{}")
+
+
+def test_a_proxy_by_tls_is_refused(at):
+    session = requests.Session()
+    session.proxies["http"] = "https://127.0.0.1:1"
+    with session, pytest.raises(ValueError, match="a proxy"):
+        at("http://example.invalid/mcp", session=session)
+
+
+def test_an_adapter_of_the_application_stays_its_own(at):
+    class Mine(HTTPAdapter):
+        pass
+
+    session = requests.Session()
+    session.mount("http://", Mine())
+    with web(ok) as site, session:
+        exchanges = Exchanges(site.url, session=session)
+        assert ask(exchanges) == (200, b"{}")
+        with exchanges.new(within(0.2)) as exchange:
+            exchange.send("POST", {}, b"{}")
+        exchanges.close()
+        assert session.get(site.url).status_code == 200, "the session still works"
+
+
+# ----------------------------------------------------------------------------------- redirects
+
+
+def _moved(status, location):
+    def handle(request, wire):
+        if request.target == "/mcp":
+            wire.answer(status, b"over there", *([f"Location: {location}"] if location else []))
+        else:
+            wire.answer(200, request.body)
+
+    return handle
+
+
+@pytest.mark.parametrize("status", [307, 308])
+@pytest.mark.parametrize("location", ["/mcp/", "mcp/", "http://127.0.0.1:{port}/mcp/?x=y"])
+def test_a_redirect_within_the_server_is_followed_with_the_same_body(at, status, location):
+    def handle(request, wire):
+        _moved(status, location.format(port=site.port))(request, wire)
+
+    with web(handle) as site:
+        exchanges = at(site, headers={"Authorization": "Bearer t"})
+        assert ask(exchanges, b"body") == (200, b"body")
+        assert ask(exchanges, b"body") == (200, b"body")
+        assert [r.method for r in site.requests] == ["POST"] * (4 if status == 307 else 3)
+        assert all(r.headers["authorization"] == "Bearer t" for r in site.requests)
+        assert len(site.wires) == 1
+
+
+@pytest.mark.parametrize("status", [301, 302, 303])
+def test_a_redirect_that_would_lose_the_body_is_not_followed(at, status):
+    with web(_moved(status, "/mcp/")) as site:
+        exchanges = at(site)
+        assert ask(exchanges)[0] == status
+        assert ask(exchanges, None, "GET") == (200, b""), "a GET has none to lose"
+
+
+@pytest.mark.parametrize("location", ["http://127.0.0.1:{other}/mcp", "https://127.0.0.1:{port}/mcp", None])
+@pytest.mark.parametrize("status", [301, 307, 308])
+def test_nothing_is_ever_sent_to_another_server(at, status, location):
+    with web(ok) as other:
+
+        def handle(request, wire):
+            there = location and location.format(other=other.port, port=site.port)
+            _moved(status, there)(request, wire)
+
+        with web(handle) as site:
+            assert ask(at(site, headers={"Authorization": "Bearer t"})) == (status, b"over there")
+            assert len(site.requests) == 1
+        assert other.requests == []
+
+
+def test_redirects_in_a_circle_are_followed_once(at):
+    def handle(request, wire):
+        wire.answer(307, b"", f"Location: {'/a' if request.target == '/mcp' else '/mcp'}")
+
+    with web(handle) as site:
+        assert ask(at(site))[0] == 307
+        assert [r.target for r in site.requests] == ["/mcp", "/a"]
+
+
+def test_another_target_of_the_server_can_be_asked_for(at):
+    with web(ok) as site:
+        exchanges = at(site)
+        with exchanges.new(within()) as exchange:
+            exchange.send("POST", {}, b"{}", exchanges.target_of(f"{site.url}/messages?id=7"))
+        assert site.requests[0].target == "/mcp/messages?id=7"
+        assert exchanges.target_of("http://127.0.0.1") == "/"
+
+
+# ------------------------------------------------------------------------------ how many at once
+
+
+def _waits(request, wire):
+    wire.stream()
+    wire.gone()
+
+
+def _begun(exchanges):
+    exchange = exchanges.new(within())
+    exchange.send("POST", {}, b"{}")
+    return exchange
+
+
+def test_more_than_may_be_at_once_wait_for_their_turn(at):
+    with web(_waits) as site:
+        exchanges = at(site, limit=2)
+        first, second = _begun(exchanges), _begun(exchanges)
+        done = threading.Event()
+
+        def third():
+            with _begun(exchanges):
+                done.set()
+
+        thread = threading.Thread(target=third)
+        thread.start()
+        assert not done.wait(0.1)
+        first.close()
+        assert done.wait(5)
+        thread.join()
+        second.close()
+
+
+def test_whoever_waits_for_a_turn_does_so_no_longer_than_the_deadline(at):
+    with web(_waits) as site:
+        exchanges = at(site, limit=1)
+        first = _begun(exchanges)
+        with exchanges.new(within(0.1)) as late, pytest.raises(Expired):
+            late.send("POST", {}, b"{}")
+        aborted = exchanges.new(None)
+        timer = threading.Timer(0.05, aborted.abort)
+        timer.start()
+        with aborted, pytest.raises(Aborted):
+            aborted.send("POST", {}, b"{}")
+        timer.join()
+        assert aborted.is_aborted
+        first.close()
+
+
+def test_the_end_ends_all_and_lets_one_last_request_out(at):
+    outcome = []
+
+    def one():
+        try:
+            with exchanges.new(None) as exchange:
+                exchange.send("POST", {}, b"{}")
+                exchange.read1(10)
+        except Aborted as problem:
+            outcome.append(problem)
+
+    def handle(request, wire):
+        ok(request, wire) if request.method == "DELETE" else _waits(request, wire)
+
+    with web(handle) as site:
+        exchanges = at(site, limit=2)
+        threads = [threading.Thread(target=one) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        assert eventually(lambda: len(site.requests) == 2)
+        exchanges.stop()
+        for thread in threads:
+            thread.join(5)
+        assert len(outcome) == 4
+        with exchanges.new(within(), last=True) as last:
+            last.send("DELETE", {})
+            assert last.status == 200
+        with pytest.raises(Aborted):
+            _begun(exchanges)
+
+
+# ------------------------------------------------------------------------------------- TLS
+
+
+@pytest.fixture(scope="module")
+def tls_and_file(tmp_path_factory):
+    return certificate(tmp_path_factory.mktemp("tls"))
+
+
+def test_tls_is_spoken_with_a_server_whose_certificate_the_session_knows(at, tls_and_file):
+    tls, path = tls_and_file
+    session = requests.Session()
+    session.verify = path
+    with web(ok, tls) as site, session:
+        exchanges = at(site, session=session)
+        assert ask(exchanges) == (200, b"{}")
+        assert ask(exchanges) == (200, b"{}")
+        assert len(site.wires) == 1
+
+
+def test_a_certificate_that_nobody_knows_is_refused(at, tls_and_file):
+    tls, _ = tls_and_file
+    with web(ok, tls) as site, pytest.raises(ConnectionClosed, match=r"by TLS.*certificate"):
+        ask(at(site))
+    assert site.requests == []
+
+
+def test_a_stream_over_tls_is_read_as_it_comes_and_ended_from_outside(at, tls_and_file):
+    tls, path = tls_and_file
+    session = requests.Session()
+    session.verify = path
+
+    def handle(request, wire):
+        wire.stream()
+        wire.event({"n": 1})
+        wire.gone()
+
+    with web(handle, tls) as site, session:
+        exchange = at(site, session=session).new(None)
+        exchange.send("POST", {}, b"{}")
+        assert exchange.read1(1000) == b'data: {"n": 1}\n\n'
+        timer = threading.Timer(0.05, exchange.abort)
+        timer.start()
+        with exchange, pytest.raises(Aborted):
+            exchange.read1(1000)
+        timer.join()
+
+
+def test_nothing_is_left_open(at):
+    before = open_files()
+    with web(ok) as site:
+        exchanges = at(site)
+        for _ in range(3):
+            ask(exchanges)
+        exchanges.close()
+    assert open_files() == before
+
+
+def test_a_stream_is_a_stream_whatever_its_type_has_besides(at):
+    def handle(request, wire):
+        wire.answer(200, b"", f"{STREAM};charset=utf-8")
+
+    with web(handle) as site, at(site).new(within()) as exchange:
+        exchange.send("GET", {})
+        assert exchange.media_type == "text/event-stream"

@@ -1,0 +1,242 @@
+"""The socket under an exchange: deadlines are exact, and any thread may end the wait, whatever it is for."""
+
+import socket
+import threading
+import time
+
+import pytest
+import urllib3
+from web import STREAM, certificate, open_files, web
+
+from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.http_sockets import Aborted, Expired, Hold, Holding, watched
+
+
+@pytest.fixture(scope="module")
+def tls_and_file(tmp_path_factory):
+    return certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture(params=["plain", "tls"])
+def site(request, tls_and_file):
+    """A function that starts a server, and one that makes a pool for it."""
+    tls, file = tls_and_file if request.param == "tls" else (None, None)
+
+    def pool(at):
+        made = (
+            urllib3.HTTPSConnectionPool("127.0.0.1", at.port, ca_certs=file)
+            if tls
+            else urllib3.HTTPConnectionPool("127.0.0.1", at.port)
+        )
+        made.ConnectionCls = watched(made.ConnectionCls)
+        return made
+
+    return lambda handle: web(handle, tls), pool
+
+
+def ask(pool, hold):
+    with Holding(hold):
+        return pool.urlopen("POST", "/mcp", b"{}", {}, urllib3.Retry(total=False), preload_content=False)
+
+
+def within(seconds):
+    return Hold(Deadline(seconds, Clock()))
+
+
+def test_what_arrives_is_read_as_ever(site):
+    serve, pool = site
+    with serve(lambda request, wire: wire.answer(200, b"hello" * 20_000)) as at, pool(at) as connections:
+        hold = within(5)
+        assert ask(connections, hold).read() == b"hello" * 20_000
+        assert hold.is_fresh and hold.was_heard
+        again = within(5)
+        assert ask(connections, again).read() == b"hello" * 20_000
+        assert not again.is_fresh
+        assert len(at.wires) == 1
+
+
+def test_head_and_body_of_a_request_are_one_write(site):
+    serve, pool = site
+    seen = []
+
+    def handle(request, wire):
+        seen.append(request.body)
+        wire.answer(200)
+
+    with serve(handle) as at, pool(at) as connections:
+        ask(connections, within(5)).read()
+    assert seen == [b"{}"]
+
+
+def _silent(request, wire):
+    wire.gone()
+
+
+def _head_only(request, wire):
+    wire.send(b"HTTP/1.1 200 OK\r\nContent-")
+    wire.gone()
+
+
+def _drips(request, wire):
+    for byte in b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1000:
+        wire.send(bytes([byte]))
+        if wire.site.over.wait(0.01):
+            return
+
+
+def _body_drips(request, wire):
+    wire.head(200, "Content-Length: 1000")
+    for _ in range(1000):
+        wire.send(b"x")
+        if wire.site.over.wait(0.01):
+            return
+
+
+@pytest.mark.parametrize("handle", [_silent, _head_only, _drips, _body_drips])
+def test_a_deadline_holds_also_for_slow_drips(site, handle):
+    serve, pool = site
+    with serve(handle) as at, pool(at) as connections:
+        start = time.monotonic()
+        with pytest.raises(Expired):
+            ask(connections, within(0.3)).read()
+        assert 0.25 < time.monotonic() - start < 1.0
+
+
+@pytest.mark.parametrize("handle", [_silent, _head_only, _drips, _body_drips])
+def test_any_thread_ends_the_wait(site, handle):
+    serve, pool = site
+    with serve(handle) as at, pool(at) as connections:
+        hold = Hold(None)
+        timer = threading.Timer(0.1, hold.abort)
+        timer.start()
+        start = time.monotonic()
+        with pytest.raises(Aborted):
+            ask(connections, hold).read()
+        assert time.monotonic() - start < 1.0
+        timer.join()
+
+
+def test_a_deadline_that_moves_is_followed(site):
+    serve, pool = site
+
+    def handle(request, wire):
+        for _ in range(6):
+            if wire.site.over.wait(0.1):
+                return
+            deadline.restart()
+        wire.answer(200, b"late")
+
+    deadline = Deadline(0.3, Clock(), cap=10)
+    with serve(handle) as at, pool(at) as connections:
+        assert ask(connections, Hold(deadline)).read() == b"late"
+
+
+def test_what_is_aborted_before_it_begins_does_not_begin(site):
+    serve, pool = site
+    with serve(_silent) as at, pool(at) as connections:
+        hold = Hold(None)
+        hold.abort()
+        with pytest.raises(Aborted):
+            ask(connections, hold)
+
+
+def test_an_abort_that_comes_too_late_ends_nobody_else(site):
+    serve, pool = site
+    with serve(lambda request, wire: wire.answer(200, b"x")) as at, pool(at) as connections:
+        first = within(5)
+        assert ask(connections, first).read() == b"x"
+        first.abort()
+        second = within(5)
+        assert ask(connections, second).read() == b"x"
+        assert not second.is_fresh, "the connection was still good"
+
+
+def test_the_end_of_a_stream_is_seen_only_when_it_is_there(site):
+    serve, pool = site
+    go_on = threading.Event()
+
+    def handle(request, wire):
+        wire.head(200, STREAM, "Transfer-Encoding: chunked")
+        wire.chunk(b"data: 1\n\n")
+        go_on.wait(5)
+        wire.end()
+
+    with serve(handle) as at, pool(at) as connections:
+        hold = within(5)
+        response = ask(connections, hold)
+        assert response.read1(100) == b"data: 1\n\n"
+        assert not hold.answer.ends_now()
+        go_on.set()
+        while not hold.answer.ends_now():
+            time.sleep(0.001)
+        assert response.read1(100) == b""
+        assert hold.answer.ends_now()
+
+
+def test_a_body_of_known_length_or_none_is_never_at_its_end_before_it_is_read(site):
+    serve, pool = site
+    with serve(lambda request, wire: wire.answer(200, b"0\r\n\r\n")) as at, pool(at) as connections:
+        hold = within(5)
+        response = ask(connections, hold)
+        assert not hold.answer.ends_now()
+        assert response.read() == b"0\r\n\r\n"
+
+
+def test_in_the_middle_of_a_chunk_nothing_ends(site):
+    serve, pool = site
+
+    def handle(request, wire):
+        wire.head(200, "Transfer-Encoding: chunked")
+        wire.chunk(b"abc\r\n0\r\n\r\n")
+        wire.end()
+
+    with serve(handle) as at, pool(at) as connections:
+        hold = within(5)
+        response = ask(connections, hold)
+        assert response.read1(3) == b"abc"
+        assert not hold.answer.ends_now()
+        assert response.read() == b"\r\n0\r\n\r\n"
+
+
+def test_a_large_request_that_nobody_reads_is_bounded_by_the_deadline_too():
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        urllib3.HTTPConnectionPool("127.0.0.1", listener.getsockname()[1]) as connections,
+    ):
+        connections.ConnectionCls = watched(connections.ConnectionCls)
+        start = time.monotonic()
+        with pytest.raises(urllib3.exceptions.ProtocolError), Holding(within(0.3)):
+            connections.urlopen(
+                "POST", "/mcp", b"x" * (1 << 25), {}, urllib3.Retry(total=False), preload_content=False
+            )
+        assert 0.25 < time.monotonic() - start < 1.0
+
+
+def test_a_pause_ends_with_the_abort_and_with_the_deadline():
+    hold = within(5)
+    threading.Timer(0.05, hold.abort).start()
+    start = time.monotonic()
+    with pytest.raises(Aborted):
+        hold.pause(3)
+    with pytest.raises(Expired):
+        within(0.05).pause(3)
+    within(5).pause(0.01)
+    Hold(None).pause(0.01)
+    assert time.monotonic() - start < 2
+
+
+def test_no_descriptor_is_left(site):
+    serve, pool = site
+    before = open_files()
+    with serve(lambda request, wire: wire.answer(200, b"x")) as at, pool(at) as connections:
+        for _ in range(3):
+            ask(connections, within(5)).read()
+        ask(connections, within(5)).close()
+    assert open_files() == before
+
+
+def test_a_connection_that_belongs_to_no_exchange_works_as_ever(site):
+    serve, pool = site
+    with serve(lambda request, wire: wire.answer(200, b"x")) as at, pool(at) as connections:
+        assert connections.urlopen("GET", "/").data == b"x"
+        assert connections.urlopen("GET", "/").data == b"x"
