@@ -67,6 +67,20 @@ def test_an_application_that_is_made_before_the_fork_works_and_ends(tmp_path):
         assert place.exit(5.0) == 0
 
 
+def test_with_one_thread_calls_work_and_what_needs_two_is_refused(tmp_path):
+    with gunicorn(tmp_path, MCP_THREADS="1") as place:
+        session = Session(place, elicitation={})
+        with session.call("book") as answer:
+            assert answer.result()["isError"]
+        with session.listen() as answer:
+            assert answer.status == 503
+        with modern(place, "subscriptions/listen", {"notifications": {}}) as answer:
+            assert answer.status == 503
+        with session.call("add", {"a": 2, "b": 3}) as answer:
+            assert text(answer.result()) == "5"
+        assert ask(place) == "a table for 2"
+
+
 def process(place):
     """Which one answers; none, while the one that has accepted the connection is about to go."""
     with call(place, "process") as answer:
