@@ -400,6 +400,14 @@ def test_a_server_that_is_not_there_is_an_error():
         found.open()
 
 
+def test_a_server_that_never_answers_is_not_waited_for_without_end():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/sse"
+        with connection(url, timeout=0.1) as found, pytest.raises(RequestTimeout):
+            found.open()
+        assert not found._reader.is_alive()
+
+
 def test_a_connection_that_is_ended_while_it_opens_says_so():
     with served(Fake(b": \n\n")) as url, connection(url) as found:
         opening = threading.Timer(0.05, found.end, ("over",))
