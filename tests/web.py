@@ -6,8 +6,8 @@
     with web(handle) as site:
         ... site.url, site.requests
 
-    with web(opened(handle)) as site, connect(site.url) as client:      a server of MCP: `handle` gets what
-        ...                                                             comes after the opening
+    with talking(handle, "2025-11-25") as (site, client):      a server of MCP and a client of it;
+        ...                                                    `handle` gets what comes after the opening
 
 A handler that returns keeps the connection; `wire.close()` and `wire.reset()` end it. When the block ends,
 every connection is ended, and a handler that waits (`wire.gone`, `site.over`) is let go.
@@ -26,6 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from peers import MODERN, PATIENCE, Json, nothing_left
+
+from mcp_ref import Client, connect
 
 JSON, STREAM = "Content-Type: application/json", "Content-Type: text/event-stream"
 ABLE = {"tools": {}, "logging": {}, "resources": {"subscribe": True}, "prompts": {}}
@@ -262,6 +264,18 @@ def certificate(place: Path) -> tuple[ssl.SSLContext, str]:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(place / "cert.pem", place / "key.pem")
     return tls, str(place / "cert.pem")
+
+
+@contextlib.contextmanager
+def talking(
+    handle: Handler, revision: str = MODERN, session: str | None = None, *, get: bool = False, **options: Any
+) -> Iterator[tuple[Site, Client]]:
+    """A server of one revision and a client of it; `options` are those of connect."""
+    with (
+        web(opened(handle, revision, session, get)) as site,
+        connect(site.url, revision=revision, **options) as client,
+    ):
+        yield site, client
 
 
 def result_of(request: Request, result: Json) -> Json:

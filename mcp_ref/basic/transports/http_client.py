@@ -27,6 +27,7 @@ Threads     caller      POSTs its request, and reads the answer
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import threading
@@ -40,7 +41,6 @@ from mcp_ref.basic.errors import (
     LocalError,
     McpError,
     ParseError,
-    ProtocolError,
     RequestCancelled,
     RequestTimeout,
     error_response,
@@ -51,6 +51,7 @@ from mcp_ref.basic.meta import PROTOCOL_VERSION
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import http_client_streams, http_headers
 from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
+from mcp_ref.basic.transports.http_client_ways import Posts, Way
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.exchanges import Exchange, Exchanges, TooLong
@@ -58,12 +59,12 @@ from mcp_ref.runtime.http_sockets import Aborted, Expired
 from mcp_ref.runtime.outbox import WayOut
 from mcp_ref.runtime.workers import QueueFull, Workers
 
-__all__ = ["HttpConnection", "Posts", "Way"]
+__all__ = ["HttpConnection"]
 
 _log = logging.getLogger("mcp_ref.http")
 
 POST = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
-"""# spec: basic/transports/streamable-http/client-accept-header"""
+"""# spec: basic/transports/streamable-http/accept-both"""
 
 SAFE = frozenset({"server/discover", "initialize", "ping"})
 """What may be sent again if a kept connection ended before a byte of the answer; and every list."""
@@ -75,77 +76,6 @@ PARTING = 1.0
 """Seconds that a server gets to take the end of a session."""
 
 _SESSION_ID = re.compile(r"[\x21-\x7e]{1,4096}")
-
-
-class Posts:
-    """The way of whatever is no request of ours: a POST each, which wants no more than to be taken.
-
-    # spec: basic/transports/streamable-http/client-post-per-message
-    """
-
-    closes = False
-    two_way = True
-    is_busy = True  # whoever says something here waits for the server to take it
-
-    def __init__(self, connection: HttpConnection) -> None:
-        self._connection = connection
-
-    def begins(self, context: Any) -> None:
-        """Every message has a POST of its own: there is nothing to prepare."""
-
-    def send(self, line: bytes, wait: float | None = None) -> None:
-        """POST one message. Raises ConnectionClosed, HttpError."""
-        self._connection.post(line, self._connection.headers(None, None), wait)
-
-    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
-        """POST a response. That the server does not take it is its own affair."""
-        try:
-            self.send(line, wait)
-        except McpError as refused:
-            _log.warning("the server did not take a response: %s", refused)
-
-    def abandon(self, reason: str) -> None:
-        """Nothing was begun that would have to be ended."""
-
-    def let_go(self) -> bool:
-        """A client has nobody who could come back."""
-        return False
-
-    def settle(self, seconds: float) -> bool:
-        """Whatever was sent, was sent by whoever called `send`."""
-        return True
-
-    def fail(self, problem: BaseException) -> None:
-        """The connection says so itself."""
-
-
-class Way(Posts):
-    """The way of one request: a POST of its own, and perhaps GETs that resume its stream."""
-
-    closes = True
-
-    def __init__(self, connection: HttpConnection, modern: bool = False) -> None:
-        super().__init__(connection)
-        self.is_modern = modern
-        self._lock = threading.Lock()
-        self._exchange: Exchange | None = None  # guarded by _lock
-        self._is_over = False  # guarded by _lock
-
-    def go(self, exchange: Exchange) -> Exchange:
-        """From now on it is this exchange. Raises Aborted if nobody wants the answer any more."""
-        with self._lock:
-            self._exchange = exchange
-            if self._is_over:
-                raise Aborted
-        return exchange
-
-    def let_go_of_answer(self) -> None:
-        """Nobody wants the answer any more. Any thread."""
-        with self._lock:
-            self._is_over = True
-            exchange = self._exchange
-        if exchange is not None:
-            exchange.abort()
 
 
 class HttpConnection(Connection):
@@ -179,6 +109,9 @@ class HttpConnection(Connection):
         """What the revision wants in the headers of a message.
 
         # spec: basic/transports/streamable-http/metadata-headers
+        # spec: basic/transports/streamable-http/append-standard-headers
+        # spec: basic/transports/streamable-http/append-param-headers
+        # spec: basic/transports/streamable-http/append-encoded-values
         # spec: basic/transports/streamable-http/mcp-method-header-notifications
         """
         date = _date(params)
@@ -270,13 +203,12 @@ class HttpConnection(Connection):
         if call.on_done is None:
             self.ending(call, lambda: self._ask(call, way, params, line))
         else:
-            self._on_worker(call, lambda: self._ask(call, way, params, line))
-
-    def _on_worker(self, call: Call, run: Callable[[], None]) -> None:
-        try:
-            self.streams.submit(lambda _: self.ending(call, run), None)
-        except QueueFull:
-            self.settle(call, LocalError(f"{call.method}: too many requests are under way"))
+            try:
+                self.streams.submit(
+                    lambda _: self.ending(call, lambda: self._ask(call, way, params, line)), None
+                )
+            except QueueFull:
+                self.settle(call, LocalError(f"{call.method}: too many requests are under way"))
 
     def ending(self, call: Call, run: Callable[[], None]) -> None:
         """Do something for a call; what goes wrong is its outcome."""
@@ -309,24 +241,30 @@ class HttpConnection(Connection):
                 lost = refusal(exchange, call.id)
             self.renew(served, lost)
             exchange = self._posted(way, deadline, self.headers(call.method, params), line, safe)
-        self._answered(call, way, exchange)
+        try:
+            self._answered(call, way, exchange)
+        except BaseException:
+            exchange.close()
+            raise
 
     def _answered(self, call: Call, way: Way, exchange: Exchange) -> None:
         """The head of the answer is there.  # spec: basic/transports/streamable-http/client-supports-both"""
         succeeded = 200 <= exchange.status < 300
         if succeeded and call.method == "initialize":
             self._begin_session(exchange.header("mcp-session-id"))
-        if not succeeded or exchange.media_type != STREAM:
-            with exchange:
-                if not succeeded:
-                    raise refusal(exchange, call.id)
-                if exchange.media_type != JSON:
-                    raise wrong_type(exchange, call.method)
-                self._take(call, exchange)
+        if not succeeded:
+            raise refusal(exchange, call.id)
+        if exchange.media_type == JSON:
+            self._take(call, exchange)
+            exchange.close()
+        elif exchange.media_type != STREAM:
+            raise wrong_type(exchange, call.method)
         elif call.reports is None or call.on_done is not None:
             http_client_streams.follow(self, call, way, exchange)
         else:  # whoever waits has the progress to look at
-            self._on_worker(call, lambda: http_client_streams.follow(self, call, way, exchange))
+            follow = functools.partial(http_client_streams.follow, self, call, way, exchange)
+            if not self.streams.submit(lambda _: self.ending(call, follow), None, always=True):
+                raise Aborted
 
     def _take(self, call: Call, exchange: Exchange) -> None:
         """The answer is a body of JSON."""

@@ -34,7 +34,8 @@ from mcp_ref.runtime.http_sockets import Aborted, Expired
 from mcp_ref.runtime.workers import QueueFull
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.transports.http_client import HttpConnection, Way
+    from mcp_ref.basic.transports.http_client import HttpConnection
+    from mcp_ref.basic.transports.http_client_ways import Way
 
 __all__ = ["Background", "follow"]
 
@@ -123,11 +124,10 @@ def follow(connection: HttpConnection, call: Call, way: Way, exchange: Exchange)
     stream = Stream(connection)
     try:
         stream.read(exchange, call)
-        done = call.done and not exchange.is_aborted
     except BaseException:
         exchange.close()
         raise
-    if done:
+    if call.done and not exchange.is_aborted:
         _finish(connection, exchange)
         return
     exchange.close()
