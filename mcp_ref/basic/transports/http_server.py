@@ -18,10 +18,13 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcp_ref.runtime.checks import check_callable, check_count, check_text
+from mcp_ref.runtime.checks import check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.serving import HttpServer
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.transports.streamable_http import Application
 
 __all__ = ["serve"]
 
@@ -47,6 +50,8 @@ def serve(
     check_callable(on_ready=on_ready)
     check_count(1, max_connections=max_connections)
     check_count(0, port=port)
+    if grace != 0:
+        check_seconds("grace", grace)
     app = server.wsgi_app(path, **options)
     limit = app.max_body_bytes + (64 << 10)
     http = HttpServer(app, host, port, max_connections=max_connections, max_body_bytes=limit)
@@ -54,7 +59,7 @@ def serve(
     url = f"http://{shown}:{http.port}{app.path}"
     try:
         app.start()  # a lifespan that fails says so now, not to the first client
-        with _signals_stop(http):
+        with _signals_stop(http, app):
             _log.info("serving at %s", url)
             if on_ready is not None:
                 on_ready(url)
@@ -67,13 +72,21 @@ def serve(
 
 
 @contextlib.contextmanager
-def _signals_stop(http: HttpServer) -> Iterator[None]:
-    """SIGTERM ends the service as Ctrl-C does. Off the main thread there are no signals to hear."""
+def _signals_stop(http: HttpServer, app: Application) -> Iterator[None]:
+    """SIGTERM ends the service as Ctrl-C does; a second one makes it hurry. Off the main thread there are
+    no signals to hear.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
+    stopped = False
+
     def stop(number: int, frame: Any) -> None:
+        nonlocal stopped
+        if stopped:
+            app.hurry()
+        stopped = True
         http.stop()
 
     before = signal.signal(signal.SIGTERM, stop)

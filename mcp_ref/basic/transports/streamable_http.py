@@ -145,6 +145,7 @@ class Application:
         self._process: int | None = None
         self._closing = False
         self._closed = threading.Event()
+        self._hurries = False
         # Of this process, from the first request on.
         self._entered = ExitStack()
         self.workers: Workers
@@ -346,6 +347,16 @@ class Application:
         finally:
             self._closed.set()
 
+    def hurry(self) -> None:
+        """Have `close` wait no longer for calls. A signal's handler may call it, since it takes no lock."""
+        self._hurries = True
+
+    def _give_calls(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while not self._hurries and (left := end - time.monotonic()) > 0:
+            if self.waiting.settle(min(left, 0.1)):
+                return
+
     def _end(self, seconds: float) -> None:
         reason = "the server is going"
         self.server.listeners.close(self.modern, reason)
@@ -353,7 +364,7 @@ class Application:
             session.unrelated.fail(ConnectionClosed(reason))
         if self._old is not None:
             self._old.close(reason)
-        self.waiting.settle(seconds)
+        self._give_calls(seconds)
         self.sessions.close(reason)
         self.server.detach(self.modern, reason)
         self.waiting.fail(ConnectionClosed(reason))
