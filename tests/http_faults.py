@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from http_peers import Peer, RawHttp, endpoint
+from http_peers import Peer, RawHttp, Reply, endpoint
 from peers import LEGACY, MODERN, PATIENCE, Json, eventually
 
 from mcp_ref import Context, Server
@@ -144,6 +144,13 @@ def added(peer: Peer, **more: Any) -> str:
     with peer.call("add", {"a": 20, "b": 22}, **more) as reply:
         text: str = reply.answer()["result"]["content"][0]["text"]
         return text
+
+
+def listen(peer: Peer) -> Reply:
+    """A stream that lasts."""
+    if peer.revision == MODERN:
+        return peer.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+    return peer.get()
 
 
 @contextlib.contextmanager

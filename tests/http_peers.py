@@ -89,7 +89,7 @@ class RawHttp:
         return found + mark
 
     def exactly(self, size: int) -> bytes:
-        data = b""
+        data, self._held = self._held, b""
         while len(data) < size:
             more = self.receive()
             if not more:

@@ -1,0 +1,339 @@
+"""More than there is room for, over HTTP: floods, sessions that nobody uses or ends, streams and connections.
+
+What there is no room for is refused, and says when to come back; all else is served, and once it is over the
+server is as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import threading
+import weakref
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from http_faults import ERAS, OLD, added, listen, standing
+from http_peers import Peer, Reply
+from peers import LEGACY, MODERN, PATIENCE, eventually
+
+from mcp_ref.basic.transports import http_sessions
+from mcp_ref.basic.transports.http_sessions import HttpSession
+
+BOTH = pytest.mark.parametrize("revision", ERAS)
+SESSIONS = pytest.mark.parametrize("revision", LEGACY[1:])
+REPORTS = {"progressToken": "p"}
+
+
+def together(count: int, run: Callable[[int], Any]) -> list[Any]:
+    """What `run` returns on so many threads at once. Raises what it raises."""
+    results: list[Any] = []
+    problems: list[BaseException] = []
+    barrier = threading.Barrier(count)
+
+    def one(number: int) -> None:
+        try:
+            barrier.wait(PATIENCE)
+            results.append(run(number))
+        except BaseException as problem:
+            problems.append(problem)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(3 * PATIENCE)
+        assert not thread.is_alive()
+    if problems:
+        raise problems[0]
+    return results
+
+
+def outcome(reply: Reply) -> int:
+    """200 for a result, else the code of the error; each refusal says when to come back."""
+    with reply:
+        answer = reply.answer()
+        if "result" in answer:
+            assert reply.status == 200
+            return 200
+        code: int = answer["error"]["code"]
+        if reply.status != 200:
+            assert int(reply.headers["retry-after"]) > 0
+            return reply.status
+        assert answer["error"]["data"]["retryAfterMs"] > 0
+        return code
+
+
+# ------------------------------------------------------------------------------------ floods
+
+
+@BOTH
+@pytest.mark.parametrize("answers", ["auto", "stream", "json"])
+def test_more_calls_at_once_than_workers_and_queue(revision: str, answers: str) -> None:
+    """Two run, three wait, each of the others is told to come back; nothing is lost, nothing is left."""
+    with standing(server={"workers": 2, "queue": 3}, answers=answers) as at, at.peer(revision) as peer:
+        held = [peer.send("POST", peer.message("tools/call", {"name": "hold"})) for _ in range(2)]
+        assert at.seen.all_begun(2)
+        waiting = [peer.send("POST", peer.message("tools/call", {"name": "hold"})) for _ in range(3)]
+        assert eventually(lambda: at.app.waiting.count == 5)
+        found = together(20, lambda number: outcome(peer.call("add", {"a": 1, "b": 1})))
+        assert found == [429] * 20
+        at.seen.go.set()
+        for connection in held + waiting:
+            assert Reply(connection).answer()["result"]["content"][0]["text"] == "held"
+        assert added(peer) == "42"
+
+
+@BOTH
+def test_a_flood_of_1000_calls(revision: str) -> None:
+    """Over 25 connections at once: each is answered exactly once, with its own result or with 429."""
+    with standing(server={"workers": 2, "queue": 5}) as at, at.peer(revision) as peer:
+
+        def calls(number: int) -> list[int]:
+            found = []
+            with at.raw() as connection:
+                for count in range(40):
+                    arguments = {"a": number * 1000, "b": count}
+                    with peer.call("add", arguments, on=connection) as reply:
+                        answer = reply.answer()
+                    if "result" in answer:
+                        assert answer["result"]["content"][0]["text"] == str(number * 1000 + count)
+                    found.append(200 if "result" in answer else answer["error"]["code"])
+            return found
+
+        counted = Counter(code for found in together(25, calls) for code in found)
+        assert counted.total() == 1000
+        assert set(counted) <= {200, 429}
+        assert counted[200] > 0
+
+
+@BOTH
+def test_more_calls_than_the_threads_that_the_server_has(revision: str) -> None:
+    """One thread stays for what ends the others; 503 for whatever would take it."""
+    with standing(threads=4) as at, at.peer(revision) as peer:
+        held = [peer.send("POST", peer.message("tools/call", {"name": "hold"})) for _ in range(3)]
+        assert at.seen.all_begun(3)
+        for _ in range(5):
+            assert outcome(peer.call("add", {"a": 1, "b": 1})) == 503
+        if revision != MODERN:  # what does not wait is served all along
+            assert peer.tell({"method": "notifications/progress", "params": {}}) == 202
+        at.seen.go.set()
+        for connection in held:
+            assert Reply(connection).answer()["result"]["content"][0]["text"] == "held"
+
+
+@BOTH
+def test_more_streams_than_there_may_be(revision: str) -> None:
+    """503 with a time to come back; calls are served all along, and a stream that ends makes room."""
+    with standing(max_streams=5) as at, contextlib.ExitStack() as stack:
+        peers = [stack.enter_context(at.peer(revision)) for _ in range(8)]
+        streams = [listen(peer) for peer in peers[:5]]
+        for stream in streams:
+            assert stream.block() is not None
+        for peer in peers[5:]:
+            with listen(peer) as refused:
+                assert refused.status == 503
+                assert int(refused.headers["retry-after"]) > 0
+            assert added(peer) == "42"
+        streams[0].close()
+        assert eventually(lambda: at.app.waiting.count == 4)
+        with listen(peers[5]) as another:
+            assert another.block() is not None
+        for stream in streams:
+            stream.close()
+
+
+@BOTH
+def test_more_connections_than_there_may_be(revision: str) -> None:
+    """503 at once; those that are there are served, and one that ends makes room."""
+    with standing(http={"max_connections": 10}) as at, at.peer(revision) as peer:
+        assert eventually(lambda: at.http.connections <= 2)
+        peer.close()
+        assert eventually(lambda: at.http.connections == 0)
+        with contextlib.ExitStack() as stack:
+            taken = [stack.enter_context(at.raw()) for _ in range(10)]
+            for connection in taken:
+                assert added(peer, on=connection) == "42"
+            for _ in range(30):
+                with at.raw() as refused:
+                    answer = refused.response()
+                    assert (answer.status, answer.headers["connection"]) == (503, "close")
+                    assert int(answer.headers["retry-after"]) > 0
+            assert added(peer, on=taken[-1]) == "42"
+            taken[0].close()
+            assert eventually(lambda: at.http.connections == 9)
+            assert added(peer) == "42"
+
+
+@pytest.mark.parametrize("revision", ["2025-06-18", OLD])
+def test_a_flood_of_questions_that_nobody_answers(revision: str) -> None:
+    """All workers wait for an answer; they are free when the time is over, and none of the calls is lost."""
+    server = {"workers": 8, "queue": 100}
+    with standing(server=server) as at, at.peer(revision, capabilities={"elicitation": {}}) as peer:
+        found = together(30, lambda number: peer.call("ask", {"timeout": 0.2}).answer())
+        assert all(answer["result"]["isError"] for answer in found)
+
+
+@BOTH
+def test_a_flood_of_notifications(revision: str) -> None:
+    with standing() as at, at.peer(revision) as peer, at.raw() as connection:
+        note = {"jsonrpc": "2.0", "method": "vendor/x", "params": {}}
+        for _ in range(1000):
+            with peer.post(note, on=connection, Mcp_Method=None) as reply:
+                assert reply.status == 202
+
+
+@BOTH
+def test_a_flood_of_requests_that_are_sent_ahead(revision: str) -> None:
+    """500 on one connection, none of them waited for: 500 answers, in order."""
+    with standing() as at, at.peer(revision) as peer, at.raw() as connection:
+        messages = [
+            peer.message("tools/call", {"name": "add", "arguments": {"a": number, "b": 0}})
+            for number in range(500)
+        ]
+        sender = threading.Thread(target=lambda: [peer.send("POST", m, on=connection) for m in messages])
+        sender.start()
+        for message in messages:
+            assert Reply(connection, keep=True).answer()["id"] == message["id"]
+        sender.join(PATIENCE)
+
+
+# ------------------------------------------------------------------ sessions that nobody uses
+
+
+@SESSIONS
+def test_500_sessions_without_a_request(revision: str) -> None:
+    """Their time is over soon: nothing of them is left, not in memory either."""
+    with standing(session_idle=0.3) as at:
+        threads = threading.active_count()
+        left: weakref.WeakSet[HttpSession] = weakref.WeakSet()
+        with at.raw() as connection:
+            opener = Peer(at.port, revision, opens=False)
+            params = {
+                "protocolVersion": revision,
+                "capabilities": {},
+                "clientInfo": {"name": "x", "version": "1"},
+            }
+            for _ in range(500):
+                opener.session = None
+                with opener.post(opener.message("initialize", params), on=connection) as reply:
+                    assert reply.answer()["result"]
+                left.update(at.app.sessions.all())
+        assert eventually(lambda: len(at.app.sessions) == 0)
+        assert eventually(lambda: gc.collect() >= 0 and len(left) == 0)
+        assert eventually(lambda: threading.active_count() <= threads + 1)  # a worker ended them
+
+
+@SESSIONS
+def test_as_many_sessions_as_there_may_be(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """503 for one more, with a time to come back. One that was never used makes room after a while."""
+    with standing(max_sessions=50, sessions=50) as at, contextlib.ExitStack() as stack:
+        used = [stack.enter_context(at.peer(revision)) for _ in range(49)]
+        unused = Peer(at.port, revision, opens=False)
+        info = {"name": "x", "version": "1"}
+        hello = {"protocolVersion": revision, "capabilities": {}, "clientInfo": info}
+
+        def opened() -> int:
+            unused.session = None
+            with unused.ask("initialize", hello) as reply:
+                assert reply.status == 200 or int(reply.headers["retry-after"]) > 0
+                return reply.status
+
+        assert opened() == 200
+        for _ in range(5):
+            assert opened() == 503
+        monkeypatch.setattr(http_sessions, "UNUSED", 0.0)
+        for _ in range(5):
+            assert opened() == 200
+        assert len(at.app.sessions) == 50
+        for peer in used:
+            assert peer.request("ping") == {}
+        assert used[0].delete() == 204
+        assert opened() == 200
+        unused.close()
+        at.app.sessions.limit = 60  # for those who look whether it still answers
+
+
+@SESSIONS
+def test_a_session_does_not_expire_while_a_stream_is_open_or_a_call_runs(revision: str) -> None:
+    with (
+        standing(session_idle=0.1) as at,
+        at.peer(revision) as listening,
+        at.peer(revision) as calling,
+        at.peer(revision) as idle,
+    ):
+        stream = listening.get()
+        assert stream.block() is not None
+        held = calling.send("POST", calling.message("tools/call", {"name": "hold"}))
+        assert at.seen.all_begun()
+        assert eventually(lambda: len(at.app.sessions) == 2)
+        assert idle.session not in {session.id for session in at.app.sessions.all()}
+        at.server.tool(lambda: "new", name="another")
+        assert stream.message() is not None
+        at.seen.go.set()
+        assert held.response().status == 200
+        stream.close()
+        assert eventually(lambda: len(at.app.sessions) == 0)
+        for peer in (listening, calling, idle):
+            with peer.ask("ping") as reply:
+                assert reply.status == 404
+
+
+@SESSIONS
+def test_a_session_that_expires_with_what_a_client_left_behind(revision: str) -> None:
+    """Its client vanished from a call, and never came back: all of it goes."""
+    with standing(session_idle=0.1) as at, at.peer(revision) as peer:
+        reply = peer.call("hold", {"says": 2}, REPORTS)
+        assert at.seen.all_begun()
+        reply.close()
+        at.seen.go.set()
+        assert at.seen.finished.acquire(timeout=PATIENCE)
+        assert eventually(lambda: len(at.app.sessions) == 0)
+
+
+# ------------------------------------------------------------------------ DELETE meanwhile
+
+
+@SESSIONS
+@pytest.mark.parametrize("says", [0, 2], ids=["nothing said", "events said"])
+def test_delete_while_calls_run(revision: str, says: int) -> None:
+    """They are cancelled, their responses and all streams of the session end properly, at once."""
+    with standing() as at, at.peer(revision) as peer, at.peer(revision) as other:
+        stream = peer.get()
+        assert stream.block() is not None
+        calls = []
+        for each in (peer, peer, peer, other):
+            params = {"name": "hold", "arguments": {"says": says}, "_meta": REPORTS}
+            calls.append(each.send("POST", each.message("tools/call", params)))
+        assert at.seen.all_begun(4)
+        assert peer.delete() == 204
+        for _ in range(3):
+            assert at.seen.cancelled.acquire(timeout=PATIENCE)
+        for connection in calls[:3]:
+            with Reply(connection) as reply:
+                if reply.is_stream:  # it ends, without an answer
+                    assert all("method" in message for message in reply.messages())
+                else:
+                    assert reply.status == 404
+        assert stream.messages() == []
+        assert not at.seen.cancelled.acquire(blocking=False)
+        at.seen.go.set()
+        assert Reply(calls[3]).answer()["result"]["content"][0]["text"] == "held"
+
+
+def test_delete_and_calls_that_race() -> None:
+    """Whichever comes first: a result, or 404; nothing hangs, and nothing is left."""
+    with standing() as at:
+        for _ in range(20):
+            with at.peer(OLD) as peer:
+
+                def one(number: int, peer: Peer = peer) -> int:
+                    if number == 3:
+                        return peer.delete()
+                    with peer.call("add", {"a": 1, "b": 1}) as reply:
+                        reply.body()
+                        return reply.status
+
+                assert set(together(6, one)) <= {200, 204, 404}
