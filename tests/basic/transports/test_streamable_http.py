@@ -172,6 +172,20 @@ def test_other_methods_are_405_with_what_is_allowed(server, method):
         assert (answer.body == b"") == (method == "HEAD")
 
 
+@pytest.mark.spec("basic/transports/streamable-http/old-clients-both-endpoints")
+def test_the_transport_of_2024_11_05_may_be_served_beside_it(server):
+    with (
+        endpoint(server, sse_path="/sse") as at,
+        Peer(at.port, None) as peer,
+        Peer(at.port) as modern,
+        peer.get(path="/sse") as stream,
+    ):
+        assert stream.event().event == "endpoint"
+        assert "tools" in modern.request("tools/list")
+        at.app.close()
+        assert stream.messages() == []
+
+
 # -------------------------------------------------------------------- what is asked of a request
 
 
@@ -483,6 +497,21 @@ def test_a_request_without_what_every_request_brings_is_400(server, missing):
             assert missing in error["message"]
 
 
+@pytest.mark.spec("basic/index/meta-missing-field-http-400")
+@pytest.mark.parametrize("params", [{}, [], {"_meta": {}}, {"_meta": 7}], ids=str)
+@pytest.mark.parametrize("revisions", [[MODERN], None], ids=["a modern server", "both eras"])
+def test_a_request_without_a_context_is_400(params, revisions):
+    """What says that it is modern is its header, or that the server speaks nothing else."""
+    made = {"revisions": revisions} if revisions else {}
+    with endpoint(demo(**made)) as at, Peer(at.port, None) as peer:
+        message = {"jsonrpc": "2.0", "id": 7, "method": "tools/list", "params": params}
+        headers = {} if revisions else {"MCP_Protocol_Version": MODERN, "Mcp_Method": "tools/list"}
+        with peer.post(message, **headers) as reply:
+            answer = reply.json()
+            assert (reply.status, answer["id"], answer["error"]["code"]) == (400, 7, -32602)
+        assert peer.tell({"method": "notifications/other", "params": params}, **headers) in (202, 400)
+
+
 @pytest.mark.spec("basic/index/missing-capability-http-400")
 def test_a_capability_that_the_client_lacks_is_400(server):
     with endpoint(server) as at, Peer(at.port) as peer, peer.call("book") as reply:
@@ -789,6 +818,36 @@ def test_calls_get_so_many_seconds_to_finish(server, revision):
         assert text(json.loads(connection.response().body)["result"]) == "done"
         closing.join(PATIENCE)
         assert not closing.is_alive()
+
+
+def test_calls_get_no_more_time_once_somebody_is_in_a_hurry(server):
+    silent = Silent(server)
+    with endpoint(server) as at, Peer(at.port) as peer:
+        connection = peer.send("POST", peer.message("tools/call", {"name": "silent", "arguments": {}}))
+        assert silent.begun.wait(PATIENCE)
+        closing = threading.Thread(target=at.app.close, args=(10 * PATIENCE,))
+        closing.start()
+        assert eventually(lambda: refused(peer))
+        at.app.hurry()
+        closing.join(PATIENCE)
+        assert not closing.is_alive()
+        assert connection.response().status == 503
+
+
+def test_idle_sessions_end_on_a_worker_and_not_on_the_thread_of_the_timers(server):
+    with endpoint(server, session_idle=0.1) as at, Peer(at.port, "2025-11-25"):
+        names = []
+        ended = threading.Event()
+        sweep = at.app.sessions.sweep
+
+        def seen():
+            names.append(threading.current_thread().name)
+            sweep()
+            ended.set()
+
+        at.app.sessions.sweep = seen
+        assert ended.wait(PATIENCE)
+        assert names[0].startswith("mcp_ref worker")
 
 
 def refused(peer):
