@@ -11,6 +11,7 @@ With `stateless` there are no sessions: each POST is served on its own, in the r
 and nothing can be asked of the client.
 
 A client that is gone has not cancelled anything: what it asked for goes on, and waits in the session's log.
+# spec: basic/transports/streamable-http/sse-disconnect-anytime
 # spec: basic/transports/streamable-http/sse-disconnect-not-cancel
 
 Revisions   2025-03-26  sessions, GET, Last-Event-ID, batches
@@ -148,6 +149,12 @@ class LegacyEra:
         if kind in ("notification", "response"):
             connection.route(message, connection.outbox)
             return ACCEPTED
+        # What is said while the request runs is on its stream, as its answer is; on none besides.
+        # spec: basic/transports/streamable-http/sse-messages-related
+        # spec: basic/transports/streamable-http/sse-server-messages
+        # spec: basic/transports/streamable-http/sse-includes-response
+        # spec: basic/transports/streamable-http/one-stream-per-message
+        # spec: basic/transports/streamable-http/no-broadcast
         stream = Stream(
             log=None if session is None else session.log,
             primes=session is not None and connection.session.revision.polls,
@@ -183,7 +190,10 @@ class LegacyEra:
         return waiting.answered(stream, environ, gone=nothing, over=streams.discard)
 
     def _batch(self, connection: Connection, messages: list[Any], stream: Stream) -> Answer | None:
-        """Have a batch served; what is to be said of it at once, if nothing in it waits for an answer."""
+        """Have a batch served; what is to be said of it at once, if nothing in it waits for an answer.
+
+        # spec: basic/transports/streamable-http/sse-batched-responses
+        """
         connection.receive_batch(messages, stream)
         if stream.problem is not None:  # all of it was refused
             # spec: basic/transports/streamable-http/rejected-input-status

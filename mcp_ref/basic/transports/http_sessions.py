@@ -46,11 +46,17 @@ class HttpSession:
     def __init__(self, server: Any, workers: Workers, principal: str | None, log_bytes: int) -> None:
         # spec: basic/transports/streamable-http/session-id-secure
         # spec: basic/transports/streamable-http/session-id-visible-ascii
+        # spec: docs/security_best_practices/session-id-non-deterministic
         self.id = secrets.token_urlsafe(32)
         self.principal = principal
         self.log = Log(secrets.token_hex(4), log_bytes)
         self.unrelated = Stream(log=self.log)
-        """The messages that belong to no request: who opens a stream with GET gets them."""
+        """The messages that belong to no request: who opens a stream with GET gets them.
+
+        # spec: basic/transports/streamable-http/get-server-messages
+        # spec: basic/transports/streamable-http/get-unrelated
+        # spec: basic/transports/streamable-http/get-no-response
+        """
         self.connection = server.attach(self.unrelated, workers)
         self.streams: set[Stream] = set()
         """Of requests that a connection waits for."""
@@ -136,6 +142,8 @@ class Sessions:
             )
         session = self._sessions.get(session_id)
         # Another's session is none: so nobody learns which there are.
+        # spec: docs/security_best_practices/session-id-user-bound
+        # spec: docs/security_best_practices/no-session-authentication
         if session is None or session.principal != principal:
             raise Refused(404, "there is no such session (any more): send initialize for a new one")
         session.used = time.monotonic()

@@ -256,6 +256,7 @@ class Application:
         """A request that brings its own context, or a notification.
 
         # spec: basic/transports/streamable-http/ignore-session-id
+        # spec: basic/transports/streamable-http/ignore-last-event-id
         # spec: basic/transports/streamable-http/no-resumption
         """
         try:
@@ -272,6 +273,10 @@ class Application:
         except ProtocolError as problem:
             return error(STATUS.get(type(problem), 400), problem, message)
         lasts = message["method"] == "subscriptions/listen"  # it has no answer that could be JSON
+        # Each request has a stream of its own, for what is said to it and for nothing else.
+        # spec: basic/transports/streamable-http/sse-request-notifications
+        # spec: basic/transports/streamable-http/sse-notifications-related
+        # spec: basic/transports/streamable-http/listen-no-request-scoped
         stream = Stream(
             environ=environ,
             principal=principal,
@@ -307,6 +312,9 @@ class Application:
 
         # spec: basic/patterns/cancellation/http-disconnect-cancels
         # spec: basic/transports/streamable-http/cancel-on-disconnect
+        # spec: basic/transports/streamable-http/cancel-stops-work
+        # spec: basic/transports/streamable-http/cancel-silences
+        # spec: basic/transports/streamable-http/sse-broken-stream-not-resumed
         """
         if stream.context is not None:
             self.modern.give_up(stream.context, "the client closed the stream")
@@ -360,6 +368,7 @@ class Application:
     def _end(self, seconds: float) -> None:
         reason = "the server is going"
         self.server.listeners.close(self.modern, reason)
+        # spec: basic/lifecycle/shutdown-http, basic/transports/streamable-http/get-server-closes
         for session in self.sessions.all():
             session.unrelated.fail(ConnectionClosed(reason))
         if self._old is not None:

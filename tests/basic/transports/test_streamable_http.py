@@ -867,7 +867,7 @@ def test_calls_that_do_not_finish_are_cancelled_and_their_clients_are_told(serve
         assert connection.response().status == status
 
 
-@pytest.mark.spec("basic/lifecycle/shutdown-http")
+@pytest.mark.spec("basic/lifecycle/shutdown-http", "basic/transports/streamable-http/get-server-closes")
 def test_get_streams_end_when_the_server_goes(server):
     with endpoint(server) as at, Peer(at.port, "2025-11-25") as peer, peer.get() as stream:
         assert stream.block() is not None
