@@ -76,6 +76,8 @@ MAX_BATCH = 1000
 TO_THE_LAST = 10.0
 """Seconds that a peer gets to take the last answers."""
 
+USUAL = Limit()
+
 LATER: Any = object()
 """Instead of a result: the answer comes later, by `Connection.complete`, and no thread waits for it."""
 
@@ -111,8 +113,8 @@ class Connection(Requester):
         self.workers = workers
         self._shared = shared
         self.session = Session()
-        self.limiter = Limiter(limit or Limit())
-        self._notices = Limiter(notices or Limit())
+        self.limiter = Limiter(limit or USUAL)
+        self._notices = Limiter(notices or USUAL)
         self.serving: dict[Hashable, Context] = {}
         self._ending = threading.Lock()  # makes "is it still this one? then take it out" one step
         self.answers = True

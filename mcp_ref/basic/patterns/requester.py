@@ -13,6 +13,7 @@ Threads     caller      any thread in `request`: waits for its own answer and ru
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import os
@@ -59,7 +60,8 @@ class Requester:
         self._ids = itertools.count(1)  # spec: basic/index/request-id-unique-in-session
         self.waiting: dict[RequestId, Call] = {}
         self.failure: ConnectionClosed | None = None
-        self._over = threading.Event()
+        self._over = threading.Lock()  # held until the connection is over
+        self._over.acquire()
         self._process = os.getpid()
 
     def call(
@@ -103,7 +105,8 @@ class Requester:
             except Full as problem:
                 self.settle(call, RequestTimeout(f"{method}: {problem}"))
             except ConnectionClosed as problem:
-                self._over.wait(1.0)  # the reader is about to find out why, and says it better
+                if self._over.acquire(timeout=1.0):  # the reader is about to find out why, and says it better
+                    self._over.release()
                 self.settle(call, self.failure or problem)
             except BaseException:  # Ctrl-C, when the message was out
                 self.cancel(call, "the caller stopped waiting")
@@ -233,7 +236,8 @@ class Requester:
         """Nobody answers any more: whoever waits, or asks later, is told why. May be called twice."""
         if self.failure is None:
             self.failure = ConnectionClosed(reason)
-            self._over.set()
+            with contextlib.suppress(RuntimeError):  # another thread was as quick
+                self._over.release()
         for call in list(self.waiting.values()):
             self.settle(call, self.failure)
         return self.failure

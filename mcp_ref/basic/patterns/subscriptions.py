@@ -26,6 +26,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Required, TypedDict
 
 from mcp_ref.basic.errors import ConnectionClosed, MethodNotFound, TooManyRequests
@@ -183,7 +184,7 @@ class Listener:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         # Guarded by the lock of Listeners.
-        self.uris: set[str] = set()
+        self.uris: AbstractSet[str] = frozenset()  # until there is one
         self.pending: dict[Change, None] = {}
 
     @property
@@ -280,13 +281,15 @@ class Listeners:
             if listener is not None:
                 if len(listener.uris) >= MAX_URIS and uri not in listener.uris:
                     raise TooManyRequests(TOO_MANY_URIS, 1.0)
+                listener.uris = listener.uris if isinstance(listener.uris, set) else set()
                 listener.uris.add(uri)
 
     def unsubscribe(self, connection: Connection, uri: str) -> None:
         """Legacy: resources/unsubscribe."""
         with self._lock:
-            if connection in self._sessions:
-                self._sessions[connection].uris.discard(uri)
+            listener = self._sessions.get(connection)
+            if listener is not None and isinstance(listener.uris, set):
+                listener.uris.discard(uri)
 
     def add(self, stream: Stream) -> None:
         """Modern: a subscription that is to be acknowledged. It ends with its request."""

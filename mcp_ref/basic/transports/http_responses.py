@@ -29,7 +29,7 @@ from mcp_ref.basic.versioning import (
 )
 from mcp_ref.runtime import events
 
-__all__ = ["ACCEPTED", "Answer", "Response", "departed", "error", "plain", "reason"]
+__all__ = ["ACCEPTED", "Answer", "Response", "departed", "error", "plain", "reason", "whole"]
 
 LOOK = 0.5
 """Seconds of silence after which the connection's thread looks whether the client is still there."""
@@ -42,10 +42,10 @@ EVENTS = [
     ("X-Accel-Buffering", "no"),
 ]
 STATUS: dict[type[ProtocolError], int] = {
-    InvalidMeta: 400,
+    InvalidMeta: 400,  # spec: basic/index/meta-missing-field-http-400
     HeaderMismatch: 400,  # spec: basic/transports/streamable-http/header-failure-400
     UnsupportedProtocolVersion: 400,  # spec: basic/transports/streamable-http/version-unsupported-400
-    MissingRequiredClientCapability: 400,
+    MissingRequiredClientCapability: 400,  # spec: basic/index/missing-capability-http-400
     InvalidRequest: 400,
     MethodNotFound: 404,  # spec: basic/transports/streamable-http/method-unknown-404
     TooManyRequests: 429,
@@ -98,6 +98,34 @@ def error(status: int, problem: ProtocolError, message: Any) -> Answer:
 # --------------------------------------------------------------------- events as they come
 
 
+def opening(stream: Stream, retry_ms: int) -> list[bytes]:
+    """What a stream begins with.
+
+    # spec: basic/transports/streamable-http/sse-prime-event
+    # spec: basic/transports/streamable-http/sse-retry-before-close
+    """
+    if stream.primes:
+        return [events.encode(b"", id=f"{stream.name}-0", retry=retry_ms)]
+    return [stream.opening] if stream.opening else []
+
+
+def framed(stream: Stream, messages: list[tuple[int, bytes]]) -> list[bytes]:
+    """Messages as events, with ids where the stream can be resumed.
+
+    # spec: basic/transports/streamable-http/event-id
+    """
+    if stream.log is None:
+        return [events.encode(line.rstrip(b"\n"), name=stream.event) for _, line in messages]
+    name = stream.name
+    return [events.encode(line.rstrip(b"\n"), id=f"{name}-{number}") for number, line in messages]
+
+
+def whole(stream: Stream, retry_ms: int) -> bytes:
+    """A stream that is over, in one piece."""
+    messages = stream.finish()
+    return b"".join((*opening(stream, retry_ms), *framed(stream, messages)))
+
+
 class Response:
     """A stream on its way to a client: the iterable of bytes that WSGI wants. One thread has it.
 
@@ -126,21 +154,6 @@ class Response:
         self._over = False
         self._closed = False
         stream.attach(self, after)
-
-    @classmethod
-    def whole(cls, stream: Stream, retry_ms: int) -> bytes:
-        """A stream that is over already, in one piece."""
-        response = cls(
-            stream,
-            after=None,
-            keep_alive=0.0,
-            retry_ms=retry_ms,
-            gone=lambda: False,
-            on_close=lambda response: None,
-        )
-        body = b"".join(response)
-        response.close()
-        return body
 
     def __iter__(self) -> Response:
         return self
@@ -183,25 +196,12 @@ class Response:
             self._over = True
             stream.wake()  # what woke this thread may have been for the one that has it now
             return b""
-        pieces = [] if self._begun or self._resumes else self._opening()
-        if stream.log is None:
-            event = stream.event
-            pieces += [events.encode(line.rstrip(b"\n"), name=event) for _, line in taken]
-        else:
-            name = stream.name
-            pieces += [events.encode(line.rstrip(b"\n"), id=f"{name}-{number}") for number, line in taken]
+        pieces = framed(stream, taken)
+        if not (self._begun or self._resumes):
+            pieces = [*opening(stream, self._retry), *pieces]
         self._begun = self._begun or bool(pieces)
         self._over = over or released
         return b"".join(pieces)
-
-    def _opening(self) -> list[bytes]:
-        """# spec: basic/transports/streamable-http/sse-prime-event
-        # spec: basic/transports/streamable-http/sse-retry-before-close
-        """
-        stream = self.stream
-        if stream.primes:
-            return [events.encode(b"", id=f"{stream.name}-0", retry=self._retry)]
-        return [stream.opening] if stream.opening else []
 
     def close(self) -> None:
         """WSGI calls this once the response is over, or its connection is."""

@@ -49,10 +49,15 @@ STALL = 60.0
 """Seconds that it waits, at most."""
 
 
+NONE: deque[bytes] = deque(maxlen=0)
+"""The events of a stream that has none."""
+
+
 class Log:
     """The events of one session that a client may ask for again: the newest, up to a number of bytes.
 
     # spec: basic/transports/streamable-http/event-id-unique, basic/transports/streamable-http/sse-resumable
+    # spec: basic/transports/streamable-http/loss-mitigated-by-resuming
     """
 
     def __init__(self, tag: str, limit: int) -> None:
@@ -63,7 +68,7 @@ class Log:
         self._numbers = itertools.count(1)
         # Guarded by _lock, under which the locks of streams in the log are taken; a stream that enters it is
         # not in it yet. Each event stands in the log once, and in its stream.
-        self._order: deque[tuple[Stream, int]] = deque()
+        self._order: deque[tuple[Stream, int]] | None = None  # from the first event on
         self._size = 0
         self._streams: dict[str, Stream] = {}
 
@@ -83,10 +88,11 @@ class Log:
         Not those that a client who is there has yet to be sent: ROOM bounds them.
         """
         with self._lock:
-            self._order.append((stream, size + OVERHEAD))
+            order = self._order = deque() if self._order is None else self._order
+            order.append((stream, size + OVERHEAD))
             self._size += size + OVERHEAD
-            while self._size > self.limit and len(self._order) > 1 and self._order[0][0].forget_first():
-                self._size -= self._order.popleft()[1]
+            while self._size > self.limit and len(order) > 1 and order[0][0].forget_first():
+                self._size -= order.popleft()[1]
 
     def find(self, event_id: str) -> tuple[Stream, int] | None:
         """The stream that an id belongs to, and the number of the event; None if there is none (any more)."""
@@ -101,6 +107,12 @@ class Log:
         """Those that something is left of."""
         with self._lock:
             return list(self._streams.values())
+
+    def clear(self) -> None:
+        """Nobody will ask any more. A log and its streams know each other: so none would be gone at once."""
+        with self._lock:
+            self._order = None
+            self._streams.clear()
 
     def leave(self, stream: Stream) -> None:
         """Nothing of a stream is left, and nothing will come. Holds _lock."""
@@ -145,7 +157,7 @@ class Stream:
         self._lock = threading.Lock()
         # Guarded by _lock.
         self._room: threading.Condition | None = None  # made by the first that waits for it
-        self._events: deque[bytes] = deque()
+        self._events: deque[bytes] = NONE  # until there is one
         self._first = 1  # the number of the first of them
         self._size = 0  # of those that the client has not been sent
         self._sent = 0  # the number of the last event that it has been sent
@@ -199,7 +211,11 @@ class Stream:
         self._told(line, kept)
 
     def let_go(self) -> bool:
-        """Have the client leave and come back, if it can."""
+        """Have the client leave and come back, if it can: the stream goes on.
+
+        # spec: basic/transports/streamable-http/sse-close-connection
+        # spec: basic/transports/streamable-http/sse-no-early-close
+        """
         if not (self.primes and self.log is not None):
             return False
         self.released = True
@@ -242,6 +258,8 @@ class Stream:
 
     def _add(self, line: bytes) -> None:
         """Holds _lock."""
+        if self._events is NONE:
+            self._events = deque()
         self._events.append(line)
         self._size += len(line)
 
@@ -373,15 +391,29 @@ class Stream:
     def take(self, reader: Response) -> list[tuple[int, bytes]] | None:
         """What the client has not been sent, each with its number; None if another response has it now."""
         with self._lock:
-            if self._reader is not reader:
-                return None
-            start = max(self._sent + 1, self._first)
-            taken = list(enumerate(itertools.islice(self._events, start - self._first, None), start))
-            if taken:
-                self._sent = taken[-1][0]
-                self._size = 0
-                if self.log is None:
-                    self._events.clear()
-                    self._first = self._sent + 1
-                self._freed()
-            return taken
+            return self._take() if self._reader is reader else None
+
+    def finish(self) -> list[tuple[int, bytes]]:
+        """The same for a stream that is over before any response had it."""
+        with self._lock:
+            alone = self.log is not None and not self.name
+            self._register()
+            self._awaited = False
+            taken = self._take()
+        if alone:
+            for _, line in taken:
+                self._told(line, kept=True)
+        return taken
+
+    def _take(self) -> list[tuple[int, bytes]]:
+        """Holds _lock."""
+        start = max(self._sent + 1, self._first)
+        taken = list(enumerate(itertools.islice(self._events, start - self._first, None), start))
+        if taken:
+            self._sent = taken[-1][0]
+            self._size = 0
+            if self.log is None:
+                self._events.clear()
+                self._first = self._sent + 1
+            self._freed()
+        return taken

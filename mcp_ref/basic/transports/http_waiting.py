@@ -23,7 +23,16 @@ from typing import Any
 from mcp_ref.basic.errors import TooManyRequests
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.transports.http_refusals import Refused
-from mcp_ref.basic.transports.http_responses import EVENTS, LOOK, STATUS, Answer, Response, departed, plain
+from mcp_ref.basic.transports.http_responses import (
+    EVENTS,
+    LOOK,
+    STATUS,
+    Answer,
+    Response,
+    departed,
+    plain,
+    whole,
+)
 from mcp_ref.basic.transports.http_streams import Stream
 from mcp_ref.runtime.deadlines import Clock, Deadline
 
@@ -140,7 +149,7 @@ class Waiting:
         eager = self._answers == "stream" or (self._answers == "auto" and stream.is_eager)
         if stream.is_plain and (not eager or status != 200):
             return plain(status, stream.whole(), *headers, *_retry_after(problem))
-        body = Response.whole(stream, self._retry_ms)
+        body = whole(stream, self._retry_ms)
         return Answer(200, [*EVENTS, ("Content-Length", str(len(body))), *headers], (body,))
 
     def streamed(

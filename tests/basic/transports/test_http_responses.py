@@ -21,6 +21,7 @@ from mcp_ref.basic.transports.http_responses import (
     error,
     plain,
     reason,
+    whole,
 )
 from mcp_ref.basic.transports.http_streams import Log, Stream
 from mcp_ref.basic.versioning import (
@@ -133,8 +134,8 @@ def test_a_stream_without_a_log_is_events_without_ids_until_the_answer():
     stream.send(b'{"n":1}\n')
     stream.send(b'{"n":2}')
     stream.answer(b'{"n":3}\n')
-    whole = Response.whole(stream, 55)
-    assert blocks(whole) == [Event(f'{{"n":{n}}}') for n in (1, 2, 3)]
+    found = whole(stream, 55)
+    assert blocks(found) == [Event(f'{{"n":{n}}}') for n in (1, 2, 3)]
 
 
 @pytest.mark.spec(
@@ -146,7 +147,7 @@ def test_a_stream_with_a_log_has_ids_that_name_it():
         stream = Stream(log=log)
         stream.send(b"{}")
         stream.answer(b"{}")
-        ids = [event.id for event in blocks(Response.whole(stream, 55))]
+        ids = [event.id for event in blocks(whole(stream, 55))]
         assert ids == [f"tag-{number}-1", f"tag-{number}-2"]
 
 
@@ -172,7 +173,7 @@ def test_the_name_and_the_opening_of_a_stream_that_has_them():
     stream.send(b"{}")
     stream.answer(b"{}")
     named = Event("{}", event="message")
-    assert blocks(Response.whole(stream, 55)) == [Event("/x", event="endpoint"), named, named]
+    assert blocks(whole(stream, 55)) == [Event("/x", event="endpoint"), named, named]
 
 
 @pytest.mark.parametrize("resumed", [False, True])
@@ -223,7 +224,7 @@ def test_what_fails_ends_the_response_after_what_was_said():
     stream = Stream()
     stream.send(b"{}")
     stream.fail(ConnectionClosed("enough"))
-    assert blocks(Response.whole(stream, 55)) == [Event("{}")]
+    assert blocks(whole(stream, 55)) == [Event("{}")]
 
 
 @pytest.mark.spec("basic/transports/streamable-http/sse-close-connection")
