@@ -160,15 +160,7 @@ class OldTransport:
         return {
             f"GET {streams}": self._open,
             f"POST {posts}": self._post,
-            f"OPTIONS {streams}": self._options,
-            f"OPTIONS {posts}": self._options,
-            # Clients that know both transports ask here for the new one first.
-            f"POST {streams}": _not_allowed("GET"),
-            f"GET {posts}": _not_allowed("POST"),
         }
-
-    def _options(self, environ: Json, principal: str | None) -> Answer:
-        return Answer(204, self._app.gate.preflight(environ), ())
 
     # -- the stream ------------------------------------------------------------------------------
 
@@ -275,13 +267,6 @@ def _modern_date(message: Json) -> str | None:
 
 def _no_session() -> Refused:
     return Refused(404, "there is no such session (any more): open a stream for a new one")
-
-
-def _not_allowed(method: str) -> Handler:
-    def refuse(environ: Json, principal: str | None) -> Answer:
-        raise Refused(405, f"this endpoint of HTTP+SSE takes {method}", [("Allow", method)])
-
-    return refuse
 
 
 def _nothing(stream: Stream) -> None:

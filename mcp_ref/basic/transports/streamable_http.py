@@ -175,12 +175,11 @@ class Application:
                 self.gate.check(environ)
                 cors = self.gate.cors(environ)
                 handle = self._handler(path, environ)
-                if self._authenticate is not None:
-                    principal = authenticated(self._authenticate, environ)
-                self._rates.check(principal or "")
-                if self._process != os.getpid() or self._closing:
-                    self.start()
-                answer = handle(environ, principal)
+                if handle == self._options:  # a browser asks on its own, and says nothing of who is behind it
+                    answer = self._options(environ, None)
+                else:
+                    principal = self._admitted(environ)
+                    answer = handle(environ, principal)
         except Refused as problem:
             answer = plain(problem.status, problem.body(), *problem.headers)
         except ProtocolError as problem:  # what a legacy server says of what is no message
@@ -189,14 +188,19 @@ class Application:
         start_response(reason(answer.status), [*answer.headers, *cors])
         return answer.body if environ["REQUEST_METHOD"] != "HEAD" else ()
 
+    def _admitted(self, environ: Json) -> str | None:
+        """Who asks. Raises Refused for those who may not, or not now."""
+        principal = None if self._authenticate is None else authenticated(self._authenticate, environ)
+        self._rates.check(principal or "")
+        if self._process != os.getpid() or self._closing:
+            self.start()
+        return principal
+
     def _handler(self, path: str, environ: Json) -> Callable[[Json, str | None], Answer]:
         """What answers to a path and a method. Raises Refused."""
         method = environ["REQUEST_METHOD"]
         if path != self.path:
-            other = self._others.get(f"{method} {path}")
-            if other is None:
-                raise Refused(404, "there is nothing at this path")
-            return other
+            return self._other(path, method)
         if method == "POST":
             return self._post
         if method == "OPTIONS":
@@ -210,6 +214,19 @@ class Application:
         # spec: basic/transports/streamable-http/session-delete-405-allow
         # spec: basic/transports/streamable-http/get-delete-405
         raise Refused(405, f"{method[:20]} is not allowed here", [("Allow", allowed)])
+
+    def _other(self, path: str, method: str) -> Callable[[Json, str | None], Answer]:
+        """What answers at a path that is not the endpoint's (basic/transports/http_sse). Raises Refused."""
+        known = {kind: handle for kind, handle in self._others.items() if kind.endswith(f" {path}")}
+        if not known:
+            raise Refused(404, "there is nothing at this path")
+        if method == "OPTIONS":
+            return self._options
+        found = known.get(f"{method} {path}")
+        if found is None:
+            allowed = ", ".join(kind.partition(" ")[0] for kind in known)
+            raise Refused(405, f"{method[:20]} is not allowed here", [("Allow", allowed)])
+        return found
 
     def _has_sessions(self, environ: Json) -> bool:
         version = environ.get("HTTP_MCP_PROTOCOL_VERSION")

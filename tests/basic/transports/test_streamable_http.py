@@ -932,3 +932,31 @@ def test_an_application_is_what_a_server_makes(server):
     assert streamable_http.__all__ == ["Application"]
     with pytest.raises(ValueError, match="'stdio' and 'http'"):
         server.run("carrier pigeon")
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/sse"])
+def test_a_browser_asks_before_its_page_without_saying_who_is_behind_it(path):
+    """A preflight has no Authorization header: the hook would refuse it, and the page could never ask."""
+
+    def nobody(request):
+        raise Denied("a token, please")
+
+    origin = "https://app.example"
+    options = {"sse_path": "/sse", "authenticate": nobody, "browser_origins": [origin]}
+    with endpoint(Server("x"), **options) as at, Peer(at.port) as peer:
+        with peer.http("OPTIONS", path=path, Origin=origin) as reply:
+            assert reply.status == 204
+            assert reply.headers["access-control-allow-origin"] == origin
+        with peer.post(peer.message("server/discover"), Origin=origin) as reply:
+            assert reply.status == 401
+            assert reply.headers["access-control-allow-origin"] == origin
+        with peer.http("OPTIONS", path=path) as reply:
+            assert reply.status == 405
+
+
+def test_a_method_that_a_path_does_not_have_is_405_there_too():
+    with endpoint(Server("x"), sse_path="/sse") as at, Peer(at.port) as peer:
+        with peer.http("DELETE", path="/sse") as reply:
+            assert (reply.status, reply.headers["allow"]) == (405, "GET")
+        with peer.http("GET", path="/nothing") as reply:
+            assert reply.status == 404
