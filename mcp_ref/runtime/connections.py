@@ -111,7 +111,7 @@ class HttpConnection:
         is_head = environ["REQUEST_METHOD"] == "HEAD"
         response = Response(self._socket, old=head.old, is_head=is_head, must_close=self._must_close)
         try:
-            response.run(self._owner.app, environ)
+            response.send(self._owner.app(environ, response.start))
         except BaseException as problem:  # the application's exit() must not end in silence either
             self._failed(response, problem)
             return False

@@ -21,8 +21,6 @@ import struct
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any
-from wsgiref.types import WSGIApplication
 
 __all__ = ["Response", "give_up_after", "plain"]
 
@@ -97,9 +95,8 @@ class Response:
         self.broken = False
         """Whether it was the connection that failed."""
 
-    def run(self, application: WSGIApplication, environ: dict[str, Any]) -> None:
-        """Call the application and send what it gives."""
-        result = application(environ, self.start)
+    def send(self, result: Iterable[bytes]) -> None:
+        """Send what the application gives, to its end."""
         try:
             if isinstance(result, list | tuple):
                 self._finish(b"".join(result))

@@ -24,13 +24,18 @@ class Line:
         self.writes.append(bytes(data))
 
 
+def run(response, app):
+    """What a connection does with an application."""
+    response.send(app({}, response.start))
+
+
 def respond(app, *, old=False, is_head=False, closes=False):
     """The response, and its writes without the date."""
     line = Line()
     response = Response(line, old=old, is_head=is_head, must_close=lambda: closes)
     response.writes = line.writes
     try:
-        response.run(app, {})
+        run(response, app)
     finally:
         response.writes = [DATE.sub(b"", data) for data in line.writes]
     return response
@@ -41,7 +46,7 @@ def failed(app, problem, match, **options):
     line = Line()
     response = Response(line, old=False, is_head=False, must_close=lambda: False, **options)
     with pytest.raises(problem, match=match):
-        response.run(app, {})
+        run(response, app)
     assert not response.complete
     assert not response.broken
     assert response.begun == bool(line.writes)
@@ -116,7 +121,7 @@ def test_what_is_written_goes_out_before_the_application_returns():
         return [b"tw", b"o"]
 
     line = Line()
-    Response(line, old=False, is_head=False, must_close=lambda: False).run(app, {})
+    run(Response(line, old=False, is_head=False, must_close=lambda: False), app)
     assert seen == line.writes[:1]
     assert seen[0].endswith(b"\r\n\r\n3\r\none\r\n")
     assert line.writes[1:] == [b"3\r\ntwo\r\n0\r\n\r\n"]
@@ -200,7 +205,7 @@ def test_http_1_0_gets_no_chunks():
 
 def test_an_answer_has_a_date_unless_it_brings_one():
     line = Line()
-    Response(line, old=False, is_head=False, must_close=lambda: False).run(giving([]), {})
+    run(Response(line, old=False, is_head=False, must_close=lambda: False), giving([]))
     assert DATE.search(line.writes[0])
     assert respond(giving([], ("date", "now"))).writes == [
         b"HTTP/1.1 200 OK\r\ndate: now\r\nContent-Length: 0\r\n\r\n"
@@ -234,7 +239,7 @@ def test_whether_the_connection_ends_is_asked_when_the_head_is_sent():
         assert asked
         yield b""
 
-    Response(Line(), old=False, is_head=False, must_close=lambda: asked.append(1)).run(app, {})
+    run(Response(Line(), old=False, is_head=False, must_close=lambda: asked.append(1)), app)
     assert asked == [1]
 
 
@@ -359,7 +364,7 @@ class Broken:
 def respond_on(connection, app):
     response = Response(connection, old=False, is_head=False, must_close=lambda: False)
     try:
-        response.run(app, {})
+        run(response, app)
     finally:
         respond_on.broken = response.broken
     return response

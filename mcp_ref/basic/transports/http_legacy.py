@@ -63,22 +63,33 @@ class LegacyEra:
 
     def post(self, environ: Json, message: Any, principal: str | None) -> Answer:
         """A message within a session, or the one that opens it."""
+        app, session_id = self._app, environ.get("HTTP_MCP_SESSION_ID")
         opens = type(message) is dict and message.get("method") == "initialize"
         try:
             if not self.dates:
                 self._no_such_era(message)
             version = self._version(environ)
+            if opens and (session_id is None or self._stateless):
+                return self._initialize(environ, message, principal)
+            session = None if self._stateless else app.sessions.find(session_id, principal)
+            kind = self._kind(environ, message)
         except ProtocolError as problem:
             return error(400, problem, message)
-        session_id = environ.get("HTTP_MCP_SESSION_ID")
-        if opens and (session_id is None or self._stateless):
-            return self._initialize(environ, message, principal)
-        if self._stateless:
-            connection, session = self._momentary(version), None
-        else:
-            session = self._app.sessions.find(session_id, principal)
-            connection = session.connection
-        return self._within(connection, session, environ, message, principal)
+        connection = self._momentary(version) if session is None else session.connection
+        if kind in ("notification", "response"):
+            connection.route(message, connection.outbox)
+            return ACCEPTED
+        stream = self._stream(session, environ, principal)
+        streams = set() if session is None else session.streams
+        app.waiting.admit(stream, is_long=False)
+        streams.add(stream)
+        if kind == "request":
+            connection.start(message, stream)
+        elif not self._batch(connection, message, stream):
+            app.waiting.leave(stream)
+            streams.discard(stream)
+            return ACCEPTED if stream.problem is None else error(400, stream.problem, None)
+        return app.waiting.answered(stream, environ, gone=nothing, over=streams.discard)
 
     def _no_such_era(self, message: Any) -> None:
         """A client that knows no better is told what it would have to speak.
@@ -130,75 +141,44 @@ class LegacyEra:
         connection.limiter = app.modern.limiter
         return connection
 
-    def _within(
-        self,
-        connection: Connection,
-        session: HttpSession | None,
-        environ: Json,
-        message: Any,
-        principal: str | None,
-    ) -> Answer:
-        """A message of a session."""
-        try:
-            kind = "batch" if type(message) is list else classify(message)
-            if kind in ("request", "notification"):
-                paths = mirrored(self._app.server, message)
-                http_headers.check_draft(header_of(environ), message, paths, self._require_headers)
-        except ProtocolError as problem:
-            return error(400, problem, message)
-        if kind in ("notification", "response"):
-            connection.route(message, connection.outbox)
-            return ACCEPTED
-        # What is said while the request runs is on its stream, as its answer is; on none besides.
+    def _kind(self, environ: Json, message: Any) -> str:
+        """What a message is. Raises ProtocolError where its headers say something else, or it is none."""
+        if type(message) is list:
+            return "batch"
+        kind = classify(message)
+        if kind != "response":
+            paths = mirrored(self._app.server, message)
+            http_headers.check_draft(header_of(environ), message, paths, self._require_headers)
+        return kind
+
+    def _stream(self, session: HttpSession | None, environ: Json, principal: str | None) -> Stream:
+        """For what is said while a request runs, and for its answer; on no other is any of that.
+
         # spec: basic/transports/streamable-http/sse-messages-related
         # spec: basic/transports/streamable-http/sse-server-messages
         # spec: basic/transports/streamable-http/sse-includes-response
         # spec: basic/transports/streamable-http/one-stream-per-message
         # spec: basic/transports/streamable-http/no-broadcast
+        """
         stream = Stream(
             log=None if session is None else session.log,
-            primes=session is not None and connection.session.revision.polls,
+            primes=session is not None and session.connection.session.revision.polls,
             environ=environ,
             principal=principal,
             mute=self._app.answers == "json",
             eager=prefers_events(environ.get("HTTP_ACCEPT")),
         )
         stream.two_way = stream.two_way and not self._app.waiting.is_single
-        return self._request(connection, session, message, stream, environ)
+        return stream
 
-    def _request(
-        self,
-        connection: Connection,
-        session: HttpSession | None,
-        message: Any,
-        stream: Stream,
-        environ: Json,
-    ) -> Answer:
-        """A request, or a batch: what waits for an answer."""
-        streams = set() if session is None else session.streams
-        waiting = self._app.waiting
-        waiting.admit(stream, is_long=False)
-        streams.add(stream)
-        if type(message) is list:
-            answer = self._batch(connection, message, stream)
-            if answer is not None:
-                waiting.leave(stream)
-                streams.discard(stream)
-                return answer
-        else:
-            connection.start(message, stream)
-        return waiting.answered(stream, environ, gone=nothing, over=streams.discard)
-
-    def _batch(self, connection: Connection, messages: list[Any], stream: Stream) -> Answer | None:
-        """Have a batch served; what is to be said of it at once, if nothing in it waits for an answer.
+    def _batch(self, connection: Connection, messages: list[Any], stream: Stream) -> bool:
+        """Have a batch served. False if nothing in it waits for an answer, or all of it was refused.
 
         # spec: basic/transports/streamable-http/sse-batched-responses
+        # spec: basic/transports/streamable-http/rejected-input-status
         """
         connection.receive_batch(messages, stream)
-        if stream.problem is not None:  # all of it was refused
-            # spec: basic/transports/streamable-http/rejected-input-status
-            return error(400, stream.problem, None)
-        return None if stream.answered or any(map(wants_answer, messages)) else ACCEPTED
+        return stream.problem is None and (stream.answered or any(map(wants_answer, messages)))
 
     # -- GET and DELETE ----------------------------------------------------------------------------
 
