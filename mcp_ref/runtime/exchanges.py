@@ -123,8 +123,8 @@ class Exchange:
         self._owner.wake()
 
     def pause(self, seconds: float) -> None:
-        """Wait, within the deadline. Raises Aborted, Expired."""
-        self._hold.pause(seconds)
+        """Wait before it begins, within the deadline. Raises Aborted, Expired."""
+        self._owner.wait_for(self, lambda: self._hold.pause(seconds))
 
     def send(
         self, method: str, headers: Headers, body: bytes | None = None, target: str | None = None
@@ -291,6 +291,7 @@ class Exchanges:
         self._given = headers
         self._changed = threading.Condition()
         self._under_way: set[Exchange] = set()  # guarded by _changed
+        self._pausing: set[Exchange] = set()  # guarded by _changed
         self._stopped = False
         self._fixed = self._fixed_headers()
         self.server = urlsplit(url).netloc
@@ -380,6 +381,18 @@ class Exchanges:
                 raise Aborted
             self._under_way.add(exchange)
 
+    def wait_for(self, exchange: Exchange, pause: Callable[[], None]) -> None:
+        """Have an exchange wait for something else than room. Raises Aborted, and what `pause` does."""
+        with self._changed:
+            if self._stopped:
+                raise Aborted
+            self._pausing.add(exchange)
+        try:
+            pause()
+        finally:
+            with self._changed:
+                self._pausing.discard(exchange)
+
     def wake(self) -> None:
         """Have those who wait in `enter` look again."""
         with self._changed:
@@ -396,8 +409,8 @@ class Exchanges:
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
-            under_way = list(self._under_way)
-        for exchange in under_way:
+            all_of_them = [*self._under_way, *self._pausing]
+        for exchange in all_of_them:
             exchange.abort()
 
     def close(self) -> None:

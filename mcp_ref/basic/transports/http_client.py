@@ -52,6 +52,7 @@ from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import http_client_streams, http_headers
 from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.http_client_ways import Posts, Way
+from mcp_ref.basic.versioning import Revision
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.exchanges import Exchange, Exchanges, TooLong
@@ -99,6 +100,7 @@ class HttpConnection(Connection):
         self.streams = Workers(exchanges.limit, 10_000)
         self.session_id: str | None = None
         self.background: http_client_streams.Background | None = None
+        self._agreed_before: Revision | None = None
         self._renewal = threading.RLock()
         self._renewing: int | None = None  # the thread that opens a new session
         self._renewals: list[float] = []  # guarded by _renewal
@@ -130,12 +132,18 @@ class HttpConnection(Connection):
         # spec: basic/transports/streamable-http/version-header-later-requests
         # spec: basic/transports/streamable-http/version-header-negotiated
         """
-        headers, session = {}, self.session
+        headers, agreed = {}, self.agreed
         if self.session_id is not None:
             headers["Mcp-Session-Id"] = self.session_id
-        if session.is_open and session.revision.reaches("2025-06-18"):
-            headers["MCP-Protocol-Version"] = session.revision.date
+        if agreed is not None and agreed.reaches("2025-06-18"):
+            headers["MCP-Protocol-Version"] = agreed.date
         return headers
+
+    @property
+    def agreed(self) -> Revision | None:
+        """The revision of the session; while a new one is opened, that of the last."""
+        session = self.session
+        return session.revision if session.is_open else self._agreed_before
 
     def _posted(
         self, way: Way, deadline: Deadline | None, headers: dict[str, str], line: bytes, safe: bool
@@ -318,7 +326,8 @@ class HttpConnection(Connection):
             self._renewals.append(now)
             _log.warning("opening a new session: %s", lost)
             self._renewing = threading.get_ident()
-            before, self.session = self.session, Session()
+            before, self._agreed_before = self.session, self.agreed
+            self.session = Session()
             try:
                 self.client.open_legacy(self.request("initialize", self.client.hello()))
                 self.client.renewed()
@@ -343,7 +352,8 @@ class HttpConnection(Connection):
         if self.background is not None:
             self.background.stop()
         super().end(reason, wait=wait)
-        if not self.streams.close(wait):
+        # What is waiting to be run finds out that all is over, and closes what it was given.
+        if not self.streams.close(wait, drop=False):
             _log.info("a stream is still being read after the connection ended")
         self._say_goodbye()
         self.exchanges.close()

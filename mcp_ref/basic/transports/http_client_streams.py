@@ -131,7 +131,8 @@ def follow(connection: HttpConnection, call: Call, way: Way, exchange: Exchange)
         _finish(connection, exchange)
         return
     exchange.close()
-    resumable = not way.is_modern and connection.session.revision.reaches("2025-03-26")
+    agreed = connection.agreed
+    resumable = not way.is_modern and agreed is not None and agreed.reaches("2025-03-26")
     while not call.done:
         # spec: basic/transports/streamable-http/no-resumption
         if not resumable or not stream.last_id or stream.failures >= TRIES:

@@ -1,0 +1,142 @@
+"""What an HTTP answer means: each status and each kind of body is an error that says what it is."""
+
+import json
+import pickle
+
+import pytest
+from web import web
+
+from mcp_ref.basic.errors import ErrorResponse, LocalError
+from mcp_ref.basic.transports.http_client_answers import (
+    HttpError,
+    RefusedByStatus,
+    cleaned,
+    refusal,
+    wrong_type,
+)
+from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.exchanges import Exchanges
+
+
+def judged(judge, status, body=b"", *lines):
+    """What is made of an answer."""
+    with web(lambda request, wire: wire.answer(status, body, *lines)) as site:
+        exchanges = Exchanges(site.url)
+        try:
+            with exchanges.new(Deadline(5, Clock())) as exchange:
+                exchange.send("POST", {}, b"{}")
+                return judge(exchange)
+        finally:
+            exchanges.close()
+
+
+def refused(status, body=b"", *lines):
+    return judged(lambda exchange: refusal(exchange, 7), status, body, *lines)
+
+
+def error(code=-32602, message="no", **more):
+    return json.dumps({"jsonrpc": "2.0", "error": {"code": code, "message": message}, **more}).encode()
+
+
+@pytest.mark.parametrize("id_of", [{"id": 7}, {"id": None}, {}])
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "text/html"])
+def test_a_json_rpc_error_counts_more_than_its_status_and_its_type(id_of, kind):
+    problem = refused(400, error(**id_of), f"Content-Type: {kind}")
+    assert isinstance(problem, RefusedByStatus) and isinstance(problem, ErrorResponse)
+    assert (problem.code, problem.message, problem.status) == (-32602, "no", 400)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        error(id=8),
+        b'{"error": "unauthorized"}',
+        b'{"error": {"code": "x", "message": "y"}}',
+        b'{"jsonrpc": "2.0", "id": 7, "result": {}}',
+        b"[]",
+        b"",
+        b"\xff",
+        b"[" * 60_000,
+    ],
+)
+def test_whatever_else_is_in_a_body_is_text(body):
+    problem = refused(400, body)
+    assert isinstance(problem, HttpError) and isinstance(problem, LocalError)
+    assert "HTTP status 400" in str(problem)
+
+
+def test_a_body_that_goes_on_for_long_is_not_read():
+    assert isinstance(refused(500, b"x" * 100_000), HttpError)
+
+
+@pytest.mark.parametrize(("value", "seconds"), [("7", 7.0), ("0", 0.0)])
+@pytest.mark.parametrize("status", [429, 503])
+def test_when_to_come_back_is_told(status, value, seconds):
+    problem = refused(status, b"busy", f"Retry-After: {value}")
+    assert problem.retry_after == seconds
+    assert f"try again in {value} s" in str(problem) and "busy" in str(problem)
+
+
+@pytest.mark.parametrize("value", ["Wed, 21 Oct 2026 07:28:00 GMT", "soon", "-1", "1e3", "9" * 50, ""])
+def test_a_time_that_is_no_number_of_seconds_is_not_told(value):
+    assert refused(429, b"", f"Retry-After: {value}").retry_after is None
+
+
+def test_only_statuses_that_pass_have_such_a_time():
+    assert refused(400, b"", "Retry-After: 7").retry_after is None
+
+
+def test_who_wants_to_know_who_asks_says_how():
+    problem = refused(401, b"", 'WWW-Authenticate: Bearer realm="x"')
+    assert (problem.status, problem.challenge) == (401, 'Bearer realm="x"')
+    assert "headers=" in str(problem)
+    assert "Bearer" not in str(problem)
+
+
+@pytest.mark.parametrize("location", ["https://elsewhere.invalid/", None])
+def test_a_redirect_is_told(location):
+    problem = refused(302, b"", *([f"Location: {location}"] if location else []))
+    assert f"redirects to {location or 'nowhere'}" in str(problem)
+
+
+def test_an_error_page_is_told_by_what_it_says():
+    page = b"""<!DOCTYPE html><html><head><title>502 Bad Gateway</title><style>b {color: red}</style>
+    <script>alert("x")</script><!-- hidden --></head>
+    <body><h1>502&nbsp;Bad Gateway</h1>\x1b[31mnginx</body>"""
+    said = str(refused(502, page, "Content-Type: text/html"))
+    assert "502 Bad Gateway 502 Bad Gateway" in said and "nginx" in said
+    assert not any(part in said for part in ("<", "alert", "hidden", "color", "\x1b", "\n"))
+
+
+def test_only_the_beginning_of_a_text_is_told():
+    assert len(str(refused(500, b"word " * 10_000, "Content-Type: text/plain"))) < 500
+    assert cleaned("text/plain", b"x" * 301).endswith("x...")
+    assert cleaned("", b"short") == "short"
+    assert cleaned("text/plain", "\u00fc \xff".encode("latin-1")) == "\ufffd \ufffd"
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "lines", "said"),
+    [
+        (200, b"", [], "tools/call: the server answered with HTTP status 200 and no body"),
+        (202, b"", [], "tools/call: the server answered with HTTP status 202 and no body"),
+        (204, b"", [], "tools/call: the server answered with HTTP status 204 and no body"),
+        (200, b"<h1>Hello</h1>", ["Content-Type: text/html"], "answered with text/html, .*: Hello"),
+        (200, b"hello", [], "answered with something of no type, .*: hello"),
+        (200, b"x" * 100_000, ["Content-Type: image/png"], "no body"),
+    ],
+)
+def test_a_success_of_the_wrong_kind_is_an_error_that_says_which(status, body, lines, said):
+    problem = judged(lambda exchange: wrong_type(exchange, "tools/call"), status, body, *lines)
+    assert problem.status == status
+    with pytest.raises(HttpError, match=said):
+        raise problem
+
+
+def test_the_errors_can_be_sent_to_other_processes():
+    for problem in (
+        HttpError(429, "busy", retry_after=7.0),
+        RefusedByStatus(ErrorResponse(-1, "no", {"x": 1}), 400),
+    ):
+        again = pickle.loads(pickle.dumps(problem))
+        assert (type(again), str(again), again.__dict__) == (type(problem), str(problem), problem.__dict__)
