@@ -180,7 +180,7 @@ class Response:
         if not self._begun:  # for servers that send no headers before there is a body
             self._begun = True
             return True
-        if self.stream.wait(LOOK):
+        if self.stream.wait(max(0.0, min(LOOK, until - time.monotonic()))):
             return False
         if self._gone():
             self.left = self._over = True

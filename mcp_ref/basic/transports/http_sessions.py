@@ -25,8 +25,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.errors import ConnectionClosed
+from mcp_ref.basic.transports.http_log import Log
 from mcp_ref.basic.transports.http_refusals import Refused
-from mcp_ref.basic.transports.http_streams import Log, Stream
+from mcp_ref.basic.transports.http_streams import Stream
 from mcp_ref.runtime.timers import Timer, later
 
 if TYPE_CHECKING:

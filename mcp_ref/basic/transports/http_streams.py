@@ -10,8 +10,8 @@ it has a `Stream`, where messages go, and which the thread of the HTTP connectio
     answer(result)  ->          ->  first the answer: one JSON object
 
 A stream may outlive connections: in sessions of the legacy era its events have ids and are kept for a
-while (`Log`), and a client that was cut off, or sent away by `let_go`, resumes it with GET and Last-Event-ID.
-Nothing of one stream is ever sent on another.
+while (basic/transports/http_log), and a client that was cut off, or sent away by `let_go`, resumes it with
+GET and Last-Event-ID. Nothing of one stream is ever sent on another.
 # spec: basic/transports/streamable-http/no-cross-stream-replay
 
 Revisions   2025-03-26 to 2025-11-25: resumption; 2025-11-25: a priming event, and polling (`let_go`).
@@ -30,20 +30,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mcp_ref.basic.errors import ConnectionClosed, ProtocolError
+from mcp_ref.basic.transports.http_log import OVERHEAD
 from mcp_ref.runtime.outbox import Full
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
     from mcp_ref.basic.messages import Json
+    from mcp_ref.basic.transports.http_log import Log
     from mcp_ref.basic.transports.http_responses import Response
 
-__all__ = ["Log", "Stream"]
+__all__ = ["Stream"]
 
 ROOM = 4 << 20
 """Bytes that may wait for a client that reads slowly; then whoever has more to say waits."""
-
-OVERHEAD = 1000
-"""Bytes that an event counts for besides its own: a log of many small ones is large as well."""
 
 STALL = 60.0
 """Seconds that it waits, at most."""
@@ -51,72 +50,6 @@ STALL = 60.0
 
 NONE: deque[bytes] = deque(maxlen=0)
 """The events of a stream that has none."""
-
-
-class Log:
-    """The events of one session that a client may ask for again: the newest, up to a number of bytes.
-
-    # spec: basic/transports/streamable-http/event-id-unique, basic/transports/streamable-http/sse-resumable
-    # spec: basic/transports/streamable-http/loss-mitigated-by-resuming
-    """
-
-    def __init__(self, tag: str, limit: int) -> None:
-        self.tag = tag
-        """In all ids of this session, so that the id of another one is known for what it is."""
-        self.limit = limit
-        self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
-        # Guarded by _lock, under which the locks of streams in the log are taken; a stream that enters it is
-        # not in it yet. Each event stands in the log once, and in its stream.
-        self._order: deque[tuple[Stream, int]] | None = None  # from the first event on
-        self._size = 0
-        self._streams: dict[str, Stream] = {}
-
-    def enter(self, stream: Stream) -> str:
-        """A stream begins: its name, with which its ids begin.
-
-        # spec: basic/transports/streamable-http/event-id-names-stream
-        """
-        name = f"{self.tag}-{next(self._numbers)}"
-        with self._lock:
-            self._streams[name] = stream
-        return name
-
-    def keep(self, stream: Stream, size: int) -> None:
-        """One more event; the oldest of the session go where there are too many.
-
-        Not those that a client who is there has yet to be sent: ROOM bounds them.
-        """
-        with self._lock:
-            order = self._order = deque() if self._order is None else self._order
-            order.append((stream, size + OVERHEAD))
-            self._size += size + OVERHEAD
-            while self._size > self.limit and len(order) > 1 and order[0][0].forget_first():
-                self._size -= order.popleft()[1]
-
-    def find(self, event_id: str) -> tuple[Stream, int] | None:
-        """The stream that an id belongs to, and the number of the event; None if there is none (any more)."""
-        name, _, number = event_id.rpartition("-")
-        if not (number.isascii() and number.isdigit() and len(number) < 12):
-            return None
-        with self._lock:
-            stream = self._streams.get(name)
-        return None if stream is None or not stream.has(int(number)) else (stream, int(number))
-
-    def streams(self) -> list[Stream]:
-        """Those that something is left of."""
-        with self._lock:
-            return list(self._streams.values())
-
-    def clear(self) -> None:
-        """Nobody will ask any more. A log and its streams know each other: so none would be gone at once."""
-        with self._lock:
-            self._order = None
-            self._streams.clear()
-
-    def leave(self, stream: Stream) -> None:
-        """Nothing of a stream is left, and nothing will come. Holds _lock."""
-        self._streams.pop(stream.name, None)
 
 
 class Stream:
@@ -248,9 +181,9 @@ class Stream:
             raise ConnectionClosed(str(self._failure))
         if self._discards:
             return False
-        if self._is_wanted and self._size and self._size + len(line) > ROOM:
+        if not self._has_room(len(line)):
             seconds = STALL if wait is None else min(wait, STALL)
-            if not self._wait_for(self._has_room, seconds):
+            if not self._wait_for(lambda: self._has_room(len(line)), seconds):
                 raise Full(f"the client has read nothing for {seconds:g} s")
         self._add(line)
         self._register()
@@ -274,8 +207,10 @@ class Stream:
         if self._room is not None:
             self._room.notify_all()
 
-    def _has_room(self) -> bool:
-        return self._size < ROOM or not self._is_wanted or self._failure is not None
+    def _has_room(self, size: int) -> bool:
+        """Holds _lock."""
+        fits = not self._size or self._size + size <= ROOM
+        return fits or not self._is_wanted or self._failure is not None
 
     @property
     def _is_wanted(self) -> bool:
@@ -307,20 +242,31 @@ class Stream:
         with self._lock:
             return self._first - 1 <= number < self._first + len(self._events)
 
-    def forget_first(self) -> bool:
-        """The first event is too old to be sent again; False if its client has yet to be sent it."""
+    def can_forget(self, but: int) -> bool:
+        """Whether there is an event, `but` so many, that nobody has yet to be sent."""
         with self._lock:
-            if self._is_wanted and self._first > self._sent:
-                return False
-            if self._events:
+            return self._is_forgettable(but)
+
+    def _is_forgettable(self, but: int) -> bool:
+        """Holds _lock."""
+        return len(self._events) > but and not (self._is_wanted and self._first > self._sent)
+
+    def forget(self, size: int, but: int) -> int:
+        """The first events are too old to be sent again: as many as make so many bytes; returns how many."""
+        freed = 0
+        with self._lock:
+            while freed < size and self._is_forgettable(but):
                 line = self._events.popleft()
+                freed += len(line) + OVERHEAD
                 if self._first > self._sent:
                     self._size -= len(line)
                 self._first += 1
-            over = self.answered and not self._events
-        if over and self.log is not None:
-            self.log.leave(self)
-        return True
+        return freed
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing is left of it, and nothing will come."""
+        return self.answered and not self._events
 
     # -- the connection's thread ----------------------------------------------------------------
 
@@ -391,7 +337,10 @@ class Stream:
     def take(self, reader: Response) -> list[tuple[int, bytes]] | None:
         """What the client has not been sent, each with its number; None if another response has it now."""
         with self._lock:
-            return self._take() if self._reader is reader else None
+            taken = self._take() if self._reader is reader else None
+        if taken and self.log is not None:
+            self.log.trim()
+        return taken
 
     def finish(self) -> list[tuple[int, bytes]]:
         """The same for a stream that is over before any response had it."""

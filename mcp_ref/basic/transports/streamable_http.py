@@ -265,7 +265,10 @@ class Application:
         if not self._legacy.dates:
             return not (type(message) is dict and message.get("method") == "initialize")
         version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
-        return version is not None and version not in self._legacy.dates and self._has_modern
+        if version is None or version in self._legacy.dates:
+            return False
+        # A version that nobody knows, within a session, is a mistake of the legacy era's.
+        return "HTTP_MCP_SESSION_ID" not in environ or version in self.server.modern_versions()
 
     # -- 2026-07-28
 

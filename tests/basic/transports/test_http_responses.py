@@ -12,6 +12,7 @@ from peers import PATIENCE
 from mcp_ref.basic.errors import ConnectionClosed, InvalidParams, InvalidRequest, MethodNotFound
 from mcp_ref.basic.transports import http_responses
 from mcp_ref.basic.transports.http_headers import HeaderMismatch
+from mcp_ref.basic.transports.http_log import Log
 from mcp_ref.basic.transports.http_responses import (
     ACCEPTED,
     EVENTS,
@@ -23,7 +24,7 @@ from mcp_ref.basic.transports.http_responses import (
     reason,
     whole,
 )
-from mcp_ref.basic.transports.http_streams import Log, Stream
+from mcp_ref.basic.transports.http_streams import Stream
 from mcp_ref.basic.versioning import (
     InvalidMeta,
     MissingRequiredClientCapability,

@@ -9,7 +9,8 @@ from peers import PATIENCE, eventually, nothing_left
 
 from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest
 from mcp_ref.basic.transports import http_streams
-from mcp_ref.basic.transports.http_streams import OVERHEAD, Log, Stream
+from mcp_ref.basic.transports.http_log import Log
+from mcp_ref.basic.transports.http_streams import Stream
 from mcp_ref.runtime.outbox import Full
 
 ENVIRON = {"wsgi.multithread": True}
@@ -313,74 +314,7 @@ def test_a_cancelled_request_ends_its_stream_without_an_answer(log):
     assert not stream.answered
 
 
-# ---------------------------------------------------------------------------------------- the log
-
-
-@pytest.mark.spec(
-    "basic/transports/streamable-http/event-id-unique",
-    "basic/transports/streamable-http/event-id-names-stream",
-    "basic/transports/streamable-http/no-cross-stream-replay",
-)
-def test_an_id_leads_to_its_stream_and_number(log):
-    first, second = told(log, b"1", b"2"), told(log, b"a")
-    assert (first.name, second.name) == ("tag-1", "tag-2")
-    for number in (0, 1, 2):
-        assert log.find(f"tag-1-{number}") == (first, number)
-    assert log.find("tag-2-1") == (second, 1)
-    for none in ("tag-1-3", "tag-2-2", "tag-3-0", "other-1-1", "tag-1", "tag-1-", "tag-1-x", "tag-1-²"):
-        assert log.find(none) is None
-    assert log.find("tag-1-" + "9" * 5000) is None
-    assert log.find("tag-1-" + "0" * 12) is None
-
-
-@given(st.text())
-def test_no_event_id_does_any_harm(text):
-    log = Log("tag", 10_000)
-    told(log, b"1")
-    found = log.find(text)
-    assert found is None or text in ("tag-1-0", "tag-1-1")
-
-
-@pytest.mark.spec("basic/transports/streamable-http/sse-resumable")
-def test_the_oldest_of_the_session_are_forgotten_first():
-    log = Log("tag", 4 * (OVERHEAD + 1))
-    first, second = told(log, b"1", b"2"), told(log, b"a", b"b")
-    assert log.find("tag-1-0")
-    first.send(b"3")
-    assert log.find("tag-1-0") is None
-    assert Reader(first, after=1).take() == {2: b"2", 3: b"3"}
-    second.send(b"c")
-    second.send(b"d")
-    assert log.find("tag-1-1") is None
-    assert log.find("tag-1-2") == (first, 2)
-    assert log.find("tag-2-1") == (second, 1)
-
-
-def test_a_stream_that_is_over_leaves_the_log_with_its_last_event():
-    log = Log("tag", 2 * (OVERHEAD + 1))
-    first = told(log, b"1")
-    first.answer(b"2")
-    second = told(log, b"a")
-    assert log.streams() == [first, second]
-    second.send(b"b")
-    assert log.streams() == [second]
-
-
-def test_one_event_is_kept_whatever_its_size():
-    log = Log("tag", 1)
-    stream = told(log, b"1" * 5000, b"2" * 5000)
-    assert Reader(stream, after=1).take() == {2: b"2" * 5000}
-
-
-def test_what_a_client_has_yet_to_be_sent_is_not_forgotten():
-    log = Log("tag", 2 * OVERHEAD)
-    stream = Stream(log=log)
-    reader = Reader(stream)
-    for _ in range(10):
-        stream.send(b"x")
-    assert len(reader.take()) == 10
-    stream.send(b"x")
-    assert log.find("tag-1-3") is None
+# ------------------------------------------------------------------------------ coming back, often
 
 
 @given(

@@ -12,8 +12,9 @@ from peers import MODERN, PATIENCE, eventually, nothing_left
 from mcp_ref import Context, Limit, Server
 from mcp_ref.basic.errors import ConnectionClosed, InvalidParams, MethodNotFound, TooManyRequests
 from mcp_ref.basic.transports import http_responses, http_waiting
+from mcp_ref.basic.transports.http_log import Log
 from mcp_ref.basic.transports.http_refusals import Refused
-from mcp_ref.basic.transports.http_streams import Log, Stream
+from mcp_ref.basic.transports.http_streams import Stream
 from mcp_ref.basic.transports.http_waiting import SILENCE, Waiting
 
 ENVIRON = {"wsgi.multithread": True}
