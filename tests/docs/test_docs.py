@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from http_peers import endpoint
 
 from mcp_ref import Server, connect
 from mcp_ref.runtime.workers import Workers
@@ -184,10 +185,10 @@ def test_readme_names_files_that_exist() -> None:
 # ----------------------------------------------------------------- the way of a call
 
 
-def hops() -> list[str]:
+def hops(which: str = "hops") -> list[str]:
     """The functions that docs/architecture.rst names, in order."""
     text = (DOCS / "architecture.rst").read_text()
-    part = text[text.index(".. hops:") : text.index(".. end of hops")]
+    part = text[text.index(f".. {which}:") : text.index(f".. end of {which}\n")]
     return re.findall(r"^\d+\. `(mcp_ref[\w.]+)`", part, re.M)
 
 
@@ -202,8 +203,9 @@ def frames(frame: types.FrameType | None) -> list[str]:
     return names[::-1]
 
 
-def test_the_hops_are_at_most_eight() -> None:
+def test_the_hops_are_at_most_eight_and_over_http_ten() -> None:
     assert 0 < len(hops()) <= 8
+    assert 0 < len(hops("hops over HTTP")) <= 10
 
 
 def test_the_hops_exist() -> None:
@@ -218,6 +220,27 @@ def test_the_hops_exist() -> None:
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2026-07-28"])
 def test_the_hops_are_the_stack_of_a_call(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    server, stacks = look_at_stacks(monkeypatch)
+    with connect(server, revision=revision) as client:
+        assert not client.call_tool("look").is_error
+    assert stack_from(hops()[0], stacks) == hops()
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_the_hops_over_http_are_the_stack_of_a_call(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = hops("hops over HTTP")
+    if revision == "2025-11-25":
+        text = (DOCS / "architecture.rst").read_text()
+        found = re.search(r"In the legacy era it is `(mcp_ref[\w.]+)`", text)
+        assert found is not None
+        expected[4] = found[1]
+    server, stacks = look_at_stacks(monkeypatch)
+    with endpoint(server) as at, connect(f"http://127.0.0.1:{at.port}/mcp", revision=revision) as client:
+        assert not client.call_tool("look").is_error
+    assert stack_from(expected[0], stacks) == expected
+
+
+def look_at_stacks(monkeypatch: pytest.MonkeyPatch) -> tuple[Server, dict[str, list[str]]]:
     """A tool looks at its own stack; the reader's is looked at where it hands the call to a worker."""
     server = Server("hops")
     stacks: dict[str, list[str]] = {}
@@ -228,16 +251,18 @@ def test_the_hops_are_the_stack_of_a_call(revision: str, monkeypatch: pytest.Mon
 
     submit = Workers.submit
 
-    def seen(self: Workers, run: object, argument: object) -> None:
+    def seen(self: Workers, run: object, argument: object, **more: object) -> None:
         if getattr(argument, "method", None) == "tools/call":
             stacks["reader"] = frames(sys._getframe().f_back)
-        submit(self, run, argument)  # type: ignore[arg-type]
+        submit(self, run, argument, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Workers, "submit", seen)
-    with connect(server, revision=revision) as client:
-        assert not client.call_tool("look").is_error
-    reader = stacks["reader"][stacks["reader"].index(hops()[0]) :]  # below it is the transport's thread
-    assert [*reader, *stacks["worker"]] == hops()
+    return server, stacks
+
+
+def stack_from(first: str, stacks: dict[str, list[str]]) -> list[str]:
+    """From the wire to the tool; below it is the transport's thread."""
+    return [*stacks["reader"][stacks["reader"].index(first) :], *stacks["worker"]]
 
 
 def test_the_table_of_threads_names_every_thread_of_the_package() -> None:
