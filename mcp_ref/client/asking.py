@@ -26,7 +26,7 @@ from mcp_ref.basic.patterns.mrtr import InputRefused, check_question, gather, is
 from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.versioning import TABLE, Revision, result_type
-from mcp_ref.client import url_elicitation
+from mcp_ref.client import tool_headers, url_elicitation
 from mcp_ref.client.callbacks import Callbacks
 from mcp_ref.client.calls import PendingCall, Result
 from mcp_ref.runtime.calls import Call
@@ -114,7 +114,7 @@ class Asking:
         self.log_level: log_page.LoggingLevel | None = log_page.UNSET if on_log is not None else None
         self.first_log_level = self.log_level
         self.known_tools: dict[str, Any] = {}
-        self.mirrored: tools.Mirrored = {}
+        self.mirrored: tool_headers.Mirrored = {}
         self.tools_fresh_until = 0.0
         self.subscribing = threading.Lock()
         """Legacy: held by whoever changes what this client is subscribed to (basic/patterns/listening)."""
@@ -137,7 +137,7 @@ class Asking:
 
     def annotated(self, params: Json) -> Paths | None:
         """Which arguments of this call go into headers (basic/transports/http_headers)."""
-        return tools.mirrored(self, params.get("name"))
+        return tool_headers.mirrored(self, params.get("name"))
 
     @property
     def is_closed(self) -> bool:
@@ -244,11 +244,11 @@ class Asking:
 
     def can_correct(self, method: str, problem: Json | McpError) -> bool:
         """Whether a request was refused for its headers, and may be sent again when more is known."""
-        return tools.is_about_headers(self, method, problem)
+        return tool_headers.is_about_headers(self, method, problem)
 
     def correct(self, params: Json | None, timeout: float | None = None) -> None:
         """Find out what the headers of this call should be."""
-        tools.refresh(self, params or {}, timeout)
+        tool_headers.refresh(self, params or {}, timeout)
 
     def explained(self, problem: ErrorResponse) -> ErrorResponse:
         """An error of the server's, as the exception that says most."""

@@ -15,6 +15,7 @@ from mcp_ref.basic.errors import LocalError
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import http_era
 from mcp_ref.basic.transports.http_client import HttpConnection
+from mcp_ref.basic.transports.http_sse_client import OldConnection
 from mcp_ref.client.line import CLOSED
 from mcp_ref.runtime.exchanges import Exchanges
 
@@ -68,11 +69,7 @@ class HttpLine:
 
     def _open_old(self, found: http_era.OldTransport) -> None:
         """Perhaps it is a server of 2024-11-05; if not, what it said to initialize is what counts."""
-        try:
-            from mcp_ref.basic.transports import http_sse_client  # type: ignore[attr-defined,unused-ignore]
-        except ImportError:
-            raise LocalError(f"{found.problem}; and there is no HTTP+SSE transport yet") from found.problem
-        old = http_sse_client.OldConnection(self._client, self._exchanges, **self._options)
+        old = OldConnection(self._client, self._exchanges, **self._options)
         try:
             old.open()
         except LocalError as problem:

@@ -27,10 +27,9 @@ import logging
 import time
 import typing
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
 from mcp_ref.basic.errors import (
-    ErrorResponse,
     InvalidParams,
     InvalidResponse,
     LocalError,
@@ -60,7 +59,6 @@ from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
     from mcp_ref.basic.patterns.mrtr import InputRequiredResult, InputResponses
-    from mcp_ref.basic.transports.http_annotations import Paths
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.server.toolbox import RegisteredTool
 
@@ -348,10 +346,10 @@ def review(client: Any, params: Json) -> None:
     """
     name = params.get("name")
     if client.repeats_arguments and name not in client.known_tools:
-        _fetched(client, name, None)  # spec: basic/transports/streamable-http/inspect-input-schema
+        fetched(client, name, None)  # spec: basic/transports/streamable-http/inspect-input-schema
     if client.confirm is not None:
         tool = None if client.tools_are_stale() else client.known_tools.get(name)
-        tool = tool or _fetched(client, name, None)
+        tool = tool or fetched(client, name, None)
         if not client.confirm(tool, hints(tool), params.get("arguments", {})):
             ended(client, params, "refused and not sent")
             raise CallRefused(f"the call of {params.get('name')} was not confirmed, and not sent")
@@ -388,7 +386,7 @@ def check_result(client: Any, params: Json, result: Json, timeout: float | None)
         return
     fault = _fault(known, result) if known is not None else "the tool is not known"
     if fault is not None:  # perhaps it is another tool by now: in the modern era nobody told us
-        fault = _fault(_fetched(client, name, timeout), result)
+        fault = _fault(fetched(client, name, timeout), result)
     if fault is not None:
         raise InvalidResponse(f"tools/call {name}: {fault}")
 
@@ -414,37 +412,6 @@ def check_list(client: Any, params: Json, result: Json, timeout: float | None) -
     result["tools"] = http_annotations.usable(tools) if client.repeats_arguments else tools
 
 
-Mirrored: TypeAlias = "dict[str, tuple[Any, Paths]]"
-"""The name of a tool -> its definition, and the arguments that it wants in headers."""
-
-HEADER_MISMATCH = -32020
-"""basic/transports/http_headers"""
-
-
-def mirrored(client: Any, name: Any) -> Paths | None:
-    """Which arguments of a tool go into headers, by the definition that we know."""
-    tool = client.known_tools.get(name)
-    if tool is None:
-        return None
-    kept: tuple[Any, Paths] | None = client.mirrored.get(name)
-    if kept is None or kept[0] is not tool:
-        kept = tool, http_annotations.annotated(tool.get("inputSchema", {}))
-        client.mirrored[name] = kept
-    return kept[1]
-
-
-def is_about_headers(client: Any, method: str, problem: Any) -> bool:
-    """Whether a call was refused for its headers: the tool may want others than we know of."""
-    code = problem.code if isinstance(problem, ErrorResponse) else None
-    return method == "tools/call" and code == HEADER_MISMATCH and bool(client.repeats_arguments)
-
-
-def refresh(client: Any, params: Json, timeout: float | None) -> None:
-    """Ask for the tools anew.  # spec: basic/transports/streamable-http/header-mismatch-refresh"""
-    client.forget_cached("tools/list")
-    _fetched(client, params.get("name"), timeout)
-
-
 def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> None:
     """A call is over, whichever way: a line for the audit."""
     if audit.is_kept():
@@ -455,7 +422,7 @@ def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> Non
         audit.record("made", params, outcome, client.server_info.get("name", "-"), client.audit_arguments)
 
 
-def _fetched(client: Any, name: Any, timeout: float | None) -> Any:
+def fetched(client: Any, name: Any, timeout: float | None) -> Any:
     """The definition of a tool as the server has it now, no more than its name if it has none."""
     try:
         list_tools(client, timeout)

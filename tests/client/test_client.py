@@ -8,6 +8,7 @@ import time
 
 import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
+from web import opened, talking, text, web
 
 from mcp_ref import (
     Client,
@@ -637,3 +638,42 @@ def test_a_request_before_the_session_is_open_is_refused():
     with connect(raw_server(script), revision="2025-11-25", on_stderr=notes, roots=["."]) as client:
         assert "not before initialization" in notes.until(lambda note: isinstance(note, list))[1]
         client.ping()
+
+
+def test_a_session_that_is_new_is_made_like_the_old_one():
+    """Over HTTP a server may end a session: the client opens another (basic/transports/http_client)."""
+
+    def legacy(session):
+        def handle(request, wire):
+            if request.rpc == "tools/call" and request.headers["mcp-session-id"] == "1":
+                wire.answer(404)
+            else:
+                wire.result(request, text("hello"))
+
+        return opened(handle, "2025-11-25", session)
+
+    sessions = iter("12")
+    latest = []
+
+    def handle(request, wire):
+        if request.rpc == "initialize":
+            latest[:] = [legacy(next(sessions))]
+        latest[0](request, wire)
+
+    with web(handle) as site, connect(site.url, revision="2025-11-25") as client:
+        assert client.session_id == "1"
+        client.set_log_level("error")
+        client.known_tools = {"a": {"name": "a"}}
+        assert client.call_tool("a").text == "hello"
+        assert client.session_id == "2"
+        assert client.known_tools == {}
+        assert [r.headers["mcp-session-id"] for r in site.of("logging/setLevel")] == ["1", "2"]
+
+
+def test_only_a_level_that_was_set_is_set_again():
+    with talking(lambda request, wire: wire.result(request, {}), "2025-11-25", on_log=print) as (
+        site,
+        client,
+    ):
+        client.renewed()
+        assert not site.of("logging/setLevel")

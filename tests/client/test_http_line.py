@@ -66,6 +66,27 @@ def test_arguments_are_repeated_only_in_the_modern_era():
         assert not client.repeats_arguments
 
 
+def test_a_session_that_is_opened_anew_is_listened_to_anew():
+    sessions = iter(["s-1", "s-2"])
+
+    def handle(request, wire):
+        if request.rpc == "initialize":
+            opened(rest, "2025-11-25", next(sessions))(request, wire)
+        elif request.headers["mcp-session-id"] == "s-1" and request.rpc == "tools/call":
+            wire.answer(404)
+        else:
+            opened(rest, "2025-11-25")(request, wire)
+
+    with web(handle) as site, connect(site.url, revision="2025-11-25") as client:
+        client.set_log_level("error")
+        with client.listen(resources=["x://a"]) as changes:
+            assert client.call_tool("a").text == "hello"
+            assert changes.next(1).uri == "x://a"
+        assert [r.headers["mcp-session-id"] for r in site.of("logging/setLevel")] == ["s-1", "s-2"]
+        assert [r.headers["mcp-session-id"] for r in site.of("resources/subscribe")] == ["s-1", "s-2"]
+        site.asked(lambda r: r.method == "GET" and r.headers["mcp-session-id"] == "s-2")
+
+
 def test_what_was_opened_in_vain_leaves_nothing():
     with web(lambda request, wire: wire.answer(500)) as site, pytest.raises(LocalError, match="500"):
         connect(site.url)

@@ -9,6 +9,7 @@ import time
 
 import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, raw_server
+from web import opened, text, web
 
 from mcp_ref import (
     Context,
@@ -939,3 +940,39 @@ def test_a_pattern_of_a_strangers_does_not_stop_the_client(date, monkeypatch):
         with pytest.raises(InvalidResponse, match="takes too long to search for"):
             client.call_tool("t", timeout=5)
         assert time.monotonic() - started < PATIENCE
+
+
+# ------------------------------------------------------------------------- arguments in headers
+
+
+def _listing(*tools):
+    """A modern server over HTTP with these tools."""
+
+    def handle(request, wire):
+        if request.rpc == "tools/list":
+            found = {"resultType": "complete", "tools": list(tools), "ttlMs": 0, "cacheScope": "private"}
+            wire.result(request, found)
+        else:
+            opened(lambda request, wire: wire.result(request, text("hello")))(request, wire)
+
+    return handle
+
+
+def _marked(mark):
+    region = {"type": "string", "x-mcp-header": mark}
+    return {"name": f"query {mark}", "inputSchema": {"type": "object", "properties": {"region": region}}}
+
+
+@pytest.mark.spec("server/tools/x-mcp-header-rejected", "server/tools/x-mcp-header-excluded")
+def test_over_http_a_tool_whose_marks_break_a_rule_is_left_out():
+    with web(_listing(_marked("Region"), _marked("no token"))) as site, connect(site.url) as client:
+        assert [tool["name"] for tool in client.list_tools()] == ["query Region"]
+
+
+def test_over_http_an_unknown_tool_is_looked_up_before_it_is_called():
+    with web(_listing(_marked("Region"))) as site, connect(site.url) as client:
+        for _ in range(2):
+            client.call_tool("query Region", {"region": "eu"})
+            client.call_tool("not listed")
+        assert len(site.of("tools/list")) == 2, "once for each of the two"
+        assert [r.headers.get("mcp-param-region") for r in site.of("tools/call")] == ["eu", None] * 2

@@ -242,7 +242,9 @@ class Changes:
         if self._problem is None:
             self._problem, now = problem, time.monotonic()
             self._losses = 1 if now - self._opened > STEADY else self._losses + 1
-            self._next_try = now + (0.25 * 2**self._losses if self._losses > 1 else 0.0)
+            # A process that is gone is started anew, and not often (client/line): that needs no pause.
+            at_once = self._losses == 1 or self.connection.failure is not None
+            self._next_try = now if at_once else now + 0.25 * 2**self._losses
 
     def wait_for_agreement(self, deadline: Deadline) -> bool:
         """False if it does not come in time. Raises what came instead; what comes after it is for `next`."""

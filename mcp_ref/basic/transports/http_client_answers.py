@@ -20,7 +20,7 @@ import re
 from typing import Any
 
 from mcp_ref.basic.errors import ErrorResponse, LocalError, McpError, ParseError, error_response
-from mcp_ref.basic.messages import Json, RequestId, decode
+from mcp_ref.basic.messages import RequestId, decode
 from mcp_ref.runtime.exchanges import Exchange, TooLong
 
 __all__ = ["HttpError", "RefusedByStatus", "refusal", "wrong_type"]
@@ -136,8 +136,3 @@ def status_of(problem: McpError) -> int | None:
     """The HTTP status behind an error; None if there was none."""
     found: Any = getattr(problem, "status", None)
     return found if isinstance(found, int) else None
-
-
-def body_of(exchange: Exchange, limit: int) -> Json | Any:
-    """The JSON of a body. Raises TooLong, ParseError, ConnectionClosed."""
-    return decode(exchange.read(limit))

@@ -18,6 +18,7 @@ from peers import (
     raw_server,
     source,
 )
+from web import talking
 
 from mcp_ref import (
     ConnectionClosed,
@@ -917,3 +918,119 @@ def test_a_change_right_after_connecting_is_heard(date):
         with connect(server, revision=date) as client, client.listen(tools=True) as changes:
             server.add_tool(lambda: "x", name="new")
             assert changes.next(PATIENCE) == Change("tools")
+
+
+# --------------------------------------------------------------------------------- over HTTP
+
+
+def acknowledged(request):
+    meta = {"io.modelcontextprotocol/subscriptionId": request.message["id"]}
+    params = {"_meta": meta, "notifications": {"toolsListChanged": True}}
+    return {"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": params}
+
+
+def listened(times):
+    """A server whose subscriptions end after a moment, but for the last of so many."""
+    begun = []
+
+    def handle(request, wire):
+        begun.append(time.monotonic())
+        wire.stream()
+        wire.event(acknowledged(request))
+        if len(begun) < times:
+            wire.close()
+        else:
+            wire.gone()
+
+    return begun, handle
+
+
+@pytest.mark.spec("basic/patterns/subscriptions/reconnect-on-abrupt-close")
+def test_a_subscription_whose_connection_breaks_is_opened_again():
+    begun, handle = listened(2)
+    with talking(handle) as (_site, client), client.listen(tools=True) as changes:
+        assert changes.next(5) == Change("tools"), "nobody knows what was missed"
+        assert eventually(lambda: len(begun) == 2)
+
+
+def test_a_server_that_ends_each_subscription_at_once_is_not_asked_without_pause():
+    begun, handle = listened(4)
+    with talking(handle) as (_site, client), client.listen(tools=True) as changes:
+        for _ in range(3):
+            assert changes.next(10) == Change("tools")
+        first, second, third, fourth = begun
+        assert second - first < 0.5
+        assert third - second > 0.9
+        assert fourth - third > 1.9
+
+
+def test_whoever_has_no_time_for_that_pause_is_told_so_and_loses_nothing(monkeypatch):
+    begun, handle = listened(3)
+    with talking(handle) as (_site, client), client.listen(tools=True) as changes:
+        assert changes.next(5) == Change("tools")
+        assert changes.next(0.1) is None
+        assert changes.next(5) == Change("tools")
+        assert len(begun) == 3
+
+
+def test_a_pause_ends_when_the_subscription_is_closed():
+    _, handle = listened(100)
+    with talking(handle) as (_site, client), client.listen(tools=True) as changes:
+        changes.next(5)
+        changes.next(0.5)
+        timer = threading.Timer(0.1, changes.close)
+        timer.start()
+        assert changes.next(5) is None
+        timer.join()
+
+
+def test_a_server_that_comes_back_is_found_again(monkeypatch):
+    away = threading.Event()
+
+    def handle(request, wire):
+        if away.is_set():
+            wire.close()
+            return
+        wire.stream()
+        wire.event(acknowledged(request))
+        if len(wire.site.of("subscriptions/listen")) == 1:
+            away.set()
+            wire.close()
+        else:
+            wire.gone()
+
+    with talking(handle) as (site, client), client.listen(tools=True) as changes:
+        assert changes.next(0.3) is None
+        assert len(site.of("subscriptions/listen")) == 2
+        away.clear()
+        assert changes.next(5) == Change("tools")
+
+
+def test_a_server_that_stays_away_is_given_up(monkeypatch):
+    monkeypatch.setattr(module, "TRIES", 2)
+
+    def handle(request, wire):
+        if len(wire.site.of("subscriptions/listen")) == 1:
+            wire.stream()
+            wire.event(acknowledged(request))
+        wire.close()
+
+    with talking(handle) as (_site, client):
+        changes = client.listen(tools=True)
+        with pytest.raises(ConnectionClosed):
+            changes.next(20)
+        assert changes not in client.listening
+        changes.close()
+
+
+def test_a_session_that_was_opened_anew_has_its_subscriptions_and_nobody_knows_what_was_missed():
+    def handle(request, wire):
+        wire.result(request, {})
+
+    with (
+        talking(handle, "2025-11-25") as (site, client),
+        client.listen(tools=True, resources=["x://a"]) as changes,
+    ):
+        module.renew(client)
+        assert len(site.of("resources/subscribe")) == 2
+        assert {changes.next(1), changes.next(1)} == {Change("tools"), Change("resource", "x://a")}
