@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import json
 import os
+import re
 import sys
 import time
 from argparse import Namespace
@@ -37,6 +38,8 @@ __all__ = [
     "serve",
     "tools",
 ]
+
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def serve(options: Namespace) -> int:
@@ -251,7 +254,7 @@ def _connected(options: Namespace, line: show.ProgressLine | None = None) -> Cli
 
 def _place(options: Namespace) -> dict[str, Any]:
     """Where the server is: at a URL, or behind a command."""
-    if options.server[0].startswith(("http://", "https://")):
+    if options.server[0].lower().startswith(("http:", "https:")):
         if len(options.server) > 1:
             raise ValueError(
                 f"after the URL of a server there is nothing more, not {options.server[1]!r:.80}"
@@ -266,13 +269,16 @@ def _place(options: Namespace) -> dict[str, Any]:
 
 
 def _headers(given: list[str]) -> dict[str, str]:
-    """`NAME: VALUE`, as curl has it."""
-    found = {}
+    """`NAME: VALUE`, as curl has it. Raises ValueError, which tells no text that may be a secret."""
+    found: dict[str, str] = {}
     for text in given:
         name, colon, value = text.partition(":")
-        if not colon or not name.strip():  # not the text itself: it may hold a secret
+        name = name.strip()
+        if not colon or _HEADER.fullmatch(name) is None:
             raise ValueError("--header takes NAME: VALUE")
-        found[name.strip()] = value.strip()
+        if name.lower() in map(str.lower, found):
+            raise ValueError(f"--header names {name} twice")
+        found[name] = value.strip()
     return found
 
 

@@ -3,7 +3,7 @@
 0    done
 1    the tool says that it failed
 2    the command line makes no sense
-3    the server refused, or its answer makes no sense: a protocol error
+3    the server refused, or its answer makes no sense: a protocol error, or no MCP at that URL
 4    no connection: the server cannot be started, is gone, or does not have what is needed
 5    no answer in time; of `listen`, fewer changes in the time given than were to be awaited
 129  the terminal was closed
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
@@ -30,6 +31,8 @@ from mcp_ref.schema import REVISIONS
 from mcp_ref.server.tools import CallRefused
 
 __all__ = ["main"]
+
+_ADDRESS = re.compile(r"((?P<host>[^:\[\]\s]+):|\[(?P<six>[^\[\]\s]+)\]:)?(?P<port>[0-9]{1,5})")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RequestTimeout as problem:
         return _said(str(problem), 5)
     except (McpError, OSError) as problem:
-        return _said(str(problem), 4)
+        answered = hasattr(problem, "status")  # an HttpError; its module is not imported to find out
+        return _said(str(problem), 3 if answered else 4)
 
 
 def _be_the_program() -> None:
@@ -150,11 +154,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _address(text: str) -> tuple[str, int]:
-    """`8000`, `127.0.0.1:8000` or `[::1]:8000`."""
-    host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit() and int(port) < 65536):
+    """`8000`, `localhost:8000` or `[::1]:8000`."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r:.80} is no [HOST:]PORT")
-    return host.strip("[]") or "127.0.0.1", int(port)
+    return found["host"] or found["six"] or "127.0.0.1", int(found["port"])
 
 
 def _running() -> argparse.ArgumentParser:

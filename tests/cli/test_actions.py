@@ -5,14 +5,19 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import select
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcp_ref import Server
 from mcp_ref.cli import actions
 from mcp_ref.cli.main import main
 from mcp_ref.client import terminal
@@ -116,6 +121,65 @@ def test_serve_explains_what_it_cannot_serve(
 ) -> None:
     assert main(["serve", target.format(path=server[-1])]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_serve_serves_over_http_until_ctrl_c(
+    server: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In this process, on its main thread; tests/cli/test_over_http.py has real ones."""
+    called: list[int] = []
+
+    def ready(url: str) -> None:
+        ping = threading.Thread(target=lambda: called.append(main(["call", "add", "a=1", "b=1", "--", url])))
+        threading.Thread(target=lambda: (ping.start(), ping.join(10), signal.raise_signal(2))).start()
+
+    run = Server.run
+
+    def watched(self: Server, transport: str, *, on_ready: Callable[[str], object], **options: Any) -> None:
+        run(self, transport, on_ready=lambda url: (on_ready(url), ready(url)), **options)
+
+    monkeypatch.setattr(Server, "run", watched)
+    assert main(["serve", server[-1], "--http", "0"]) == 0
+    said = capsys.readouterr()
+    assert (called, said.out) == ([0], "2\n")
+    assert re.fullmatch(r"serving at http://127\.0\.0\.1:\d+/mcp; Ctrl-C ends it\n", said.err)
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ([], {}),
+        (["A: 1"], {"A": "1"}),
+        (["A:1", "X-B : 2:3 "], {"A": "1", "X-B": "2:3"}),
+        (["A:"], {"A": ""}),
+    ],
+)
+def test_headers_are_written_as_for_curl(given: list[str], found: dict[str, str]) -> None:
+    assert actions._headers(given) == found
+
+
+@pytest.mark.parametrize("given", [["secret"], [": secret"], ["a secret: b"], ["A: secret", "a: secret"]])
+def test_what_is_no_header_is_explained_and_not_told(given: list[str]) -> None:
+    with pytest.raises(ValueError, match="--header") as caught:
+        actions._headers(given)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--env", "A=secret", "--", "http://127.0.0.1/mcp"],
+        ["--", "HTTPS://127.0.0.1/mcp", "more"],
+        ["--header", "A: secret", "--", "python"],
+    ],
+)
+def test_an_option_that_does_not_fit_the_place_of_the_server_is_misuse(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main(["ping", *words]) == 2
+    said = capsys.readouterr().err
+    assert "URL" in said
+    assert "secret" not in said
 
 
 def test_values_are_json_where_nothing_is_known_of_them() -> None:

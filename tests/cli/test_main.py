@@ -14,11 +14,16 @@ import pytest
 from peers import PATIENCE, eventually, source
 
 from mcp_ref import __version__
+from mcp_ref.basic.errors import ConnectionClosed, McpError
+from mcp_ref.basic.transports.http_client_answers import HttpError
 from mcp_ref.cli import actions
 from mcp_ref.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = ["--env", f"PYTHONPATH={ROOT}"]
+
+
+NO_ADDRESSES = ["", "x", "65536", "-1", ":8000", "::1:8000", "[::1]", "[::1:8000", "[]:1", "a b:1", "\u0661"]
 
 
 def test_a_tool_that_fails_is_exit_code_1(server: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,6 +63,8 @@ def test_misuse_is_exit_code_2(
         ["listen", "--count", "0", "--", "x"],
         ["listen", "--for", "0", "--", "x"],
         ["listen", "--count", "many", "--", "x"],
+        ["serve", "x.py", "--http"],
+        *(["serve", "x.py", "--http", address] for address in NO_ADDRESSES),
     ],
 )
 def test_a_command_line_without_sense_is_explained(
@@ -67,6 +74,39 @@ def test_a_command_line_without_sense_is_explained(
         main(arguments)
     assert ended.value.code == 2
     assert "usage: mcp-ref" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("0", ("127.0.0.1", 0)),
+        ("65535", ("127.0.0.1", 65535)),
+        ("localhost:8000", ("localhost", 8000)),
+        ("0.0.0.0:8000", ("0.0.0.0", 8000)),
+        ("[::1]:8000", ("::1", 8000)),
+    ],
+)
+def test_an_address_is_a_port_with_or_without_a_host(
+    text: str, address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[object] = []
+    monkeypatch.setattr(actions, "serve", lambda options: given.append(options.http) or 0)
+    assert main(["serve", "x.py", "--http", text]) == 0
+    assert given == [address]
+
+
+@pytest.mark.parametrize(
+    ("problem", "code"), [(HttpError(404, "no MCP here"), 3), (ConnectionClosed("no connection"), 4)]
+)
+def test_who_answers_in_http_alone_is_there_but_no_server(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], problem: McpError, code: int
+) -> None:
+    def ping(options: object) -> int:
+        raise problem
+
+    monkeypatch.setattr(actions, "ping", ping)
+    assert main(["ping", "--", "http://127.0.0.1/"]) == code
+    assert capsys.readouterr().err == f"mcp-ref: {problem}\n"
 
 
 def test_the_servers_refusal_is_exit_code_3(server: list[str], capsys: pytest.CaptureFixture[str]) -> None:
