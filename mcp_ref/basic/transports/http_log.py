@@ -67,6 +67,12 @@ class Log:
             with self._lock:
                 self._trim()
 
+    def dismiss(self, stream: Stream) -> None:
+        """A stream is over, and no event will tell: it goes now, unless there is something left of it."""
+        with self._lock:
+            if stream.is_spent:
+                self._streams.pop(stream.name, None)
+
     def _trim(self) -> None:
         """Not what a client who is there has yet to be sent: ROOM bounds that. Holds _lock."""
         while self._size > self.limit and (stream := self._oldest()) is not None:

@@ -162,6 +162,8 @@ class Stream:
         """
         self.is_abandoned = True
         self.fail(ConnectionClosed(reason))
+        if self.log is not None:
+            self.log.dismiss(self)
 
     def settle(self, seconds: float) -> bool:
         """Wait until the client was sent everything; False if it is not in time."""
@@ -266,7 +268,7 @@ class Stream:
     @property
     def is_spent(self) -> bool:
         """Whether nothing is left of it, and nothing will come."""
-        return self.answered and not self._events
+        return self.is_over and not self._events
 
     # -- the connection's thread ----------------------------------------------------------------
 

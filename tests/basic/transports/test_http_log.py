@@ -124,3 +124,17 @@ def test_what_a_client_has_yet_to_be_sent_is_not_forgotten():
     assert len(reader.take()) == 10
     stream.send(b"x")
     assert log.find("tag-1-3") is None
+
+
+@pytest.mark.parametrize("lines", [(), (b"1",)], ids=["nothing was said", "something was said"])
+def test_nothing_stays_of_streams_that_were_cancelled(lines):
+    """However many there are in a session: what nobody can ask for is not in the log."""
+    log = Log("tag", 2 * (OVERHEAD + 1))
+    for _ in range(20):
+        stream = told(log, *lines)
+        reader = Reader(stream)
+        reader.take()
+        stream.detach(reader)
+        stream.abandon("cancelled")
+    goes_on = told(log, b"a", b"b")
+    assert log.streams() == [goes_on]

@@ -9,7 +9,7 @@ from peers import PATIENCE, eventually, nothing_left
 
 from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest
 from mcp_ref.basic.transports import http_streams
-from mcp_ref.basic.transports.http_log import Log
+from mcp_ref.basic.transports.http_log import OVERHEAD, Log
 from mcp_ref.basic.transports.http_streams import Stream
 from mcp_ref.runtime.outbox import Full
 
@@ -315,6 +315,47 @@ def test_a_cancelled_request_ends_its_stream_without_an_answer(log):
 
 
 # ------------------------------------------------------------------------------ coming back, often
+
+
+def test_the_first_events_are_forgotten_as_many_as_make_so_many_bytes(log):
+    stream = told(log, b"1", b"2", b"3", b"4")
+    assert stream.forget(1, but=0) == OVERHEAD + 1
+    assert stream.forget(OVERHEAD + 2, but=0) == 2 * (OVERHEAD + 1)
+    assert (stream.has(2), stream.has(3), stream.has(4)) == (False, True, True)
+    assert stream.can_forget(but=0)
+    assert not stream.can_forget(but=1)
+    assert stream.forget(1, but=1) == 0
+    assert not stream.is_spent
+    stream.abandon("cancelled")
+    stream.forget(1, but=0)
+    assert stream.is_spent
+
+
+def test_what_its_client_has_yet_to_be_sent_is_not_forgotten(log):
+    stream = told(log, b"1")
+    reader = Reader(stream)
+    assert stream.forget(1, but=0) == 0
+    reader.take()
+    stream.send(b"2")
+    assert stream.forget(10_000, but=0) == OVERHEAD + 1
+    assert reader.take() == {2: b"2"}
+    stream.send(b"3")
+    reader.leave()
+    assert stream.forget(10_000, but=0) == 2 * (OVERHEAD + 1)
+    assert stream.settle(0.0)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_stream_that_is_over_before_anybody_reads_it_is_had_at_once(log, kept):
+    stream = Stream(log=log if kept else None, environ=ENVIRON)
+    stream.answer(b"1")
+    assert stream.finish() == [(1, b"1")]
+    assert log.find("tag-1-0") == ((stream, 0) if kept else None)
+    stream = Stream(log=log if kept else None, environ=ENVIRON)
+    stream.send(b"1")
+    stream.answer(b"2")
+    assert stream.finish() == [(1, b"1"), (2, b"2")]
+    assert stream.finish() == []
 
 
 @given(
