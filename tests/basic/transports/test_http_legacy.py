@@ -191,6 +191,12 @@ def test_in_a_session_the_version_is_what_was_agreed(server):
         assert called(peer, "who").startswith("2025-11-25")
 
 
+def test_another_version_than_was_agreed_changes_nothing(server):
+    with endpoint(server) as at, Peer(at.port, "2025-11-25") as peer:
+        peer.more = {"MCP-Protocol-Version": "2025-06-18"}
+        assert called(peer, "who").startswith("2025-11-25")
+
+
 @pytest.mark.spec(
     "basic/transports/streamable-http/version-header-absent-default",
     "basic/transports/streamable-http/version-header-absent-legacy",
