@@ -24,6 +24,8 @@ SHELL = {
     "python3 -m venv .venv",
     ".venv/bin/python -m pip install .",
     "python docs/examples/wire.py python docs/examples/quickstart_server.py",
+    "mcp-ref serve docs/examples/quickstart_server.py --http 8000",
+    "mcp-ref call add a=1 b=2 -- http://127.0.0.1:8000/mcp",
     'mcp-ref call query "sql=select 1" -- python docs/examples/sqlite_server.py library.db',
 }
 """Commands on the pages: those of the Makefile, and what tests/docs/test_examples.py does."""
@@ -170,11 +172,12 @@ def test_readme_shows_the_example_that_is_run() -> None:
     ]
     files = [
         (DOCS / "examples" / "readme" / f"{part}.py").read_text().strip()
-        for part in ("server", "client", "booking")
+        for part in ("server", "client", "http_server", "http_client", "booking")
     ]
     assert samples == files
-    printed = (DOCS / "examples" / "readme" / "client.out").read_text().strip()
-    assert f"``{printed}``" in README.read_text()
+    for part in ("client", "http_client"):
+        for printed in (DOCS / "examples" / "readme" / f"{part}.out").read_text().splitlines():
+            assert f"``{printed}``" in README.read_text()
 
 
 def test_readme_names_files_that_exist() -> None:

@@ -4,21 +4,26 @@ An example `x.py` has its output beside it in `x.out`. They run in an environmen
 and what it depends on, as they do for a reader who typed `pip install`.
 """
 
+import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from peers import PATIENCE, eventually
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 SERVED = {
     "demo_server.py",
     "quickstart_server.py",
+    "readme/http_server.py",
     "readme/server.py",
     "remote_server.py",
     "sqlite_server.py",
@@ -55,7 +60,7 @@ def run(
     )
 
 
-@pytest.mark.parametrize("out", sorted(set(TOLD) - {"cli.out"}))
+@pytest.mark.parametrize("out", sorted(set(TOLD) - {"cli.out", "readme/http_client.out"}))
 def test_example_prints_what_its_page_says(python: str, out: str) -> None:
     expected = EXAMPLES / out
     done = run(python, expected.with_suffix(".py").name, cwd=expected.parent)
@@ -75,6 +80,57 @@ def test_the_command_line_prints_what_its_page_says(python: str) -> None:
 def test_the_sentence_of_readme_about_its_example_is_true(python: str) -> None:
     done = run(python, "client.py", cwd=EXAMPLES / "readme")
     assert f"``{done.stdout.strip()}``" in (ROOT / "README.rst").read_text()
+
+
+# -------------------------------------------------------------------------- over HTTP
+
+
+@contextlib.contextmanager
+def served(python: str, port: int, *words: str, cwd: Path) -> Iterator[None]:
+    """A server in a process, which listens at that port; Ctrl-C ends it well."""
+    command = [python, "-W", "error", *words]
+    environment = {"PATH": os.environ["PATH"]}
+    with subprocess.Popen(command, cwd=cwd, env=environment, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            assert eventually(lambda: server.poll() is not None or _listens(port))
+            yield
+        finally:
+            server.send_signal(signal.SIGINT)
+            _, said = server.communicate(timeout=PATIENCE)
+            assert server.returncode == 0, said
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.fixture
+def port() -> str:
+    """Instead of 8000, where something else may be."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return str(free.getsockname()[1])
+
+
+def test_the_samples_of_readme_over_http_do_what_it_says(python: str, port: str, tmp_path: Path) -> None:
+    for name in "http_server.py", "http_client.py":
+        sample = (EXAMPLES / "readme" / name).read_text()
+        assert sample.count("8000") == 1
+        (tmp_path / name).write_text(sample.replace("8000", port))
+    with served(python, int(port), "http_server.py", cwd=tmp_path):
+        done = run(python, "http_client.py", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (EXAMPLES / "readme" / "http_client.out").read_text()
+
+
+def test_the_command_line_over_http_does_what_its_page_says(python: str, port: str) -> None:
+    page = (ROOT / "docs" / "cli.rst").read_text()
+    serve, call = (
+        line.replace("8000", port).split() for line in re.findall("^ +(mcp-ref .*8000.*)$", page, re.M)
+    )
+    with served(python, int(port), "-m", "mcp_ref", *serve[1:], cwd=ROOT):
+        done = run(python, "-m", "mcp_ref", *call[1:], cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "3\n", "")
 
 
 def test_every_example_is_run() -> None:
