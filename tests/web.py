@@ -93,8 +93,8 @@ class Wire:
 
     def gone(self, timeout: float = PATIENCE) -> bool:
         """Whether the client ends the connection in time."""
-        self.socket.settimeout(timeout)
         try:
+            self.socket.settimeout(timeout)
             while self.socket.recv(65536):
                 pass
         except TimeoutError:

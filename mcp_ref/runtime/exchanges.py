@@ -7,10 +7,9 @@
         exchange.read(limit)                        the whole body, or
         exchange.read1(n)                           what there is of it
 
-What the connections are like (proxies, certificates, headers, cookies) a `requests.Session` says; the
-exchanges themselves use the pool of urllib3 beneath it, which costs half. The environment is asked once,
-when the exchanges are made. Nothing is sent twice in here, and nothing to another server than the one of the
-URL.
+What the connections are like, and what goes with each request, is in runtime/http_settings; the exchanges
+themselves use the pool of urllib3 beneath a session of requests, which costs half. Nothing is sent twice in
+here, and nothing to another server than the one of the URL.
 
 Bounded: `limit` exchanges at once, open streams among them; more wait as long as their deadlines allow.
 
@@ -23,23 +22,19 @@ Threads     an exchange is run by one thread at a time; `abort` is for any. `_ch
 from __future__ import annotations
 
 import http.client
-import re
-import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import requests
 import urllib3
-from requests.adapters import HTTPAdapter
-from requests.cookies import extract_cookies_to_jar, get_cookie_header
-from requests.utils import get_netrc_auth, select_proxy
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, SSLError
 
 from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.runtime.deadlines import Clock, Deadline
-from mcp_ref.runtime.http_sockets import Aborted, Expired, Hold, Holding, watched
+from mcp_ref.runtime.http_settings import Headers, Settings
+from mcp_ref.runtime.http_sockets import Aborted, Expired, Hold, Holding
 
 __all__ = ["Exchange", "Exchanges", "TooLong"]
 
@@ -55,41 +50,7 @@ MOVED = {"GET": (301, 302, 303, 307, 308), "POST": (307, 308)}
 SOON = 1.0
 """Seconds in which a stream is expected to end, once all is said."""
 
-OWN = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "content-type",
-        "host",
-        "last-event-id",
-        "mcp-method",
-        "mcp-name",
-        "mcp-protocol-version",
-        "mcp-session-id",
-        "transfer-encoding",
-    }
-)
-"""Headers that are not for the application to set."""
-
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
-
-KEEP_ALIVE = [
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *(
-        (socket.IPPROTO_TCP, getattr(socket, option), value)
-        for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-        if hasattr(socket, option)
-    ),
-]
-"""So that a stream on which nothing is said does not outlive a server that vanished."""
-
 _NO_RETRIES = urllib3.Retry(total=False, redirect=False)
-
-Headers = Mapping[str, str]
 
 
 class TooLong(Exception):
@@ -134,27 +95,27 @@ class Exchange:
         `target` is what to ask the server for, if not for its URL. A redirect within the server is followed,
         once, if it is one that has the same sent again. Raises ConnectionClosed, Aborted, Expired.
         """
-        owner = self._owner
-        owner.enter(self)
-        headers = owner.headers(headers)
-        self._send(method, target or owner.target, headers, body)
+        settings = self._owner.settings
+        self._owner.enter(self)
+        headers = settings.headers(headers)
+        self._send(method, target or settings.target, headers, body)
         if self.status in MOVED.get(method, ()):
             moved = self.location()
             if moved is not None:
                 if self.status == 308 and target is None:
-                    owner.target = moved
+                    settings.target = moved
                 self._let_go()
                 self._send(method, moved, headers, body)
 
     def _send(self, method: str, target: str, headers: Headers, body: bytes | None) -> None:
-        owner, deadline = self._owner, self._hold.deadline
+        settings, deadline = self._owner.settings, self._hold.deadline
         left = CONNECTING if deadline is None else deadline.left()
         if left <= 0:
             raise Expired
         connecting = urllib3.Timeout(connect=min(CONNECTING, left), read=None)
         try:
             with Holding(self._hold):
-                self._response = owner.pool.urlopen(
+                self._response = settings.pool.urlopen(
                     *(method, target, body, headers, _NO_RETRIES, False, False),
                     timeout=connecting,
                     preload_content=False,
@@ -163,7 +124,7 @@ class Exchange:
             raise self._said(problem) from None
         self.status = self._response.status
         if "set-cookie" in self._response.headers:
-            owner.remember(self._response)
+            settings.remember(self._response)
 
     def _said(self, problem: Exception) -> Exception:
         """What went wrong, in words, and no more of it than may be told."""
@@ -172,7 +133,7 @@ class Exchange:
         deadline = self._hold.deadline
         if deadline is not None and deadline.left() <= 0:
             return Expired()
-        server = self._owner.server
+        server = self._owner.settings.server
         if isinstance(problem, NewConnectionError | ConnectTimeoutError):
             reason = _reason(problem)
             return ConnectionClosed(f"no connection to {server}: {reason}")
@@ -265,13 +226,6 @@ class Exchange:
         self._hold.leave()
 
 
-class _Adapter(HTTPAdapter):
-    """Connections that notice when their server vanishes."""
-
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        super().init_poolmanager(*args, socket_options=KEEP_ALIVE, **options)
-
-
 class Exchanges:
     """All exchanges of one client with its server."""
 
@@ -283,87 +237,18 @@ class Exchanges:
         headers: Headers | Callable[[], Headers] | None = None,
         limit: int = 64,
     ) -> None:
-        """`session` has the configuration. `headers` go with each request; a function is called each time."""
+        """`headers` go with each request; a function that gives them is called each time."""
         self.url = url
         self.limit = limit
-        self._own_session = session is None
-        self._session = requests.Session() if session is None else session
-        self._given = headers
+        self.settings = Settings(url, session, headers, limit)
         self._changed = threading.Condition()
         self._under_way: set[Exchange] = set()  # guarded by _changed
         self._pausing: set[Exchange] = set()  # guarded by _changed
         self._stopped = False
-        self._fixed = self._fixed_headers()
-        self.server = urlsplit(url).netloc
-        self._prepared = requests.Request("POST", url).prepare()
-        self.pool, self.target = self._pool()
-
-    def _pool(self) -> tuple[Any, str]:
-        """The connections, as the session has them, and what to ask them for."""
-        session = self._session
-        # What the session says of certificates counts more than what the environment says.
-        said: Any = None if session.verify is True else session.verify
-        settings = session.merge_environment_settings(self.url, {}, True, said, None)
-        proxies, verify, cert = settings["proxies"], settings["verify"], settings["cert"]
-        if (select_proxy(self.url, proxies) or "").startswith("https:"):
-            raise ValueError("a proxy is reached by http: or socks:, not by https:")
-        adapter: Any = session.get_adapter(self.url)
-        self._is_ours = type(adapter) is HTTPAdapter
-        if self._is_ours:  # one of the application's own is used as it is
-            adapter = _Adapter(pool_connections=1, pool_maxsize=self.limit)
-        pool = adapter.get_connection_with_tls_context(self._prepared, verify, proxies, cert)
-        adapter.cert_verify(pool, self.url, verify, cert)
-        pool.ConnectionCls = watched(pool.ConnectionCls)
-        return pool, adapter.request_url(self._prepared, proxies)
 
     def target_of(self, url: str) -> str:
         """How another URL of this server is asked for."""
-        if not self.target.startswith("/"):  # by a proxy
-            return url
-        parts = urlsplit(url)
-        return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-
-    # -- headers ---------------------------------------------------------------------------------
-
-    def _fixed_headers(self) -> dict[str, str]:
-        """What goes with every request: what the session has, and the application, if it is no function."""
-        fixed = {"User-Agent": "mcp_ref"}
-        usual = requests.utils.default_headers()
-        for name, value in self._session.headers.items():
-            if name.lower() not in OWN and usual.get(name) != value:
-                fixed[name] = value if isinstance(value, str) else value.decode("latin-1")
-        if self._given is not None and not callable(self._given):
-            fixed |= checked(self._given)
-        if self._session.trust_env and not _has(fixed, "authorization") and self._session.auth is None:
-            found = get_netrc_auth(self.url)
-            if found is not None:
-                fixed |= urllib3.make_headers(basic_auth=":".join(found))
-        return fixed
-
-    def headers(self, more: Headers) -> dict[str, str]:
-        """All headers of a request: the fixed ones, those of the application, those of the protocol."""
-        headers = {"Accept-Encoding": "identity", **self._fixed}
-        if callable(self._given):
-            headers |= checked(self._given())
-        if self._session.auth is not None and not _has(headers, "authorization"):
-            headers |= self._authorized()
-        if len(self._session.cookies):
-            cookies: Any = get_cookie_header
-            headers["Cookie"] = cookies(self._session.cookies, self._prepared) or ""
-        headers |= more
-        return headers
-
-    def _authorized(self) -> dict[str, str]:
-        """What the session's `auth` would add."""
-        request = requests.Request("POST", self.url, auth=self._session.auth).prepare()
-        return {name: str(value) for name, value in request.headers.items() if name.lower() not in OWN}
-
-    def remember(self, response: Any) -> None:
-        """Cookies: what tells a load balancer where to send the next request."""
-        extract: Any = extract_cookies_to_jar
-        extract(self._session.cookies, self._prepared, response)
-
-    # -- how many at once ---------------------------------------------------------------------------
+        return self.settings.target_of(url)
 
     def new(self, deadline: Deadline | None, *, last: bool = False) -> Exchange:
         """An exchange that has not begun; after `stop` only the `last` may."""
@@ -416,30 +301,7 @@ class Exchanges:
     def close(self) -> None:
         """End all, and let go of the connections."""
         self.stop()
-        if self._is_ours:
-            self.pool.close()
-        if self._own_session:
-            self._session.close()
-
-
-def checked(headers: Any) -> dict[str, str]:
-    """Headers of the application. Raises TypeError, ValueError, which name the header and not its value."""
-    if not isinstance(headers, Mapping):
-        raise TypeError(f"headers is a mapping, or a function that returns one, not {type(headers).__name__}")
-    for name, value in headers.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise TypeError(f"the header {name!r:.60} is a string, not {type(value).__name__}")
-        if _NAME.fullmatch(name) is None:
-            raise ValueError(f"{name!r:.60} cannot be the name of a header")
-        if _VALUE.fullmatch(value) is None:
-            raise ValueError(f"the value of the header {name} holds a character that no header may")
-        if name.lower() in OWN or name.lower().startswith("mcp-param-"):
-            raise ValueError(f"the header {name} is the transport's own")
-    return dict(headers)
-
-
-def _has(headers: Headers, name: str) -> bool:
-    return any(given.lower() == name for given in headers)
+        self.settings.close()
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

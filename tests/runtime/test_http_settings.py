@@ -1,0 +1,285 @@
+"""What goes with every HTTP exchange: headers, cookies, proxies, certificates, and which counts more."""
+
+import os
+
+import pytest
+import requests
+from requests.adapters import HTTPAdapter
+from web import JSON, certificate, web
+
+from mcp_ref.basic.errors import ConnectionClosed
+from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.exchanges import Exchanges
+from mcp_ref.runtime.http_settings import Settings, merged
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch, tmp_path):
+    """No proxies and no netrc but those of the test."""
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name == "NETRC":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture
+def at():
+    """A function that gives the exchanges with a server; they are closed afterwards."""
+    made = []
+
+    def make(site, **options):
+        made.append(Exchanges(site if isinstance(site, str) else site.url, **options))
+        return made[-1]
+
+    yield make
+    for exchanges in made:
+        exchanges.close()
+
+
+def within(seconds=5.0):
+    return Deadline(seconds, Clock())
+
+
+def ask(exchanges, body=b"{}", method="POST", headers=None, limit=1 << 20):
+    """Status and body."""
+    with exchanges.new(within()) as exchange:
+        exchange.send(method, headers or {}, body)
+        return exchange.status, exchange.read(limit)
+
+
+def ok(request, wire):
+    wire.answer(200, b"{}", JSON)
+
+
+def test_headers_of_the_application_go_with_every_request(at):
+    with web(ok) as site:
+        exchanges = at(site, headers={"Authorization": "Bearer t", "X-Tenant": "7"})
+        for _ in range(2):
+            ask(exchanges)
+        for request in site.requests:
+            assert request.headers["authorization"] == "Bearer t"
+            assert request.headers["x-tenant"] == "7"
+            assert len(request.lines) == len(request.headers), "none of them twice"
+
+
+def test_a_function_gives_the_headers_of_each_request(at):
+    tokens = iter("abc")
+    with web(ok) as site:
+        exchanges = at(site, headers=lambda: {"Authorization": f"Bearer {next(tokens)}"})
+        for _ in range(3):
+            ask(exchanges)
+        assert [r.headers["authorization"][-1] for r in site.requests] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "kind", "said"),
+    [
+        ("Authorization: x", TypeError, "a mapping"),
+        ([("a", "b")], TypeError, "a mapping"),
+        ({1: "x"}, TypeError, "is a string"),
+        ({"X-Key": 7}, TypeError, "'X-Key' is a string"),
+        ({"X Key": "x"}, ValueError, "'X Key' cannot be the name"),
+        ({"": "x"}, ValueError, "cannot be the name"),
+        ({"X-Key": "secret\r\nX: y"}, ValueError, "the header X-Key holds"),
+        ({"X-Key": "secret\0"}, ValueError, "the header X-Key holds"),
+        ({"X-Key": "secret \u20ac"}, ValueError, "the header X-Key holds"),
+        ({"Mcp-Session-Id": "x"}, ValueError, "the transport's own"),
+        ({"content-TYPE": "x"}, ValueError, "the transport's own"),
+        ({"Mcp-Param-X": "x"}, ValueError, "the transport's own"),
+    ],
+)
+@pytest.mark.parametrize("called", [True, False])
+def test_headers_that_cannot_be_are_refused_without_their_value(at, headers, kind, said, called):
+    with web(ok) as site, pytest.raises(kind, match=said) as refused:
+        ask(at(site, headers=(lambda: headers) if called else headers))
+    assert "secret" not in str(refused.value)
+
+
+def test_a_session_gives_its_headers_and_not_its_habits(at):
+    session = requests.Session()
+    session.headers.update({"X-Team": "blue", "Authorization": "Bearer s", "Accept": "text/html"})
+    session.headers["X-Bytes"] = b"raw"
+    with web(ok) as site, session:
+        ask(at(site, session=session), headers={"Accept": "application/json"})
+        found = site.requests[0].headers
+        assert (found["x-team"], found["authorization"], found["x-bytes"]) == ("blue", "Bearer s", "raw")
+        assert (found["accept"], found["user-agent"]) == ("application/json", "mcp_ref")
+        assert "connection" not in found
+
+
+def test_a_session_that_names_itself_is_named_so(at):
+    session = requests.Session()
+    session.headers["User-Agent"] = "mine/1"
+    with web(ok) as site, session:
+        ask(at(site, session=session))
+        assert site.requests[0].headers["user-agent"] == "mine/1"
+
+
+@pytest.mark.parametrize(
+    ("auth", "wanted"), [(("me", "pw"), "Basic bWU6cHc="), (lambda r: _bearer(r), "Bearer from auth")]
+)
+def test_the_auth_of_a_session_is_used(at, auth, wanted):
+    session = requests.Session()
+    session.auth = auth
+    with web(ok) as site, session:
+        ask(at(site, session=session))
+        assert site.requests[0].headers["authorization"] == wanted
+        ask(at(site, session=session, headers={"authorization": "Bearer mine"}))
+        assert site.requests[1].headers["authorization"] == "Bearer mine"
+
+
+def _bearer(request):
+    request.headers["Authorization"] = "Bearer from auth"
+    return request
+
+
+def test_a_netrc_is_used_where_nobody_says_better(at, tmp_path):
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password pw\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    with web(ok) as site:
+        ask(at(site))
+        ask(at(site, headers={"Authorization": "Bearer token"}))
+        session = requests.Session()
+        session.trust_env = False
+        ask(at(site, session=session))
+        assert [r.headers.get("authorization") for r in site.requests] == [
+            "Basic bWU6cHc=",
+            "Bearer token",
+            None,
+        ]
+        session.close()
+
+
+def test_cookies_are_kept_and_sent_again(at):
+    def handle(request, wire):
+        wire.answer(200, b"{}", *(["Set-Cookie: route=7; Path=/"] if len(site.requests) == 1 else []))
+
+    with web(handle) as site:
+        exchanges = at(site)
+        ask(exchanges)
+        ask(exchanges)
+        assert [r.headers.get("cookie") for r in site.requests] == [None, "route=7"]
+
+
+def test_a_proxy_of_the_environment_is_asked_once_and_for_all(at, monkeypatch):
+    with web(ok) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
+        exchanges = at("http://example.invalid/mcp?a=b")
+        monkeypatch.delenv("HTTP_PROXY")
+        assert ask(exchanges) == (200, b"{}")
+        assert proxy.requests[0].target == "http://example.invalid/mcp?a=b"
+        assert proxy.requests[0].headers["host"] == "example.invalid"
+        assert exchanges.target_of("http://example.invalid/x") == "http://example.invalid/x"
+
+
+def test_a_proxy_of_the_session_is_used(at):
+    session = requests.Session()
+    with web(ok) as proxy, session:
+        session.proxies["http"] = f"http://127.0.0.1:{proxy.port}"
+        assert ask(at("http://example.invalid/mcp", session=session)) == (200, b"{}")
+
+
+def test_a_proxy_by_tls_is_refused(at):
+    session = requests.Session()
+    session.proxies["http"] = "https://127.0.0.1:1"
+    with session, pytest.raises(ValueError, match="a proxy"):
+        at("http://example.invalid/mcp", session=session)
+
+
+def test_an_adapter_of_the_application_stays_its_own(at):
+    class Mine(HTTPAdapter):
+        pass
+
+    session = requests.Session()
+    session.mount("http://", Mine())
+    with web(ok) as site, session:
+        exchanges = Exchanges(site.url, session=session)
+        assert ask(exchanges) == (200, b"{}")
+        with exchanges.new(within(0.2)) as exchange:
+            exchange.send("POST", {}, b"{}")
+        exchanges.close()
+        assert session.get(site.url).status_code == 200, "the session still works"
+
+
+@pytest.fixture(scope="module")
+def tls_and_file(tmp_path_factory):
+    return certificate(tmp_path_factory.mktemp("tls"))
+
+
+def test_tls_is_spoken_with_a_server_whose_certificate_the_session_knows(at, tls_and_file):
+    tls, path = tls_and_file
+    session = requests.Session()
+    session.verify = path
+    with web(ok, tls) as site, session:
+        exchanges = at(site, session=session)
+        assert ask(exchanges) == (200, b"{}")
+        assert ask(exchanges) == (200, b"{}")
+        assert len(site.wires) == 1
+
+
+def test_a_certificate_that_nobody_knows_is_refused(at, tls_and_file):
+    tls, _ = tls_and_file
+    with web(ok, tls) as site, pytest.raises(ConnectionClosed, match=r"by TLS.*certificate"):
+        ask(at(site))
+    assert site.requests == []
+
+
+def test_of_one_header_there_is_one_however_it_is_spelled():
+    assert merged({"A": "1", "b": "2"}, {"a": "3", "C": "4"}) == {"b": "2", "a": "3", "C": "4"}
+
+
+def test_a_token_from_a_function_counts_more_than_the_session_and_the_netrc(at, tmp_path):
+    (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password pw\n")
+    (tmp_path / ".netrc").chmod(0o600)
+    session = requests.Session()
+    session.headers["AUTHORIZATION"] = "Bearer of the session"
+    with web(ok) as site, session:
+        ask(at(site, headers=lambda: {"Authorization": "Bearer t"}))
+        ask(at(site, session=session, headers=lambda: {"Authorization": "Bearer t"}))
+        ask(at(site, session=session, headers={"authorization": "Bearer t"}))
+        for request in site.requests:
+            found = [value for name, value in request.lines if name.lower() == "authorization"]
+            assert found == ["Bearer t"]
+
+
+def test_cookies_of_another_server_stay_with_it(at):
+    session = requests.Session()
+    session.cookies.set("a", "b", domain="example.invalid", path="/")
+    with web(ok) as site, session:
+        ask(at(site, session=session))
+        assert "cookie" not in site.requests[0].headers
+
+
+def test_what_the_session_says_of_certificates_counts_more_than_the_environment(
+    at, tls_and_file, monkeypatch, tmp_path
+):
+    tls, path = tls_and_file
+    (tmp_path / "other.pem").write_text("no certificates")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "other.pem"))
+    session = requests.Session()
+    session.verify = path
+    with web(ok, tls) as site, session:
+        assert ask(at(site, session=session)) == (200, b"{}")
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", path)
+    with web(ok, tls) as site:
+        assert ask(at(site)) == (200, b"{}"), "the environment counts where nothing is said"
+
+
+def test_a_session_that_verifies_nothing_is_taken_at_its_word(at, tls_and_file):
+    session = requests.Session()
+    session.verify = False
+    with web(ok, tls_and_file[0]) as site, session, pytest.warns(Warning, match="Unverified"):
+        assert ask(at(site, session=session)) == (200, b"{}")
+
+
+def test_an_own_session_is_closed_and_anothers_is_not():
+    class Mine(requests.Session):
+        closed = 0
+
+        def close(self):
+            self.closed += 1
+
+    session = Mine()
+    Settings("http://127.0.0.1/", session, None, 4).close()
+    assert session.closed == 0
+    Settings("http://127.0.0.1/", None, None, 4).close()
