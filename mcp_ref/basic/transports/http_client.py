@@ -27,12 +27,13 @@ Threads     caller      POSTs its request, and reads the answer
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from mcp_ref.basic.errors import (
@@ -247,7 +248,7 @@ class HttpConnection(Connection):
         if self._is_lost(exchange, call, served):
             with exchange:
                 lost = refusal(exchange, call.id)
-            self.renew(served, lost)
+            self._renew(call, served, lost)
             exchange = self._posted(way, deadline, self.headers(call.method, params), line, safe)
         try:
             self._answered(call, way, exchange)
@@ -304,19 +305,29 @@ class HttpConnection(Connection):
         in_session = served is not None and call.method != "initialize" and not way.is_modern
         return in_session and exchange.status == 404
 
+    @contextlib.contextmanager
+    def _alone(self, call: Call) -> Iterator[None]:
+        """Until no other thread opens a session; as long as the call may take."""
+        if not self._renewal.acquire(timeout=max(0.0, call.deadline.left())):
+            raise Expired
+        try:
+            yield
+        finally:
+            self._renewal.release()
+
     def _wait_for_session(self, call: Call) -> None:
         """Until whoever opens a new session has done so."""
         if self._renewing not in (None, threading.get_ident()):
-            if not self._renewal.acquire(timeout=max(0.0, call.deadline.left())):
-                raise Expired
-            self._renewal.release()
+            with self._alone(call):
+                pass
 
-    def renew(self, served: str | None, lost: McpError) -> None:
+    def _renew(self, call: Call, served: str | None, lost: McpError) -> None:
         """Open a new session instead of one that the server has ended, once for all who notice.
 
+        What the old one knew besides is told to the new one by a worker: whoever noticed may hold locks.
         # spec: basic/transports/streamable-http/session-restart-on-404
         """
-        with self._renewal:
+        with self._alone(call):
             if self.session_id != served:
                 return  # another thread did
             now = time.monotonic()
@@ -329,13 +340,20 @@ class HttpConnection(Connection):
             before, self._agreed_before = self.session, self.agreed
             self.session = Session()
             try:
-                self.client.open_legacy(self.request("initialize", self.client.hello()))
-                self.client.renewed()
+                seconds = max(0.01, min(self.timeout, call.deadline.left()))
+                self.client.open_legacy(self.request("initialize", self.client.hello(), timeout=seconds))
             except BaseException:
                 self.session, self.session_id = before, served
                 raise
             finally:
                 self._renewing = None
+        self.streams.submit(self._renewed, None, always=True)
+
+    def _renewed(self, nothing: None) -> None:
+        try:
+            self.client.renewed()
+        except McpError as problem:
+            _log.warning("the new session is not as the old one was: %s", problem)
 
     def listen(self) -> None:
         """Hear what belongs to no request.  # spec: basic/transports/streamable-http/get-opens-stream"""

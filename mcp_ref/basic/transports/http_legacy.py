@@ -32,10 +32,10 @@ from mcp_ref.basic.errors import InvalidRequest, ProtocolError
 from mcp_ref.basic.messages import Json, classify
 from mcp_ref.basic.transports import http_headers
 from mcp_ref.basic.transports.http_refusals import Refused
-from mcp_ref.basic.transports.http_responses import ACCEPTED, Answer, error
+from mcp_ref.basic.transports.http_responses import ACCEPTED, HttpAnswer, error
 from mcp_ref.basic.transports.http_security import accepts, prefers_events
 from mcp_ref.basic.transports.http_sessions import HttpSession
-from mcp_ref.basic.transports.http_streams import Stream
+from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, revision
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class LegacyEra:
 
     # -- POST ------------------------------------------------------------------------------------
 
-    def post(self, environ: Json, message: Any, principal: str | None) -> Answer:
+    def post(self, environ: Json, message: Any, principal: str | None) -> HttpAnswer:
         """A message within a session, or the one that opens it."""
         app, session_id = self._app, environ.get("HTTP_MCP_SESSION_ID")
         opens = type(message) is dict and message.get("method") == "initialize"
@@ -111,13 +111,13 @@ class LegacyEra:
         known = ", ".join(self._app.server.revisions)
         raise InvalidRequest(f"MCP-Protocol-Version is {version!r:.40}; this server has {known}")
 
-    def _initialize(self, environ: Json, message: Json, principal: str | None) -> Answer:
+    def _initialize(self, environ: Json, message: Json, principal: str | None) -> HttpAnswer:
         """# spec: basic/transports/streamable-http/session-id-assigned"""
         app = self._app
         if not self._stateless:
             app.sessions.make_room()
         session = HttpSession(app.server, app.workers, principal, self._log_bytes)
-        stream = Stream(environ=environ, principal=principal)
+        stream = HttpStream(environ=environ, principal=principal)
         session.connection.route(message, stream)  # at once, and on this thread
         headers = []
         if stream.answered and stream.problem is None and not self._stateless:
@@ -136,7 +136,7 @@ class LegacyEra:
         # spec: basic/transports/streamable-http/version-header-absent-legacy
         """
         app, at = self._app, revision(version or ASSUMED)
-        connection: Connection = app.server.connection(Stream(mute=True), app.workers)
+        connection: Connection = app.server.connection(HttpStream(mute=True), app.workers)
         connection.session.assume(at, app.server.capabilities(at))
         connection.limiter = app.modern.limiter
         return connection
@@ -151,7 +151,7 @@ class LegacyEra:
             http_headers.check_draft(header_of(environ), message, paths, self._require_headers)
         return kind
 
-    def _stream(self, session: HttpSession | None, environ: Json, principal: str | None) -> Stream:
+    def _stream(self, session: HttpSession | None, environ: Json, principal: str | None) -> HttpStream:
         """For what is said while a request runs, and for its answer; on no other is any of that.
 
         # spec: basic/transports/streamable-http/sse-messages-related
@@ -160,7 +160,7 @@ class LegacyEra:
         # spec: basic/transports/streamable-http/one-stream-per-message
         # spec: basic/transports/streamable-http/no-broadcast
         """
-        stream = Stream(
+        stream = HttpStream(
             log=None if session is None else session.log,
             primes=session is not None and session.connection.session.revision.polls,
             environ=environ,
@@ -171,7 +171,7 @@ class LegacyEra:
         stream.two_way = stream.two_way and not self._app.waiting.is_single
         return stream
 
-    def _batch(self, connection: Connection, messages: list[Any], stream: Stream) -> bool:
+    def _batch(self, connection: Connection, messages: list[Any], stream: HttpStream) -> bool:
         """Have a batch served. False if nothing in it waits for an answer, or all of it was refused.
 
         # spec: basic/transports/streamable-http/sse-batched-responses
@@ -182,7 +182,7 @@ class LegacyEra:
 
     # -- GET and DELETE ----------------------------------------------------------------------------
 
-    def get(self, environ: Json, principal: str | None) -> Answer:
+    def get(self, environ: Json, principal: str | None) -> HttpAnswer:
         """A stream for what belongs to no request, or the rest of one that broke.
 
         # spec: basic/transports/streamable-http/endpoint-post-get
@@ -200,10 +200,10 @@ class LegacyEra:
         self._app.waiting.admit(stream, is_long=True)
         return self._app.waiting.streamed(stream, environ, gone=nothing, over=nothing, after=after)
 
-    def delete(self, environ: Json, principal: str | None) -> Answer:
+    def delete(self, environ: Json, principal: str | None) -> HttpAnswer:
         """# spec: basic/transports/streamable-http/session-terminated"""
         self._app.sessions.remove(self._session_of(environ, principal), "the client ended the session")
-        return Answer(204, [], ())
+        return HttpAnswer(204, [], ())
 
     def _session_of(self, environ: Json, principal: str | None) -> HttpSession:
         try:
@@ -213,7 +213,7 @@ class LegacyEra:
         return self._app.sessions.find(environ.get("HTTP_MCP_SESSION_ID"), principal)
 
 
-def nothing(stream: Stream) -> None:
+def nothing(stream: HttpStream) -> None:
     """What the end of a response means where it means nothing."""
 
 

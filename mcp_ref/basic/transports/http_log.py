@@ -17,7 +17,7 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.transports.http_streams import Stream
+    from mcp_ref.basic.transports.http_streams import HttpStream
 
 __all__ = ["OVERHEAD", "Log"]
 
@@ -41,10 +41,10 @@ class Log:
         # Guarded by _lock, under which the locks of streams in the log are taken; a stream that enters it is
         # not in it yet.
         self._size = 0
-        self._streams: dict[str, Stream] = {}
-        self._newest: Stream | None = None  # that said something
+        self._streams: dict[str, HttpStream] = {}
+        self._newest: HttpStream | None = None  # that said something
 
-    def enter(self, stream: Stream) -> str:
+    def enter(self, stream: HttpStream) -> str:
         """A stream begins: its name, with which its ids begin.
 
         # spec: basic/transports/streamable-http/event-id-names-stream
@@ -54,7 +54,7 @@ class Log:
             self._streams[name] = stream
         return name
 
-    def keep(self, stream: Stream, size: int) -> None:
+    def keep(self, stream: HttpStream, size: int) -> None:
         """One more event; those of the oldest streams go where there are too many, but never the newest."""
         with self._lock:
             self._newest = stream
@@ -67,7 +67,7 @@ class Log:
             with self._lock:
                 self._trim()
 
-    def dismiss(self, stream: Stream) -> None:
+    def dismiss(self, stream: HttpStream) -> None:
         """A stream is over, and no event will tell: it goes now, unless there is something left of it."""
         with self._lock:
             if stream.is_spent:
@@ -80,7 +80,7 @@ class Log:
             if stream.is_spent:
                 del self._streams[stream.name]
 
-    def _oldest(self) -> Stream | None:
+    def _oldest(self) -> HttpStream | None:
         """The stream that can spare events most easily: one that is over, before one that goes on."""
         spare = None
         for stream in self._streams.values():
@@ -90,7 +90,7 @@ class Log:
                 spare = spare or stream
         return spare
 
-    def find(self, event_id: str) -> tuple[Stream, int] | None:
+    def find(self, event_id: str) -> tuple[HttpStream, int] | None:
         """The stream that an id belongs to, and the number of the event; None if there is none (any more)."""
         name, _, number = event_id.rpartition("-")
         if not (number.isascii() and number.isdigit() and len(number) < 12):
@@ -99,7 +99,7 @@ class Log:
             stream = self._streams.get(name)
         return None if stream is None or not stream.has(int(number)) else (stream, int(number))
 
-    def streams(self) -> list[Stream]:
+    def streams(self) -> list[HttpStream]:
         """Those that something is left of."""
         with self._lock:
             return list(self._streams.values())

@@ -1,12 +1,12 @@
 """Responses of Streamable HTTP (page: basic/transports/streamable-http, "Receiving Messages").
 
 What goes back to an HTTP request: one JSON object (`plain`, `error`), or a stream of server-sent events,
-which is a `Response`: the iterable of bytes that WSGI asks for more, piece by piece.
+which is an `EventResponse`: the iterable of bytes that WSGI asks for more, piece by piece.
 
 Revisions   2025-11-25 begins a stream with an event that has an id and nothing else.
             2026-07-28 gives errors a status of HTTP's (`STATUS`), and events no ids.
-Threads     one `Response` is the WSGI server's thread alone. Each half second of silence it asks whether the
-            client is still there (`departed`).
+Threads     one `EventResponse` is the WSGI server's thread alone. Each half second of silence it asks
+            whether the client is still there (`departed`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from mcp_ref.basic.errors import InvalidRequest, MethodNotFound, ProtocolError, TooManyRequests
 from mcp_ref.basic.messages import Json, encode, encode_error, is_id
 from mcp_ref.basic.transports.http_headers import HeaderMismatch
-from mcp_ref.basic.transports.http_streams import Stream
+from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.versioning import (
     InvalidMeta,
     MissingRequiredClientCapability,
@@ -29,7 +29,7 @@ from mcp_ref.basic.versioning import (
 )
 from mcp_ref.runtime import events
 
-__all__ = ["ACCEPTED", "Answer", "Response", "departed", "error", "plain", "reason", "whole"]
+__all__ = ["ACCEPTED", "EventResponse", "HttpAnswer", "departed", "error", "plain", "reason", "whole"]
 
 LOOK = 0.5
 """Seconds of silence after which the connection's thread looks whether the client is still there."""
@@ -53,7 +53,7 @@ STATUS: dict[type[ProtocolError], int] = {
 """Of a modern error response, by its exception; 200 for all others."""
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What goes back to an HTTP request."""
 
     status: int
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
     body: Iterable[bytes]
 
 
-ACCEPTED = Answer(202, [("Content-Length", "0")], ())
+ACCEPTED = HttpAnswer(202, [("Content-Length", "0")], ())
 """# spec: basic/transports/streamable-http/notification-202"""
 
 
@@ -79,12 +79,12 @@ def reason(status: int) -> str:
         return f"{status} Refused"
 
 
-def plain(status: int, body: bytes, *headers: tuple[str, str]) -> Answer:
+def plain(status: int, body: bytes, *headers: tuple[str, str]) -> HttpAnswer:
     """One JSON object."""
-    return Answer(status, [JSON, ("Content-Length", str(len(body))), *headers], (body,))
+    return HttpAnswer(status, [JSON, ("Content-Length", str(len(body))), *headers], (body,))
 
 
-def error(status: int, problem: ProtocolError, message: Any) -> Answer:
+def error(status: int, problem: ProtocolError, message: Any) -> HttpAnswer:
     """An error to a request, by its id; without an id where there is none to be read.
 
     # spec: basic/transports/streamable-http/rejected-input-status
@@ -98,7 +98,7 @@ def error(status: int, problem: ProtocolError, message: Any) -> Answer:
 # --------------------------------------------------------------------- events as they come
 
 
-def opening(stream: Stream, retry_ms: int) -> list[bytes]:
+def opening(stream: HttpStream, retry_ms: int) -> list[bytes]:
     """What a stream begins with.
 
     # spec: basic/transports/streamable-http/sse-prime-event
@@ -109,7 +109,7 @@ def opening(stream: Stream, retry_ms: int) -> list[bytes]:
     return [stream.opening] if stream.opening else []
 
 
-def framed(stream: Stream, messages: list[tuple[int, bytes]]) -> list[bytes]:
+def framed(stream: HttpStream, messages: list[tuple[int, bytes]]) -> list[bytes]:
     """Messages as events, with ids where the stream can be resumed.
 
     # spec: basic/transports/streamable-http/event-id
@@ -120,13 +120,13 @@ def framed(stream: Stream, messages: list[tuple[int, bytes]]) -> list[bytes]:
     return [events.encode(line.rstrip(b"\n"), id=f"{name}-{number}") for number, line in messages]
 
 
-def whole(stream: Stream, retry_ms: int) -> bytes:
+def whole(stream: HttpStream, retry_ms: int) -> bytes:
     """A stream that is over, in one piece."""
     messages = stream.finish()
     return b"".join((*opening(stream, retry_ms), *framed(stream, messages)))
 
 
-class Response:
+class EventResponse:
     """A stream on its way to a client: the iterable of bytes that WSGI wants. One thread has it.
 
     # spec: basic/transports/streamable-http/request-json-or-sse
@@ -134,13 +134,13 @@ class Response:
 
     def __init__(
         self,
-        stream: Stream,
+        stream: HttpStream,
         *,
         after: int | None,
         keep_alive: float,
         retry_ms: int,
         gone: Callable[[], bool],
-        on_close: Callable[[Response], object],
+        on_close: Callable[[EventResponse], object],
     ) -> None:
         self.stream = stream
         self.left = False
@@ -155,7 +155,7 @@ class Response:
         self._closed = False
         stream.attach(self, after)
 
-    def __iter__(self) -> Response:
+    def __iter__(self) -> EventResponse:
         return self
 
     def __next__(self) -> bytes:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.basic.transports.http_log import Log
 from mcp_ref.basic.transports.http_refusals import Refused
-from mcp_ref.basic.transports.http_streams import Stream
+from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.runtime.timers import Timer, later
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class HttpSession:
         self.id = secrets.token_urlsafe(32)
         self.principal = principal
         self.log = Log(secrets.token_hex(4), log_bytes)
-        self.unrelated = Stream(log=self.log)
+        self.unrelated = HttpStream(log=self.log)
         """The messages that belong to no request: who opens a stream with GET gets them.
 
         # spec: basic/transports/streamable-http/get-server-messages
@@ -59,7 +59,7 @@ class HttpSession:
         # spec: basic/transports/streamable-http/get-no-response
         """
         self.connection = server.attach(self.unrelated, workers)
-        self.streams: set[Stream] = set()
+        self.streams: set[HttpStream] = set()
         """Of requests that a connection waits for."""
         self.used = time.monotonic()
         self.in_use = False

@@ -35,9 +35,9 @@ from mcp_ref.basic.batch import wants_answer
 from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest
 from mcp_ref.basic.messages import Json, classify, decode, is_id
 from mcp_ref.basic.transports.http_refusals import Refused
-from mcp_ref.basic.transports.http_responses import ACCEPTED, Answer
+from mcp_ref.basic.transports.http_responses import ACCEPTED, HttpAnswer
 from mcp_ref.basic.transports.http_security import accepts, check_post, read_body
-from mcp_ref.basic.transports.http_streams import Stream
+from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern, revision
 from mcp_ref.runtime import events
 
@@ -50,10 +50,10 @@ __all__ = ["OldTransport"]
 
 _log = logging.getLogger("mcp_ref.http")
 
-Handler = Callable[[Json, str | None], Answer]
+Handler = Callable[[Json, str | None], HttpAnswer]
 
 
-class _SessionStream(Stream):
+class _SessionStream(HttpStream):
     """All that the server says in a session, answers included: no answer is its end."""
 
     closes = False
@@ -164,7 +164,7 @@ class OldTransport:
 
     # -- the stream ------------------------------------------------------------------------------
 
-    def _open(self, environ: Json, principal: str | None) -> Answer:
+    def _open(self, environ: Json, principal: str | None) -> HttpAnswer:
         """GET: a session, as long as its stream lasts."""
         if not accepts(environ.get("HTTP_ACCEPT"), "text/event-stream"):
             raise Refused(406, "GET is answered with text/event-stream")
@@ -180,7 +180,7 @@ class OldTransport:
         with self._lock:
             self._sessions[session.id] = session
 
-        def over(stream: Stream) -> None:
+        def over(stream: HttpStream) -> None:
             with self._lock:
                 self._sessions.pop(session.id, None)
             session.end("the stream has ended")
@@ -189,7 +189,7 @@ class OldTransport:
 
     # -- messages --------------------------------------------------------------------------------
 
-    def _post(self, environ: Json, principal: str | None) -> Answer:
+    def _post(self, environ: Json, principal: str | None) -> HttpAnswer:
         """A message; what is to be said to it goes out on the stream."""
         session = self._find(environ, principal)
         check_post(environ, ())
@@ -269,5 +269,5 @@ def _no_session() -> Refused:
     return Refused(404, "there is no such session (any more): open a stream for a new one")
 
 
-def _nothing(stream: Stream) -> None:
+def _nothing(stream: HttpStream) -> None:
     """That the client went is the end of the stream like any other."""

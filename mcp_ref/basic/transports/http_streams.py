@@ -2,12 +2,12 @@
 
 A POST with a request is answered with one JSON object if the answer is all there is to say, and with
 server-sent events if anything else is said before it. Who works on the request does not know which:
-it has a `Stream`, where messages go, and which the thread of the HTTP connection turns into a response.
+it has an `HttpStream`, where messages go, and which the thread of the HTTP connection turns into a response.
 
     worker                          thread of the connection
-    send(progress)  ->  Stream  ->  first a message: headers of an event stream, then events as they come
-    answer(result)  ->          ->  last event, end
-    answer(result)  ->          ->  first the answer: one JSON object
+    send(progress)  ->  HttpStream  ->  first a message: headers of an event stream, then events as they come
+    answer(result)  ->              ->  last event, end
+    answer(result)  ->              ->  first the answer: one JSON object
 
 A stream may outlive connections: in sessions of the legacy era its events have ids and are kept for a
 while (basic/transports/http_log), and a client that was cut off, or sent away by `let_go`, resumes it with
@@ -17,8 +17,7 @@ GET and Last-Event-ID. Nothing of one stream is ever sent on another.
 Revisions   2025-03-26 to 2025-11-25: resumption; 2025-11-25: a priming event, and polling (`let_go`).
             2026-07-28: no ids; when the connection closes, the request is cancelled.
 Threads     `send`, `answer`: any thread, one at a time under `_lock`; they wait when the client reads slower
-            than it is written to. `Response` is the connection's thread alone. Each half second of silence
-            it asks whether the client is still there.
+            than it is written to. An `EventResponse` is the connection's thread alone.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
     from mcp_ref.basic.messages import Json
     from mcp_ref.basic.transports.http_log import Log
-    from mcp_ref.basic.transports.http_responses import Response
+    from mcp_ref.basic.transports.http_responses import EventResponse
 
-__all__ = ["Stream"]
+__all__ = ["HttpStream"]
 
 ROOM = 4 << 20
 """Bytes that may wait for a client that reads slowly; then whoever has more to say waits."""
@@ -52,7 +51,7 @@ NONE: deque[bytes] = deque(maxlen=0)
 """The events of a stream that has none."""
 
 
-class Stream:
+class HttpStream:
     """Where the messages of one request go, or (GET) those of a session that belong to no request."""
 
     closes = True
@@ -94,7 +93,7 @@ class Stream:
         self._first = 1  # the number of the first of them
         self._size = 0  # of those that the client has not been sent
         self._sent = 0  # the number of the last event that it has been sent
-        self._reader: Response | None = None
+        self._reader: EventResponse | None = None
         self._awaited = environ is not None  # a connection waits to see what response this will be
         self._discards = False
         self.answered = False
@@ -303,7 +302,7 @@ class Stream:
             self._size = 0
             return self._events.popleft()
 
-    def attach(self, reader: Response, after: int | None) -> None:
+    def attach(self, reader: EventResponse, after: int | None) -> None:
         """From now on this response has the events, those after a number first, and no other has them."""
         with self._lock:
             early = list(self._events) if self.log is not None and not self.name else []
@@ -325,7 +324,7 @@ class Stream:
             self._size = 0
             self._freed()
 
-    def detach(self, reader: Response) -> None:
+    def detach(self, reader: EventResponse) -> None:
         """Its connection is gone. What is not kept for another is of no use any more."""
         with self._lock:
             if self._reader is reader:
@@ -336,7 +335,7 @@ class Stream:
                     self._discards = True
                 self._freed()
 
-    def take(self, reader: Response) -> list[tuple[int, bytes]] | None:
+    def take(self, reader: EventResponse) -> list[tuple[int, bytes]] | None:
         """What the client has not been sent, each with its number; None if another response has it now."""
         with self._lock:
             taken = self._take() if self._reader is reader else None

@@ -27,13 +27,13 @@ from mcp_ref.basic.transports.http_responses import (
     EVENTS,
     LOOK,
     STATUS,
-    Answer,
-    Response,
+    EventResponse,
+    HttpAnswer,
     departed,
     plain,
     whole,
 )
-from mcp_ref.basic.transports.http_streams import Stream
+from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.runtime.deadlines import Clock, Deadline
 
 __all__ = ["SILENCE", "Waiting"]
@@ -71,8 +71,8 @@ class Waiting:
         self._threads = threads
         self._lock = threading.Lock()
         # Guarded by _lock.
-        self._undecided: set[Stream] = set()
-        self._open: set[Response] = set()
+        self._undecided: set[HttpStream] = set()
+        self._open: set[EventResponse] = set()
 
     @property
     def is_single(self) -> bool:
@@ -84,7 +84,7 @@ class Waiting:
         """How many there are."""
         return len(self._undecided) + len(self._open)
 
-    def admit(self, stream: Stream, *, is_long: bool) -> None:
+    def admit(self, stream: HttpStream, *, is_long: bool) -> None:
         """One more. Raises Refused where it would take the last threads."""
         with self._lock:
             if is_long and len(self._open) >= self._max_streams:
@@ -100,19 +100,19 @@ class Waiting:
                     )
             self._undecided.add(stream)
 
-    def leave(self, stream: Stream) -> None:
+    def leave(self, stream: HttpStream) -> None:
         """It is over, or never began."""
         with self._lock:
             self._undecided.discard(stream)
 
     def answered(
         self,
-        stream: Stream,
+        stream: HttpStream,
         environ: Json,
         *,
-        gone: Callable[[Stream], object],
-        over: Callable[[Stream], object],
-    ) -> Answer:
+        gone: Callable[[HttpStream], object],
+        over: Callable[[HttpStream], object],
+    ) -> HttpAnswer:
         """Wait until it is clear what response a stream will be. `gone`: the client left; `over`: the end."""
         end = time.monotonic() + self._silence
         departs: Callable[[], bool] | None = None
@@ -124,22 +124,22 @@ class Waiting:
                 gone(stream)
                 stream.discard()
                 self._end(stream, over)
-                return Answer(200, [("Content-Length", "0")], ())
+                return HttpAnswer(200, [("Content-Length", "0")], ())
         if stream.is_over:
             self._end(stream, over)
             return self.finished(stream)
         return self.streamed(stream, environ, gone=gone, over=over)
 
-    def _end(self, stream: Stream, over: Callable[[Stream], object]) -> None:
+    def _end(self, stream: HttpStream, over: Callable[[HttpStream], object]) -> None:
         self.leave(stream)
         stream.context = None  # each knows the other: so neither would be gone at once
         over(stream)
 
-    def finished(self, stream: Stream, headers: Sequence[tuple[str, str]] = ()) -> Answer:
+    def finished(self, stream: HttpStream, headers: Sequence[tuple[str, str]] = ()) -> HttpAnswer:
         """All there is to say was said: one piece."""
         problem = stream.problem
         if stream.is_abandoned and not stream.is_begun:
-            return Answer(200, [*EVENTS, ("Content-Length", "0")], ())
+            return HttpAnswer(200, [*EVENTS, ("Content-Length", "0")], ())
         if not stream.answered and not stream.is_begun:
             if stream.log is None:  # a 404 would say that there is no such session, or no such method
                 going = Refused(503, "the server went before the answer")
@@ -150,27 +150,27 @@ class Waiting:
         if stream.is_plain and (not eager or status != 200):
             return plain(status, stream.whole(), *headers, *_retry_after(problem))
         body = whole(stream, self._retry_ms)
-        return Answer(200, [*EVENTS, ("Content-Length", str(len(body))), *headers], (body,))
+        return HttpAnswer(200, [*EVENTS, ("Content-Length", str(len(body))), *headers], (body,))
 
     def streamed(
         self,
-        stream: Stream,
+        stream: HttpStream,
         environ: Json,
         *,
-        gone: Callable[[Stream], object],
-        over: Callable[[Stream], object],
+        gone: Callable[[HttpStream], object],
+        over: Callable[[HttpStream], object],
         after: int | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """A response that goes on for a while; with `after`, from there on."""
 
-        def on_close(response: Response) -> None:
+        def on_close(response: EventResponse) -> None:
             with self._lock:
                 self._open.discard(response)
             if response.left:
                 gone(stream)
             self._end(stream, over)
 
-        response = Response(
+        response = EventResponse(
             stream,
             after=after,
             keep_alive=self._keep_alive,
@@ -181,7 +181,7 @@ class Waiting:
         with self._lock:
             self._undecided.discard(stream)
             self._open.add(response)
-        return Answer(200, EVENTS, response)
+        return HttpAnswer(200, EVENTS, response)
 
     def settle(self, seconds: float) -> bool:
         """Wait until nothing is under way; False if something still is."""

@@ -41,7 +41,7 @@ from mcp_ref.basic.meta import PROTOCOL_VERSION
 from mcp_ref.basic.transports import http_headers
 from mcp_ref.basic.transports.http_legacy import LegacyEra, header_of, mirrored, nothing
 from mcp_ref.basic.transports.http_refusals import Refused
-from mcp_ref.basic.transports.http_responses import ACCEPTED, STATUS, Answer, error, plain, reason
+from mcp_ref.basic.transports.http_responses import ACCEPTED, STATUS, HttpAnswer, error, plain, reason
 from mcp_ref.basic.transports.http_security import (
     Authenticate,
     Gate,
@@ -53,7 +53,7 @@ from mcp_ref.basic.transports.http_security import (
     read_body,
 )
 from mcp_ref.basic.transports.http_sessions import Sessions
-from mcp_ref.basic.transports.http_streams import Stream
+from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.transports.http_waiting import Waiting
 from mcp_ref.basic.versioning import InvalidMeta, is_modern
 from mcp_ref.runtime.checks import check_callable, check_count, check_seconds, check_text
@@ -196,7 +196,7 @@ class Application:
             self.start()
         return principal
 
-    def _handler(self, path: str, environ: Json) -> Callable[[Json, str | None], Answer]:
+    def _handler(self, path: str, environ: Json) -> Callable[[Json, str | None], HttpAnswer]:
         """What answers to a path and a method. Raises Refused."""
         method = environ["REQUEST_METHOD"]
         if path != self.path:
@@ -215,7 +215,7 @@ class Application:
         # spec: basic/transports/streamable-http/get-delete-405
         raise Refused(405, f"{method[:20]} is not allowed here", [("Allow", allowed)])
 
-    def _other(self, path: str, method: str) -> Callable[[Json, str | None], Answer]:
+    def _other(self, path: str, method: str) -> Callable[[Json, str | None], HttpAnswer]:
         """What answers at a path that is not the endpoint's (basic/transports/http_sse). Raises Refused."""
         known = {kind: handle for kind, handle in self._others.items() if kind.endswith(f" {path}")}
         if not known:
@@ -234,10 +234,10 @@ class Application:
             bool(self._legacy.dates) and not self.stateless and (version not in self.server.modern_versions())
         )
 
-    def _options(self, environ: Json, principal: str | None) -> Answer:
-        return Answer(204, self.gate.preflight(environ), ())
+    def _options(self, environ: Json, principal: str | None) -> HttpAnswer:
+        return HttpAnswer(204, self.gate.preflight(environ), ())
 
-    def _health(self, environ: Json) -> Answer:
+    def _health(self, environ: Json) -> HttpAnswer:
         """For whoever watches over this process: no name, no secret."""
         if self._closing:
             return plain(503, b'{"status":"closing"}', ("Retry-After", "5"))
@@ -245,7 +245,7 @@ class Application:
 
     # -- POST ------------------------------------------------------------------------------------
 
-    def _post(self, environ: Json, principal: str | None) -> Answer:
+    def _post(self, environ: Json, principal: str | None) -> HttpAnswer:
         """One message (or a batch of them).  # spec: basic/transports/streamable-http/endpoint-post"""
         check_post(environ, NEEDS[self.answers])
         body = read_body(environ, self.max_body_bytes)
@@ -272,7 +272,7 @@ class Application:
 
     # -- 2026-07-28
 
-    def _post_modern(self, environ: Json, message: Any, principal: str | None) -> Answer:
+    def _post_modern(self, environ: Json, message: Any, principal: str | None) -> HttpAnswer:
         """A request that brings its own context, or a notification.
 
         # spec: basic/transports/streamable-http/ignore-session-id
@@ -297,7 +297,7 @@ class Application:
         # spec: basic/transports/streamable-http/sse-request-notifications
         # spec: basic/transports/streamable-http/sse-notifications-related
         # spec: basic/transports/streamable-http/listen-no-request-scoped
-        stream = Stream(
+        stream = HttpStream(
             environ=environ,
             principal=principal,
             keyed=True,
@@ -327,7 +327,7 @@ class Application:
         if type(version) is str:  # else the door says what is wrong
             http_headers.check(header_of(environ), message, version, mirrored(self.server, message))
 
-    def _cancel(self, stream: Stream) -> None:
+    def _cancel(self, stream: HttpStream) -> None:
         """The client closed the stream.
 
         # spec: basic/patterns/cancellation/http-disconnect-cancels
@@ -351,7 +351,7 @@ class Application:
             self._entered = ExitStack()
             self._entered.enter_context(self.server.running())
             self.workers = Workers(self.server.workers, self.server.queue)
-            self.modern = self.server.attach(Stream(mute=True), self.workers, notices=self._notices)
+            self.modern = self.server.attach(HttpStream(mute=True), self.workers, notices=self._notices)
             self._process = os.getpid()
 
     def _hand_on(self, run: Callable[[Any], object], argument: Any) -> None:

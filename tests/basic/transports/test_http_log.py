@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_ref.basic.transports.http_log import OVERHEAD, Log
-from mcp_ref.basic.transports.http_streams import Stream
+from mcp_ref.basic.transports.http_streams import HttpStream
 
 
 class Reader:
@@ -26,7 +26,7 @@ def log():
 
 def told(log, *lines):
     """A stream on which something was said."""
-    stream = Stream(log=log)
+    stream = HttpStream(log=log)
     for line in lines:
         stream.send(line)
     return stream
@@ -99,7 +99,7 @@ def test_the_newest_event_is_kept_whatever_its_size():
 
 def test_what_is_kept_for_a_client_goes_once_it_was_sent():
     log = Log("tag", 3 * (OVERHEAD + 1))
-    stream = Stream(log=log)
+    stream = HttpStream(log=log)
     reader = Reader(stream)
     for _ in range(10):
         stream.send(b"x")
@@ -117,7 +117,7 @@ def test_a_session_that_is_over_keeps_nothing(log):
 
 def test_what_a_client_has_yet_to_be_sent_is_not_forgotten():
     log = Log("tag", 2 * OVERHEAD)
-    stream = Stream(log=log)
+    stream = HttpStream(log=log)
     reader = Reader(stream)
     for _ in range(10):
         stream.send(b"x")

@@ -17,14 +17,14 @@ from mcp_ref.basic.transports.http_responses import (
     ACCEPTED,
     EVENTS,
     STATUS,
-    Response,
+    EventResponse,
     departed,
     error,
     plain,
     reason,
     whole,
 )
-from mcp_ref.basic.transports.http_streams import Stream
+from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.versioning import (
     InvalidMeta,
     MissingRequiredClientCapability,
@@ -35,7 +35,7 @@ COMMENT = b":\n\n"
 
 
 def response(stream, *, after=None, keep_alive=PATIENCE, gone=lambda: False, closed=None):
-    return Response(
+    return EventResponse(
         stream,
         after=after,
         keep_alive=keep_alive,
@@ -131,7 +131,7 @@ def test_the_headers_of_a_stream_keep_proxies_from_holding_it_back():
 
 @pytest.mark.spec("basic/transports/streamable-http/sse-terminates-after-response")
 def test_a_stream_without_a_log_is_events_without_ids_until_the_answer():
-    stream = Stream()
+    stream = HttpStream()
     stream.send(b'{"n":1}\n')
     stream.send(b'{"n":2}')
     stream.answer(b'{"n":3}\n')
@@ -145,7 +145,7 @@ def test_a_stream_without_a_log_is_events_without_ids_until_the_answer():
 def test_a_stream_with_a_log_has_ids_that_name_it():
     log = Log("tag", 10_000)
     for number in (1, 2):
-        stream = Stream(log=log)
+        stream = HttpStream(log=log)
         stream.send(b"{}")
         stream.answer(b"{}")
         ids = [event.id for event in blocks(whole(stream, 55))]
@@ -157,7 +157,7 @@ def test_a_stream_with_a_log_has_ids_that_name_it():
     "basic/transports/streamable-http/sse-retry-before-close",
 )
 def test_a_stream_that_primes_begins_with_an_id_and_the_time_to_wait_and_only_once():
-    stream = Stream(log=Log("tag", 10_000), primes=True)
+    stream = HttpStream(log=Log("tag", 10_000), primes=True)
     first = response(stream)
     assert blocks(next(first)) == [Event("", "tag-1-0", retry="55")]
     stream.send(b"{}")
@@ -169,7 +169,7 @@ def test_a_stream_that_primes_begins_with_an_id_and_the_time_to_wait_and_only_on
 
 def test_the_name_and_the_opening_of_a_stream_that_has_them():
     """As the transport of 2024-11-05 has it."""
-    stream = Stream()
+    stream = HttpStream()
     stream.event, stream.opening = "message", b"event: endpoint\ndata: /x\n\n"
     stream.send(b"{}")
     stream.answer(b"{}")
@@ -179,7 +179,7 @@ def test_the_name_and_the_opening_of_a_stream_that_has_them():
 
 @pytest.mark.parametrize("resumed", [False, True])
 def test_a_silent_stream_begins_with_a_comment_so_that_its_headers_get_out(resumed):
-    stream = Stream(log=Log("tag", 10_000))
+    stream = HttpStream(log=Log("tag", 10_000))
     each = response(stream, after=0 if resumed else None)
     assert next(each) == COMMENT
     stream.send(b"{}")
@@ -189,14 +189,14 @@ def test_a_silent_stream_begins_with_a_comment_so_that_its_headers_get_out(resum
 @pytest.mark.spec("basic/transports/streamable-http/sse-keep-alive")
 def test_silence_is_filled_with_comments(hasty):
     asked = []
-    each = response(Stream(), keep_alive=0.05, gone=lambda: asked.append(1))
+    each = response(HttpStream(), keep_alive=0.05, gone=lambda: asked.append(1))
     assert [next(each) for _ in range(3)] == [COMMENT] * 3
     assert len(asked) >= 2
 
 
 def test_a_client_that_is_gone_ends_the_response(hasty):
     left, closed = threading.Event(), []
-    each = response(Stream(), gone=left.is_set, closed=closed)
+    each = response(HttpStream(), gone=left.is_set, closed=closed)
     assert next(each) == COMMENT
     left.set()
     assert list(each) == []
@@ -207,13 +207,13 @@ def test_a_client_that_is_gone_ends_the_response(hasty):
 
 
 def test_a_response_that_is_closed_before_its_end_was_left():
-    stream = Stream()
+    stream = HttpStream()
     each = response(stream)
     next(each)
     each.close()
     assert each.left
     assert not stream.is_read
-    finished = Stream()
+    finished = HttpStream()
     finished.answer(b"{}")
     each = response(finished)
     list(each)
@@ -222,7 +222,7 @@ def test_a_response_that_is_closed_before_its_end_was_left():
 
 
 def test_what_fails_ends_the_response_after_what_was_said():
-    stream = Stream()
+    stream = HttpStream()
     stream.send(b"{}")
     stream.fail(ConnectionClosed("enough"))
     assert blocks(whole(stream, 55)) == [Event("{}")]
@@ -230,7 +230,7 @@ def test_what_fails_ends_the_response_after_what_was_said():
 
 @pytest.mark.spec("basic/transports/streamable-http/sse-close-connection")
 def test_a_stream_that_lets_go_ends_the_response_and_not_itself():
-    stream = Stream(log=Log("tag", 10_000), primes=True)
+    stream = HttpStream(log=Log("tag", 10_000), primes=True)
     each = response(stream)
     stream.send(b"{}")
     assert stream.let_go()
@@ -242,7 +242,7 @@ def test_a_stream_that_lets_go_ends_the_response_and_not_itself():
 
 @pytest.mark.spec("basic/transports/streamable-http/one-stream-per-message")
 def test_a_stream_that_another_response_took_is_over_for_the_first():
-    stream = Stream(log=Log("tag", 10_000))
+    stream = HttpStream(log=Log("tag", 10_000))
     first = response(stream)
     assert next(first) == COMMENT
     second = response(stream, after=0)
@@ -253,7 +253,7 @@ def test_a_stream_that_another_response_took_is_over_for_the_first():
 
 
 def test_events_that_come_while_the_response_waits_are_sent_at_once():
-    stream, seen = Stream(), []
+    stream, seen = HttpStream(), []
     thread = threading.Thread(target=lambda: seen.extend(response(stream)))
     thread.start()
     for n in range(100):

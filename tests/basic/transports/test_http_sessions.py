@@ -240,7 +240,7 @@ def test_a_session_with_a_get_stream_or_a_call_lasts(server):
 @pytest.mark.spec("basic/transports/streamable-http/sse-terminate-on-session-expiry")
 def test_the_end_of_a_session_ends_its_streams_and_what_runs_in_it(table):
     session = table.open_one()
-    stream = http_sessions.Stream(log=session.log)
+    stream = http_sessions.HttpStream(log=session.log)
     stream.send(b"{}\n")
     session.end("enough")
     assert session.unrelated.is_over

@@ -10,7 +10,7 @@ from peers import PATIENCE, eventually, nothing_left
 from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest
 from mcp_ref.basic.transports import http_streams
 from mcp_ref.basic.transports.http_log import OVERHEAD, Log
-from mcp_ref.basic.transports.http_streams import Stream
+from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.runtime.outbox import Full
 
 ENVIRON = {"wsgi.multithread": True}
@@ -46,7 +46,7 @@ def log():
 
 def told(log, *lines, **options):
     """A stream on which something was said."""
-    stream = Stream(log=log, **options)
+    stream = HttpStream(log=log, **options)
     for line in lines:
         stream.send(line)
     return stream
@@ -58,7 +58,7 @@ def told(log, *lines, **options):
 @pytest.mark.spec("basic/transports/streamable-http/request-json-or-sse")
 def test_an_answer_that_is_all_there_is_to_say_is_no_event_yet(log):
     for kept in (None, log):
-        stream = Stream(log=kept)
+        stream = HttpStream(log=kept)
         assert not stream.is_begun
         stream.answer(b"{}")
         assert (stream.is_plain, stream.is_over, stream.name) == (True, True, "")
@@ -77,7 +77,7 @@ def test_anything_before_the_answer_makes_events_of_both(log):
 
 
 def test_an_answer_that_becomes_an_event_is_kept_as_one(log):
-    stream = Stream(log=log)
+    stream = HttpStream(log=log)
     stream.answer(b"2")
     Reader(stream)
     assert log.find("tag-1-0") == (stream, 0)
@@ -92,7 +92,7 @@ def test_who_waits_is_woken_by_all_that_there_is_to_see(log):
         lambda stream: stream.abandon("x"),
         lambda stream: Reader(stream),
     ):
-        stream = Stream(log=log, primes=True)
+        stream = HttpStream(log=log, primes=True)
         assert not stream.wait(0.0)
         happen(stream)
         assert stream.wait(PATIENCE)
@@ -106,7 +106,7 @@ def test_two_things_to_see_wake_once():
 
 
 def test_a_mute_stream_says_nothing_but_the_answer():
-    stream = Stream(mute=True)
+    stream = HttpStream(mute=True)
     stream.send(b"1")
     assert not stream.is_begun
     assert not stream.two_way
@@ -115,9 +115,9 @@ def test_a_mute_stream_says_nothing_but_the_answer():
 
 
 def test_nothing_can_be_asked_where_one_thread_serves_all():
-    assert not Stream(environ={"wsgi.multithread": False}).two_way
-    assert Stream(environ=ENVIRON).two_way
-    assert not Stream().is_busy
+    assert not HttpStream(environ={"wsgi.multithread": False}).two_way
+    assert HttpStream(environ=ENVIRON).two_way
+    assert not HttpStream().is_busy
 
 
 def test_the_context_of_a_request_learns_who_asks_and_how():
@@ -125,7 +125,7 @@ def test_the_context_of_a_request_learns_who_asks_and_how():
         key = environ = principal = None
 
     for keyed in (False, True):
-        stream, context = Stream(environ=ENVIRON, principal="ann", keyed=keyed), Context()
+        stream, context = HttpStream(environ=ENVIRON, principal="ann", keyed=keyed), Context()
         stream.begins(context)
         assert (context.environ, context.principal) == (ENVIRON, "ann")
         assert (context.key is stream) == keyed
@@ -187,16 +187,16 @@ def test_with_a_log_what_was_not_sent_waits_for_another_connection(log):
 
 
 def test_a_stream_that_nobody_can_come_back_for_keeps_nothing(log):
-    stream = Stream(log=log, environ=ENVIRON)
+    stream = HttpStream(log=log, environ=ENVIRON)
     stream.discard()
     stream.send(b"1")
     assert not stream.is_begun
 
 
 def test_it_lets_go_only_of_clients_that_will_come_back(log):
-    assert not Stream(log=log).let_go()
-    assert not Stream(primes=True).let_go()
-    stream = Stream(log=log, primes=True)
+    assert not HttpStream(log=log).let_go()
+    assert not HttpStream(primes=True).let_go()
+    stream = HttpStream(log=log, primes=True)
     assert stream.let_go()
     assert stream.released
     Reader(stream, after=0)
@@ -229,7 +229,7 @@ def saying(stream, line=b"x" * 8, end="answer"):
 
 @pytest.mark.parametrize("awaited", [False, True], ids=["read", "awaited"])
 def test_who_has_more_to_say_waits_until_the_client_was_sent_it(narrow, awaited):
-    stream = Stream(environ=ENVIRON if awaited else None)
+    stream = HttpStream(environ=ENVIRON if awaited else None)
     reader = None if awaited else Reader(stream)
     stream.send(b"x" * 12)
     thread, _ = saying(stream, end="send")
@@ -251,7 +251,7 @@ def test_who_has_more_to_say_waits_until_the_client_was_sent_it(narrow, awaited)
     ids=["it leaves", "it is gone", "the stream fails"],
 )
 def test_nobody_waits_for_a_client_that_is_gone(narrow, happen):
-    stream = Stream()
+    stream = HttpStream()
     reader = Reader(stream)
     stream.send(b"x" * 12)
     thread, _ = saying(stream)
@@ -264,7 +264,7 @@ def test_nobody_waits_for_a_client_that_is_gone(narrow, happen):
 
 
 def test_nobody_waits_for_ever(narrow, monkeypatch):
-    stream = Stream()
+    stream = HttpStream()
     Reader(stream)
     stream.send(b"x" * 100)  # the first always has room
     with pytest.raises(Full, match=r"0\.01 s"):
@@ -284,7 +284,7 @@ def test_what_is_kept_for_later_needs_no_room(narrow, log):
 
 
 def test_whoever_ends_a_connection_can_wait_until_all_was_sent():
-    stream = Stream()
+    stream = HttpStream()
     assert stream.settle(0.0)
     reader = Reader(stream)
     stream.send(b"1")
@@ -347,11 +347,11 @@ def test_what_its_client_has_yet_to_be_sent_is_not_forgotten(log):
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_a_stream_that_is_over_before_anybody_reads_it_is_had_at_once(log, kept):
-    stream = Stream(log=log if kept else None, environ=ENVIRON)
+    stream = HttpStream(log=log if kept else None, environ=ENVIRON)
     stream.answer(b"1")
     assert stream.finish() == [(1, b"1")]
     assert log.find("tag-1-0") == ((stream, 0) if kept else None)
-    stream = Stream(log=log if kept else None, environ=ENVIRON)
+    stream = HttpStream(log=log if kept else None, environ=ENVIRON)
     stream.send(b"1")
     stream.answer(b"2")
     assert stream.finish() == [(1, b"1"), (2, b"2")]
@@ -369,7 +369,7 @@ def test_a_stream_that_is_over_before_anybody_reads_it_is_had_at_once(log, kept)
 def test_a_client_hears_everything_once_and_in_order_however_often_it_comes_back(steps):
     """It loses the last few events of each connection, and asks for what comes after the last it has."""
     log = Log("tag", 1 << 20)
-    stream, said, heard = Stream(log=log), 0, []
+    stream, said, heard = HttpStream(log=log), 0, []
     stream.send(b"0")
     reader = Reader(stream)
     for what, lost in [*steps, ("come back", 0), ("take", 0)]:
@@ -391,7 +391,7 @@ def test_a_client_hears_everything_once_and_in_order_however_often_it_comes_back
 
 def test_many_may_speak_at_once_while_one_reads():
     log = Log("tag", 1 << 24)
-    stream, heard = Stream(log=log), []
+    stream, heard = HttpStream(log=log), []
     reader = Reader(stream)
 
     def speak(who):

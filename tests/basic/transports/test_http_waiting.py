@@ -14,7 +14,7 @@ from mcp_ref.basic.errors import ConnectionClosed, InvalidParams, MethodNotFound
 from mcp_ref.basic.transports import http_responses, http_waiting
 from mcp_ref.basic.transports.http_log import Log
 from mcp_ref.basic.transports.http_refusals import Refused
-from mcp_ref.basic.transports.http_streams import Stream
+from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.transports.http_waiting import SILENCE, Waiting
 
 ENVIRON = {"wsgi.multithread": True}
@@ -55,7 +55,7 @@ def fill(where, *longs):
     """Let so many in, `is_long` of each; True for each that was let in."""
     let_in = []
     for is_long in longs:
-        stream = Stream()
+        stream = HttpStream()
         try:
             where.admit(stream, is_long=is_long)
         except Refused as refused:
@@ -95,7 +95,7 @@ def test_streams_have_a_number_of_their_own():
 
 def test_who_is_over_makes_room():
     where = waiting(threads=2)
-    stream = Stream()
+    stream = HttpStream()
     where.admit(stream, is_long=False)
     assert fill(where, False) == [False]
     where.leave(stream)
@@ -146,7 +146,7 @@ def test_the_last_threads_are_kept_for_calls_and_answers_over_http():
 )
 def test_an_answer_alone_is_json_unless_a_setting_or_its_client_says_otherwise(answers, eager, expected):
     where, over = waiting(answers=answers), []
-    stream = Stream(eager=eager)
+    stream = HttpStream(eager=eager)
     stream.answer(b'{"id":1}')
     answer = answered(where, stream, over=over.append)
     assert (answer.status, kind(answer)) == (200, expected)
@@ -158,7 +158,7 @@ def test_an_answer_alone_is_json_unless_a_setting_or_its_client_says_otherwise(a
 
 
 def test_what_was_all_said_by_now_is_one_piece_with_a_length():
-    where, stream = waiting(), Stream(log=Log("tag", 10_000))
+    where, stream = waiting(), HttpStream(log=Log("tag", 10_000))
     stream.send(b"1")
     stream.answer(b"2")
     answer = answered(where, stream)
@@ -168,7 +168,7 @@ def test_what_was_all_said_by_now_is_one_piece_with_a_length():
 
 
 def test_what_goes_on_is_a_stream_until_it_is_over():
-    where, stream, over = waiting(), Stream(), []
+    where, stream, over = waiting(), HttpStream(), []
     stream.send(b"1")
     answer = answered(where, stream, over=over.append)
     assert kind(answer) == "text/event-stream"
@@ -183,7 +183,7 @@ def test_what_goes_on_is_a_stream_until_it_is_over():
 @pytest.mark.spec("basic/transports/streamable-http/sse-keep-alive")
 def test_silence_for_long_makes_a_stream():
     where = waiting(keep_alive=0.01)
-    answer = answered(where, Stream())
+    answer = answered(where, HttpStream())
     assert kind(answer) == "text/event-stream"
     assert next(answer.body) == b":\n\n"
     answer.body.close()
@@ -207,7 +207,7 @@ def test_how_long_a_request_may_be_silent():
 )
 @pytest.mark.parametrize("answers", ["auto", "stream"])
 def test_an_error_alone_has_its_status_in_the_modern_era(problem, modern, status, answers):
-    where, stream = waiting(answers=answers), Stream(keyed=modern)
+    where, stream = waiting(answers=answers), HttpStream(keyed=modern)
     stream.answer(b"{}", problem)
     answer = answered(where, stream)
     assert answer.status == status
@@ -216,13 +216,13 @@ def test_an_error_alone_has_its_status_in_the_modern_era(problem, modern, status
 
 @pytest.mark.parametrize(("seconds", "told"), [(0.1, "1"), (1.2, "1"), (2.6, "3")])
 def test_who_asks_too_often_is_told_when_to_come_back(seconds, told):
-    stream = Stream(keyed=True)
+    stream = HttpStream(keyed=True)
     stream.answer(b"{}", TooManyRequests("x", seconds))
     assert dict(answered(waiting(), stream).headers)["Retry-After"] == told
 
 
 def test_an_error_after_something_was_said_is_the_last_event():
-    where, stream = waiting(), Stream(keyed=True)
+    where, stream = waiting(), HttpStream(keyed=True)
     stream.send(b"1")
     stream.answer(b"2", MethodNotFound("x"))
     answer = answered(where, stream)
@@ -231,7 +231,7 @@ def test_an_error_after_something_was_said_is_the_last_event():
 
 def test_what_ends_without_an_answer_says_why():
     for log, status in ((None, 503), (Log("tag", 1000), 404)):
-        stream = Stream(log=log)
+        stream = HttpStream(log=log)
         stream.fail(ConnectionClosed("enough"))
         answer = answered(waiting(), stream)
         assert answer.status == status
@@ -240,7 +240,7 @@ def test_what_ends_without_an_answer_says_why():
 
 @pytest.mark.spec("basic/patterns/cancellation/no-response-after-cancel")
 def test_what_was_cancelled_is_a_stream_without_an_answer():
-    stream = Stream()
+    stream = HttpStream()
     stream.abandon("cancelled")
     answer = answered(waiting(), stream)
     assert (answer.status, kind(answer), body(answer)) == (200, "text/event-stream", b"")
@@ -248,7 +248,7 @@ def test_what_was_cancelled_is_a_stream_without_an_answer():
 
 def test_a_client_that_leaves_while_nothing_was_said_is_noticed(monkeypatch):
     monkeypatch.setattr(http_waiting, "LOOK", 0.01)
-    where, stream, gone, over = waiting(), Stream(environ=ENVIRON), [], []
+    where, stream, gone, over = waiting(), HttpStream(environ=ENVIRON), [], []
     ours, theirs = socket.socketpair()
     with ours:
         leaving = threading.Timer(0.05, theirs.close)
@@ -262,7 +262,7 @@ def test_a_client_that_leaves_while_nothing_was_said_is_noticed(monkeypatch):
 
 def test_a_client_that_leaves_in_the_midst_of_a_stream_is_noticed(monkeypatch):
     monkeypatch.setattr(http_responses, "LOOK", 0.01)
-    where, stream, gone, over = waiting(), Stream(environ=ENVIRON), [], []
+    where, stream, gone, over = waiting(), HttpStream(environ=ENVIRON), [], []
     ours, theirs = socket.socketpair()
     with ours:
         stream.send(b"1")
@@ -302,7 +302,7 @@ def test_more_requests_than_workers_and_queue_are_429():
 
 
 def test_the_end_of_all_can_be_waited_for():
-    where, stream = waiting(), Stream()
+    where, stream = waiting(), HttpStream()
     assert where.settle(0.0)
     where.admit(stream, is_long=False)
     begun = time.monotonic()
@@ -314,7 +314,7 @@ def test_the_end_of_all_can_be_waited_for():
 
 def test_all_fail_together():
     where = waiting()
-    undecided, opened = Stream(), Stream()
+    undecided, opened = HttpStream(), HttpStream()
     where.admit(undecided, is_long=False)
     where.admit(opened, is_long=True)
     response = where.streamed(opened, ENVIRON, gone=nothing, over=nothing).body
