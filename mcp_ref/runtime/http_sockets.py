@@ -92,11 +92,12 @@ class Hold:
     def wait(self, poll: Any) -> None:
         """Until there is something to read, or the end of it. Raises Aborted, Expired."""
         while not self.is_aborted:
+            # First: a peer that never ceases to send would else never be late.
+            if self.deadline is not None and self.deadline.left() <= 0:
+                raise Expired
             span = LONGEST if self.deadline is None else self.deadline.pause()
             if poll.poll(span * 1000 + 1):
                 break
-            if self.deadline is not None and self.deadline.left() <= 0:
-                raise Expired
         if self.is_aborted:
             raise Aborted
 

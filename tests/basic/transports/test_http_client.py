@@ -1,5 +1,6 @@
 """Streamable HTTP as the client speaks it: what it sends, what it makes of the answers, and how it ends."""
 
+import contextlib
 import json
 import logging
 import signal
@@ -739,10 +740,13 @@ class Sessions:
         self.number = 0
         self.alive = set()
         self.lock = threading.Lock()
-        self.refuses = False
+        self.refuses = self.silent = False
 
     def __call__(self, request, wire):
         if request.rpc == "initialize":
+            if self.silent:
+                wire.site.over.wait(10)
+                return
             if self.refuses:
                 wire.answer(503, b"busy", "Content-Type: text/plain")
                 return
@@ -789,6 +793,49 @@ def test_many_threads_notice_and_one_opens_the_new_session():
         assert len([r for r in site.of("tools/call") if r.headers["mcp-session-id"] == "s2"]) == 8
 
 
+@pytest.mark.parametrize("line", [b":\n\n" * 200, b'data: {"jsonrpc":"2.0","method":"x/y"}\n\n' * 50])
+def test_a_server_that_never_ceases_to_send_is_late_all_the_same(line):
+    def handle(request, wire):
+        if request.rpc != "tools/call":
+            plain(request, wire)
+            return
+        wire.stream()
+        with contextlib.suppress(OSError):
+            while not wire.site.over.is_set():
+                wire.chunk(line)
+
+    with web(handle) as site, connect(site.url, revision=MODERN) as client, pytest.raises(RequestTimeout):
+        client.request("tools/call", {"name": "a", "arguments": {}}, timeout=0.3)
+
+
+def test_who_waits_to_subscribe_when_the_session_is_lost_gets_there():
+    """The new session is told of what is watched, while the lock of those who subscribe is held."""
+    server = Sessions()
+    with (
+        web(server) as site,
+        connect(site.url, revision="2025-11-25", timeout=9) as client,
+        client.listen(resources=["x://a"]),
+    ):
+        server.alive.clear()
+        with client.listen(resources=["x://b"]) as changes:
+            assert not changes.refused
+
+        def again(r):
+            return r.message["params"]["uri"] == "x://a" and r.headers["mcp-session-id"] == "s2"
+
+        assert eventually(lambda: any(map(again, site.of("resources/subscribe"))))
+
+
+def test_a_new_session_takes_no_longer_than_the_request_that_wants_it():
+    server = Sessions()
+    with web(server) as site, connect(site.url, revision="2025-11-25", timeout=9) as client:
+        server.alive.clear()
+        server.silent = True
+        with pytest.raises(RequestTimeout):
+            client.request("tools/list", timeout=0.2)
+        assert len(site.of("initialize")) == 2
+
+
 def test_a_new_session_is_as_the_old_one_was():
     server = Sessions()
     with web(server) as site, connect(site.url, revision="2025-11-25") as client:
@@ -796,11 +843,14 @@ def test_a_new_session_is_as_the_old_one_was():
         with client.listen(tools=True, resources=["x://a"]) as changes:
             server.alive.clear()
             client.call_tool("a")
-            in_new = [r for r in site.requests if r.headers.get("mcp-session-id") == "s2"]
-            sent = [(r.rpc, r.message.get("params")) for r in in_new if r.method == "POST"]
-            assert ("logging/setLevel", {"level": "error"}) in sent
-            assert ("resources/subscribe", {"uri": "x://a"}) in sent
-            assert [c.uri or c.kind for c in (changes.next(1), changes.next(1))] == ["tools", "x://a"]
+
+            def sent():
+                found = [r for r in site.requests if r.headers.get("mcp-session-id") == "s2"]
+                return [(r.rpc, r.message.get("params")) for r in found if r.method == "POST"]
+
+            assert eventually(lambda: ("logging/setLevel", {"level": "error"}) in sent())
+            assert eventually(lambda: ("resources/subscribe", {"uri": "x://a"}) in sent())
+            assert [c.uri or c.kind for c in (changes.next(9), changes.next(9))] == ["tools", "x://a"]
         site.asked(lambda r: r.method == "GET" and r.headers["mcp-session-id"] == "s2")
 
 
