@@ -551,3 +551,54 @@ def test_a_stream_is_a_stream_whatever_its_type_has_besides(at):
     with web(handle) as site, at(site).new(within()) as exchange:
         exchange.send("GET", {})
         assert exchange.media_type == "text/event-stream"
+
+
+# --------------------------------------------------------------------------------- waiting for a while
+
+
+def test_an_exchange_may_wait_before_it_begins_and_takes_no_room_meanwhile(at):
+    with web(_waits) as site:
+        exchanges = at(site, limit=1)
+        first = _begun(exchanges)
+        second = exchanges.new(within())
+        second.pause(0.01)
+        with pytest.raises(Expired):
+            exchanges.new(within(0.02)).pause(5)
+        first.close()
+        with second:
+            second.send("POST", {}, b"{}")
+
+
+@pytest.mark.parametrize("how", ["abort", "stop"])
+def test_such_a_wait_is_ended_by_any_thread(at, how):
+    exchanges = at("http://127.0.0.1:1/mcp")
+    exchange = exchanges.new(None)
+    timer = threading.Timer(0.05, exchange.abort if how == "abort" else exchanges.stop)
+    timer.start()
+    start = time.monotonic()
+    with pytest.raises(Aborted):
+        exchange.pause(10)
+    assert time.monotonic() - start < 2
+    timer.join()
+    if how == "stop":
+        with pytest.raises(Aborted):
+            exchanges.new(None).pause(0.01)
+
+
+def test_what_was_aborted_has_nothing_to_drain(at):
+    with web(_waits) as site:
+        exchange = _begun(at(site))
+        exchange.abort()
+        exchange.drain()
+        exchange.close()
+
+
+def test_an_abort_is_no_fault_of_the_server(at):
+    def handle(request, wire):
+        exchange.abort()
+        wire.close()
+
+    with web(handle) as site:
+        exchange = at(site).new(within())
+        with exchange, pytest.raises(Aborted):
+            exchange.send("POST", {}, b"{}")
