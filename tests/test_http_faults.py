@@ -59,7 +59,7 @@ FINE = 200
 CUT = 431  # what the embedded server says of a head beyond its limit
 MISMATCH = (400, -32020)
 DRAFT = (400, -32001)
-NO_META = (400, -32602)
+NO_VERSION = (400, -32600)
 
 BY_BOTH: dict[tuple[str, str], Any] = {
     ("Host", "missing"): 400,
@@ -104,10 +104,10 @@ BY_ERA: dict[str, dict[tuple[str, str], Any]] = {
         ("Mcp-Session-Id", "not ASCII"): 404,
         ("Mcp-Session-Id", "of 64 KiB"): 404,
         ("MCP-Protocol-Version", "missing"): FINE,
-        ("MCP-Protocol-Version", "doubled"): NO_META,  # whatever is no date of this era is of a later one
+        ("MCP-Protocol-Version", "doubled"): NO_VERSION,
         ("MCP-Protocol-Version", "with another case"): FINE,
-        ("MCP-Protocol-Version", "not ASCII"): NO_META,
-        ("MCP-Protocol-Version", "of 64 KiB"): NO_META,
+        ("MCP-Protocol-Version", "not ASCII"): NO_VERSION,
+        ("MCP-Protocol-Version", "of 64 KiB"): NO_VERSION,
         **{(name, "missing"): FINE for name in ("Mcp-Method", "Mcp-Name", "Mcp-Param-Region")},
         **{
             (name, fault): DRAFT

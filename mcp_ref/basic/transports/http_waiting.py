@@ -141,10 +141,8 @@ class Waiting:
         if stream.is_abandoned and not stream.is_begun:
             return HttpAnswer(200, [*EVENTS, ("Content-Length", "0")], ())
         if not stream.answered and not stream.is_begun:
-            if stream.log is None:  # a 404 would say that there is no such session, or no such method
-                going = Refused(503, "the server went before the answer")
-                return plain(503, going.body(), ("Retry-After", "5"))
-            return plain(404, Refused(404, "the session ended before the answer").body())
+            # Not 404: that would say that the request was not begun, and may well be sent again.
+            return plain(503, Refused(503, "the session, or the server, ended before the answer").body())
         status = STATUS.get(type(problem), 200) if stream.is_modern and problem is not None else 200
         eager = self._answers == "stream" or (self._answers == "auto" and stream.is_eager)
         if stream.is_plain and (not eager or status != 200):

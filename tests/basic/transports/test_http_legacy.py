@@ -465,7 +465,7 @@ def test_the_streams_of_a_session_end_with_it(server):
             assert peer.delete() == 204
             assert [m["method"] for m in reply.messages()] == ["notifications/progress"]
             assert get.events() == []
-            assert silent.response().status == 404
+            assert silent.response().status == 503
         assert server.gate.ended.wait(PATIENCE)
         assert server.gate.cancelled
 
