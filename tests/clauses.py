@@ -53,6 +53,7 @@ PAGES = (
     "basic/patterns/subscriptions",
     "basic/transports/index",
     "basic/transports/stdio",
+    "basic/transports/streamable-http",
     "server/discover",
     "server/prompts",
     "server/resources",
