@@ -1,14 +1,17 @@
 """basic/transports/streamable_http: the endpoint of both eras, the modern one on it, and its life."""
 
 import contextlib
+import inspect
 import json
 import logging
 import os
+import re
 import socket
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from http_peers import Event, Peer, Reply, endpoint
@@ -924,6 +927,23 @@ def test_each_process_has_workers_of_its_own():
     command = [sys.executable, "-W", "ignore", "-c", FORKS]
     run = subprocess.run(command, env={**os.environ, **ENV}, capture_output=True, text=True, timeout=30)
     assert (run.returncode, run.stderr) == (0, "")
+
+
+def test_the_page_names_every_setting_and_its_value():
+    page = Path(__file__).parents[3] / "docs" / "basic" / "transports" / "streamable_http.rst"
+    rows = dict(re.findall(r"^`(\w+)` +(.+?)  ", page.read_text(), re.M))
+    parameters = inspect.signature(Application.__init__).parameters
+    defaults = {name: each.default for name, each in parameters.items() if name not in ("self", "server")}
+    assert rows.keys() == defaults.keys()
+    for name, value in defaults.items():
+        told = rows[name].strip("`").replace(",", "")
+        if isinstance(value, str):
+            assert told == f'"{value}"'
+        elif type(value) in (int, float):
+            number, _, unit = told.partition(" ")
+            assert float(number) * {"KiB": 1024}.get(unit, 1) == value
+        else:
+            assert not re.search(r"\d", told) or name == "max_body_bytes"
 
 
 def test_an_application_is_what_a_server_makes(server):
