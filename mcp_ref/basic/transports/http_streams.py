@@ -353,6 +353,8 @@ class HttpStream:
         if alone:
             for _, line in taken:
                 self._told(line, kept=True)
+        elif self.log is not None:
+            self.log.trim()
         return taken
 
     def _take(self) -> list[tuple[int, bytes]]:
