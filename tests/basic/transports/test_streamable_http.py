@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 from http_peers import Event, Peer, Reply, endpoint
@@ -326,6 +327,18 @@ def test_too_many_requests_are_429_with_the_time_to_come_back(server):
             assert int(reply.headers["retry-after"]) == 10
 
 
+def test_each_principal_has_a_rate_of_its_own(server):
+    options = {"rate": Limit(rate=0.01, burst=2), "authenticate": lambda request: request.headers["X-User"]}
+    with endpoint(server, **options) as at:
+        for user in ("ann", "bob"):
+            with Peer(at.port, headers={"X-User": user}) as peer:
+                statuses = []
+                for _ in range(3):
+                    with peer.ask("tools/list") as reply:
+                        statuses.append(reply.status)
+                assert statuses == [200, 200, 429]
+
+
 def test_what_a_browser_needs_is_with_every_answer(server):
     page = {"Origin": "https://app.example"}
     with endpoint(server, browser_origins="https://app.example") as at, Peer(at.port, headers=page) as peer:
@@ -485,6 +498,62 @@ def test_an_error_has_its_status(server, case):
             assert reply.status == status
             answer = reply.json()
             assert (answer["id"], answer["error"]["code"]) == (message["id"], code)
+
+
+PARAMETERS = {
+    "as they are": ({"Region": "eu", "Priority": "42", "Urgent": "true"}, 200),
+    "in base64": ({"Region": "=?base64?ZXU=?=", "Priority": "42", "Urgent": "true"}, 200),
+    "a number as JSON writes it": ({"Region": "eu", "Priority": "42.0", "Urgent": "true"}, 200),
+    "one more, which is of no use": ({"Region": "eu", "Priority": "42", "Urgent": "true", "Size": "9"}, 200),
+    "another text": ({"Region": "EU", "Priority": "42", "Urgent": "true"}, 400),
+    "another number": ({"Region": "eu", "Priority": "43", "Urgent": "true"}, 400),
+    "no number": ({"Region": "eu", "Priority": "many", "Urgent": "true"}, 400),
+    "no boolean": ({"Region": "eu", "Priority": "42", "Urgent": "True"}, 400),
+    "base64 that is none": ({"Region": "=?base64?Z?=", "Priority": "42", "Urgent": "true"}, 400),
+    "not ASCII": ({"Region": "\xe9u", "Priority": "42", "Urgent": "true"}, 400),
+    "one missing": ({"Region": "eu", "Priority": "42"}, 400),
+    "none": ({}, 400),
+}
+
+
+@pytest.mark.spec(
+    "basic/transports/streamable-http/param-validate",
+    "basic/transports/streamable-http/param-missing-rejected",
+    "basic/transports/streamable-http/param-invalid-characters",
+    "basic/transports/streamable-http/param-mismatch-error",
+    "basic/transports/streamable-http/decode-before-compare",
+    "basic/transports/streamable-http/integer-numeric-compare",
+)
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_arguments_that_are_marked_stand_in_headers_too(server, case):
+    @server.tool
+    def route(
+        region: Annotated[str, "where", {"x-mcp-header": "Region"}],
+        priority: Annotated[int, "how much", {"x-mcp-header": "Priority"}],
+        urgent: Annotated[bool, "how soon", {"x-mcp-header": "Urgent"}],
+    ) -> str:
+        return f"{region} {priority} {urgent}"
+
+    headers, status = PARAMETERS[case]
+    with endpoint(server) as at, Peer(at.port) as peer:
+        arguments = {"region": "eu", "priority": 42, "urgent": True}
+        sent = {f"Mcp_Param_{name}": value for name, value in headers.items()}
+        with peer.call("route", arguments, **sent) as reply:
+            answer = reply.json()
+            assert reply.status == status
+            if status == 200:
+                assert text(answer["result"]) == "eu 42 True"
+            else:
+                assert answer["error"]["code"] == -32020
+    with (
+        endpoint(server) as at,
+        Peer(at.port, "2025-11-25") as peer,
+        peer.call("route", arguments, **sent) as reply,
+    ):
+        if status == 200 or not headers:
+            assert reply.status == 200
+        elif case != "one missing":
+            assert (reply.status, reply.json()["error"]["code"]) == (400, -32001)
 
 
 @pytest.mark.spec("basic/index/meta-missing-field-http-400")
