@@ -1,7 +1,7 @@
 """Clients that behave badly, over HTTP: each is survived, and what it leaves behind is cleared away.
 
-Wrong sessions and events, clients that vanish, that are slow, that never answer or too late, that use one id
-for two things. Many clients at once are in test_http_faults_load.
+Wrong sessions and events, clients that vanish, that are slow, that never answer or too late. Many clients at
+once are in test_http_faults_load.
 """
 
 from __future__ import annotations
@@ -191,6 +191,36 @@ def test_a_modern_client_that_vanishes_has_cancelled(way: str, says: int, answer
         assert time.monotonic() - begun < 1.0
         assert eventually(at.is_quiet)
         assert not at.seen.finished.acquire(blocking=False)
+
+
+def test_a_modern_client_that_has_sent_ahead_and_vanishes() -> None:
+    """The next request, which waits unread, does not hide that nobody is there."""
+    with standing() as at, at.peer(MODERN) as peer:
+        connection = peer.send("POST", peer.message("tools/call", {"name": "hold"}))
+        assert at.seen.all_begun()
+        peer.send("POST", peer.message("tools/call", {"name": "hold"}), on=connection)
+        connection.socket.shutdown(socket.SHUT_WR)
+        begun = time.monotonic()
+        assert at.seen.cancelled.acquire(timeout=PATIENCE)
+        assert time.monotonic() - begun < 1.0
+        connection.close()
+        assert eventually(at.is_quiet)
+
+
+def test_modern_clients_that_vanish_while_their_calls_wait_for_a_worker() -> None:
+    """None of those calls is ever run."""
+    with standing(server={"workers": 1}) as at, at.peer(MODERN) as peer:
+        held = peer.send("POST", peer.message("tools/call", {"name": "hold"}))
+        assert at.seen.all_begun()
+        waiting = [peer.send("POST", peer.message("tools/call", {"name": "hold"})) for _ in range(10)]
+        assert eventually(lambda: at.app.waiting.count == 11)
+        for connection in waiting:
+            connection.close()
+        assert eventually(lambda: at.app.waiting.count == 1)
+        at.seen.go.set()
+        assert Reply(held).answer()["result"]["content"][0]["text"] == "held"
+        assert added(peer) == "42"
+        assert not at.seen.begun.acquire(blocking=False)
 
 
 @WAYS
@@ -398,42 +428,3 @@ def test_a_client_that_is_asked_and_vanishes(way: str) -> None:
             assert question is not None
             assert peer.tell({"id": question["id"], "result": {"action": "decline"}}) == 202
             assert rest.answer()["result"]["content"][0]["text"] == "decline"
-
-
-# ------------------------------------------------------------------------ one id, two things
-
-
-@BOTH
-def test_two_clients_with_the_same_ids_at_once(revision: str) -> None:
-    """Each gets its own answers; what one cancels goes on for the other."""
-    with standing() as at, at.peer(revision) as one, at.peer(revision) as two:
-        held = []
-        for peer in (one, two):
-            message = peer.message("tools/call", {"name": "hold", "arguments": {}}, id=7)
-            held.append(peer.send("POST", message))
-        assert at.seen.all_begun(2)
-        threads, answers = [], []
-        for peer in (one, two):
-            for number in range(20):
-
-                def add(peer: Peer = peer, number: int = number) -> None:
-                    params = {"name": "add", "arguments": {"a": number, "b": 0}}
-                    with peer.ask("tools/call", params, id=f"same {number}") as reply:
-                        answers.append((number, reply.answer()))
-
-                threads.append(threading.Thread(target=add))
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
-        assert len(answers) == 40
-        for number, answer in answers:
-            assert (answer["id"], answer["result"]["content"][0]["text"]) == (f"same {number}", str(number))
-        if revision == MODERN:
-            held[0].close()
-        else:
-            assert one.tell({"method": "notifications/cancelled", "params": {"requestId": 7}}) == 202
-        assert at.seen.cancelled.acquire(timeout=PATIENCE)
-        at.seen.go.set()
-        assert Reply(held[1]).answer()["result"]["content"][0]["text"] == "held"
-        assert at.seen.finished.acquire(timeout=PATIENCE)

@@ -337,3 +337,82 @@ def test_delete_and_calls_that_race() -> None:
                         return reply.status
 
                 assert set(together(6, one)) <= {200, 204, 404, 503}
+
+
+# ------------------------------------------------------------------------ one id, two things
+
+
+@BOTH
+def test_two_clients_with_the_same_ids_at_once(revision: str) -> None:
+    """Each gets its own answers; what one cancels goes on for the other."""
+    with standing() as at, at.peer(revision) as one, at.peer(revision) as two:
+        held = []
+        for peer in (one, two):
+            message = peer.message("tools/call", {"name": "hold", "arguments": {}}, id=7)
+            held.append(peer.send("POST", message))
+        assert at.seen.all_begun(2)
+        threads, answers = [], []
+        for peer in (one, two):
+            for number in range(20):
+
+                def add(peer: Peer = peer, number: int = number) -> None:
+                    params = {"name": "add", "arguments": {"a": number, "b": 0}}
+                    with peer.ask("tools/call", params, id=f"same {number}") as reply:
+                        answers.append((number, reply.answer()))
+
+                threads.append(threading.Thread(target=add))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert len(answers) == 40
+        for number, answer in answers:
+            assert (answer["id"], answer["result"]["content"][0]["text"]) == (f"same {number}", str(number))
+        if revision == MODERN:
+            held[0].close()
+        else:
+            assert one.tell({"method": "notifications/cancelled", "params": {"requestId": 7}}) == 202
+        assert at.seen.cancelled.acquire(timeout=PATIENCE)
+        at.seen.go.set()
+        assert Reply(held[1]).answer()["result"]["content"][0]["text"] == "held"
+        assert at.seen.finished.acquire(timeout=PATIENCE)
+
+
+# ----------------------------------------------------------------------- batches, in 2025-03-26
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26"])
+@pytest.mark.parametrize("answers", ["auto", "stream", "json"])
+def test_batches_that_are_wrong_in_parts(revision: str, answers: str) -> None:
+    """What can be answered is, each part for itself; an id that comes twice is refused the second time."""
+    with standing(answers=answers) as at, at.peer(revision) as peer:
+        right = [peer.message("tools/call", {"name": "add", "arguments": {"a": n, "b": 0}}) for n in range(3)]
+        wrong = [5, None, [], {}, {"jsonrpc": "2.0"}, {"jsonrpc": "2.0", "id": 1.5, "method": "ping"}]
+        notes = [{"jsonrpc": "2.0", "method": "vendor/x"}, {"jsonrpc": "2.0", "id": 10**6, "result": {}}]
+        with peer.post([*right, *wrong, *notes]) as reply:
+            answered = [m for found in reply.messages() for m in (found if type(found) is list else [found])]
+        assert sum("result" in answer for answer in answered) == 3
+        refused = [answer["error"]["code"] for answer in answered if "error" in answer]
+        assert refused
+        assert set(refused) == {-32600}
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26"])
+@pytest.mark.parametrize("count", [0, 1001, 100_000])
+def test_a_batch_of_nothing_or_too_much(revision: str, count: int) -> None:
+    pings = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in range(count)]
+    with standing() as at, at.peer(revision) as peer, peer.post(pings) as reply:
+        assert reply.status == 400
+        assert "1 to 1000" in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("revision", ["2025-03-26"])
+def test_a_batch_whose_client_vanishes(revision: str) -> None:
+    """Nothing in it is cancelled, all of it ends."""
+    with standing() as at, at.peer(revision) as peer:
+        peer.send("POST", [peer.message("tools/call", {"name": "hold"}) for _ in range(5)]).close()
+        assert at.seen.all_begun(5)
+        assert eventually(lambda: at.app.waiting.count == 0)
+        at.seen.go.set()
+        for _ in range(5):
+            assert at.seen.finished.acquire(timeout=PATIENCE)

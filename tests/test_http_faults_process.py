@@ -48,6 +48,12 @@ def steps(ctx: Context, to: int) -> str:
     return "done"
 
 @server.tool
+def much(ctx: Context) -> str:
+    for number in range(1_000_000):
+        ctx.progress(number + 1, message="x" * 10_000)
+    return "done"
+
+@server.tool
 def nap(ctx: Context, seconds: float) -> str:
     ctx.sleep(seconds)
     return "rested"
@@ -302,6 +308,23 @@ def test_sigterm_with_a_tool_that_does_not_end(revision: str) -> None:
             assert reply.status in (404, 503)
             assert reply.body()
         assert silent.ended()
+
+
+@BOTH
+def test_sigterm_with_clients_that_read_nothing(revision: str) -> None:
+    """They are cut: nobody waits for them, other than for a moment."""
+    with child(options="grace=0.3") as one, contextlib.ExitStack() as stack:
+        for _ in range(5):
+            peer = stack.enter_context(Peer(one.port, revision))
+            deaf = stack.enter_context(RawHttp(one.port, receive_buffer=4096))
+            params = {"name": "much", "arguments": {}, "_meta": REPORTS}
+            peer.send("POST", peer.message("tools/call", params), on=deaf)
+            assert deaf.socket.recv(1, socket.MSG_PEEK)
+        began = time.monotonic()
+        one.process.terminate()
+        status, _, errors = one.ended()
+        assert time.monotonic() - began < 6
+        assert (status, "Traceback" in errors) == (0, False)
 
 
 def test_sigterm_twice() -> None:

@@ -223,13 +223,18 @@ def departed(environ: Json) -> Callable[[], bool]:
     return lambda: _is_closed(connection)
 
 
+SHUT = getattr(select, "POLLRDHUP", 0)
+"""Linux says by itself that a peer has shut its side, also behind what it has sent ahead."""
+
+
 def _is_closed(connection: Any) -> bool:
     """Whether the peer has shut its side: then it can be read, and there is nothing."""
     try:
         poll = select.poll()
-        poll.register(connection.fileno(), select.POLLIN)
-        if not poll.poll(0):
-            return False
+        poll.register(connection.fileno(), select.POLLIN | SHUT)
+        found = poll.poll(0)
+        if not found or found[0][1] & SHUT:
+            return bool(found)
         return not connection.recv(1, 2)  # MSG_PEEK: what a client sends ahead stays where it is
     except BlockingIOError:
         return False
