@@ -188,7 +188,7 @@ def check_url(url: str) -> None:
     if any(character in url for character in ' "<>\\^`{|}'):
         raise ValueError(f"{url!r:.200} holds a character that a URL cannot")
     if parts.scheme == "http" and host not in ("localhost", "127.0.0.1", "::1"):
-        _log.warning("a URL for people should be https: %.200s", url)
+        _log.warning("a URL for people should be https: %.200r", url)
 
 
 def check_result(result: Any, date: str) -> None:

@@ -102,7 +102,7 @@ def on_cancelled(connection: Connection, params: Json) -> None:
     elif connection.cancel_serving(request_id, reason):
         # spec: basic/patterns/cancellation/log-reason, basic/patterns/cancellation/stop-processing
         # spec: schema/cancelled-reason-shown
-        _log.info("request %r was cancelled: %.200s", request_id, reason or "no reason given")
+        _log.info("request %r was cancelled: %.200r", request_id, reason or "no reason given")
     else:
         # spec: basic/patterns/cancellation/ignore-invalid, basic/patterns/cancellation/ignore-completed
         # spec: basic/patterns/cancellation/may-ignore, schema/cancelled-late

@@ -172,7 +172,7 @@ class Connection(Requester):
     def start(self, message: Json, outbox: WayOut, batch: Batch | None = None) -> None:
         """A request: have a worker run it."""
         if not self.answers:  # spec: basic/transports/index/binding-directions
-            _log.warning("ignored %.80s: in this revision a server sends no requests", message["method"])
+            _log.warning("ignored %.80r: in this revision a server sends no requests", message["method"])
             return
         request_id, method = message["id"], message["method"]
         params = message.get("params", {})
@@ -187,13 +187,20 @@ class Connection(Requester):
             if method in IMMEDIATE:
                 self._run(context)
                 return
-            try:
-                self.workers.submit(self._run, context)  # spec: basic/index/interleaved-conversations
-            except QueueFull:
-                self._take_off(context)
-                raise TooManyRequests(f"{self.workers.queue} requests are waiting", 0.1) from None
+            self._hand_on(context)
         except ProtocolError as problem:
             self.refuse(request_id, problem, outbox, batch)
+
+    def _hand_on(self, context: Context) -> None:
+        """Have a worker run a request. Raises TooManyRequests."""
+        try:
+            if self.workers.submit(self._run, context):  # spec: basic/index/interleaved-conversations
+                return
+            refusal = TooManyRequests("this server is going", 5.0)
+        except QueueFull:
+            refusal = TooManyRequests(f"{self.workers.queue} requests are waiting", 0.1)
+        self._take_off(context)
+        raise refusal
 
     def _run(self, context: Context) -> None:
         """Run one request and send its answer: the one place where exceptions become errors."""
@@ -303,7 +310,7 @@ class Connection(Requester):
         # spec: basic/index/notification-no-response
         method, params = message["method"], message.get("params", {})
         if type(params) is not dict:
-            _log.info("ignored %.80s: its params are not an object", method)
+            _log.info("ignored %.80r: its params are not an object", method)
         elif method == "notifications/cancelled":
             cancellation.on_cancelled(self, params)
         elif method == "notifications/progress":

@@ -22,6 +22,7 @@ Threads     `tell` may be called by any thread, and does not wait: clients hear 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -336,12 +337,10 @@ class Listeners:
             with self._lock:
                 self._closing[connection] = reason
                 streams = list(self._streams.get(connection, ()))
-            try:
-                for stream in streams:
-                    if stream.acknowledged and self._remove(stream):
+            for stream in streams:
+                if stream.acknowledged and self._remove(stream):
+                    with contextlib.suppress(ConnectionClosed):  # this one's client went first
                         stream.end(reason)
-            except ConnectionClosed:
-                return
             if all(stream.acknowledged for stream in streams) or time.monotonic() > end:
                 return
             pause.wait(0.005)  # a worker is at it
@@ -409,5 +408,12 @@ class Listeners:
                     listener.pending = dict.fromkeys([*changes[number:], *listener.pending])
                 return False
             except ConnectionClosed:
-                self.detach(listener.connection)
+                self._leave(listener)
         return True
+
+    def _leave(self, listener: Listener) -> None:
+        """Its client is gone: of a subscription that may be no more than its own stream."""
+        if isinstance(listener, Stream):
+            self._remove(listener)
+        else:
+            self.detach(listener.connection)

@@ -24,6 +24,7 @@ Threads     the WSGI server's.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,8 @@ class LegacyEra:
         self._stateless = stateless
         self._require_headers = require_headers
         self._log_bytes = log_bytes
+        self._momentaries: weakref.WeakSet[Connection] = weakref.WeakSet()
+        """Of requests outside of sessions, as long as they run."""
 
     # -- POST ------------------------------------------------------------------------------------
 
@@ -72,10 +75,10 @@ class LegacyEra:
             if opens and (session_id is None or self._stateless):
                 return self._initialize(environ, message, principal)
             session = None if self._stateless else app.sessions.find(session_id, principal)
+            connection = self._momentary(version) if session is None else session.connection
             kind = self._kind(environ, message)
         except ProtocolError as problem:
             return error(400, problem, message)
-        connection = self._momentary(version) if session is None else session.connection
         if kind in ("notification", "response"):
             connection.route(message, connection.outbox)
             return ACCEPTED
@@ -111,6 +114,13 @@ class LegacyEra:
         known = ", ".join(self._app.server.revisions)
         raise InvalidRequest(f"MCP-Protocol-Version is {version!r:.40}; this server has {known}")
 
+    def _assumed(self) -> str:
+        """The revision of a client that does not name it. Raises InvalidRequest if this server lacks it."""
+        if ASSUMED in self.dates:
+            return ASSUMED
+        known = ", ".join(self._app.server.revisions)
+        raise InvalidRequest(f"MCP-Protocol-Version is missing; this server has {known}")
+
     def _initialize(self, environ: Json, message: Json, principal: str | None) -> HttpAnswer:
         """# spec: basic/transports/streamable-http/session-id-assigned"""
         app = self._app
@@ -121,7 +131,11 @@ class LegacyEra:
         session.connection.route(message, stream)  # at once, and on this thread
         headers = []
         if stream.answered and stream.problem is None and not self._stateless:
-            app.sessions.add(session)
+            try:
+                app.sessions.add(session)
+            except Refused:
+                session.end("the server is going")
+                raise
             headers = [("Mcp-Session-Id", session.id)]
         else:
             session.end("it is not to last")
@@ -135,11 +149,17 @@ class LegacyEra:
         # spec: basic/transports/streamable-http/version-header-absent-default
         # spec: basic/transports/streamable-http/version-header-absent-legacy
         """
-        app, at = self._app, revision(version or ASSUMED)
+        app, at = self._app, revision(version or self._assumed())
         connection: Connection = app.server.connection(HttpStream(mute=True), app.workers)
         connection.session.assume(at, app.server.capabilities(at))
         connection.limiter = app.modern.limiter
+        self._momentaries.add(connection)
         return connection
+
+    def close(self, reason: str) -> None:
+        """What runs outside of sessions is cancelled."""
+        for connection in list(self._momentaries):
+            connection.end(reason)
 
     def _kind(self, environ: Json, message: Any) -> str:
         """What a message is. Raises ProtocolError where its headers say something else, or it is none."""

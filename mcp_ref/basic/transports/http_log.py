@@ -55,9 +55,9 @@ class Log:
         return name
 
     def keep(self, stream: HttpStream, size: int) -> None:
-        """One more event; those of the oldest streams go where there are too many, but never the newest."""
+        """One more event; those of the oldest streams go where there are too many, the newest last."""
         with self._lock:
-            self._newest = stream
+            self._newest = stream if size + OVERHEAD <= self.limit else None  # what is too large goes itself
             self._size += size + OVERHEAD
             self._trim()
 

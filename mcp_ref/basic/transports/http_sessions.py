@@ -103,6 +103,7 @@ class Sessions:
         self._lock = threading.Lock()
         self._sessions: dict[str, HttpSession] = {}  # guarded by _lock, as is the next
         self._timer: Timer | None = None
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -126,8 +127,10 @@ class Sessions:
         return sorted(found, key=lambda session: session.used)
 
     def add(self, session: HttpSession) -> None:
-        """It was opened."""
+        """It was opened. Raises Refused if this is the end of all."""
         with self._lock:
+            if self._closed:
+                raise Refused(503, "this server is going")
             self._sessions[session.id] = session
             if self._timer is None:
                 self._timer = self._set_timer()
@@ -176,7 +179,9 @@ class Sessions:
         return list(self._sessions.values())
 
     def close(self, reason: str) -> None:
-        """The end of all."""
+        """The end of all, also of those that come later."""
+        with self._lock:
+            self._closed = True
         self._end(self.all(), reason)
 
     def _set_timer(self) -> Timer:

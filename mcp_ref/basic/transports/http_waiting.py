@@ -132,7 +132,8 @@ class Waiting:
 
     def _end(self, stream: HttpStream, over: Callable[[HttpStream], object]) -> None:
         self.leave(stream)
-        stream.context = None  # each knows the other: so neither would be gone at once
+        # What is kept of a stream is what was said on it. Besides, it and its context know each other.
+        stream.context = stream.environ = None
         over(stream)
 
     def finished(self, stream: HttpStream, headers: Sequence[tuple[str, str]] = ()) -> HttpAnswer:

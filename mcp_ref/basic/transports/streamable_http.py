@@ -395,6 +395,7 @@ class Application:
             self._old.close(reason)
         self._give_calls(seconds)
         self.sessions.close(reason)
+        self._legacy.close(reason)
         self.server.detach(self.modern, reason)
         self.waiting.fail(ConnectionClosed(reason))
         self.waiting.settle(1.0)

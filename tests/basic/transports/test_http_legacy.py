@@ -659,3 +659,37 @@ def test_json_is_what_a_legacy_client_gets_where_nothing_else_is_said(server):
     ):
         assert reply.headers["content-type"] == "application/json"
         assert json.loads(reply.body())["result"]["content"] == [{"type": "text", "text": "3"}]
+
+
+def test_without_sessions_a_client_that_names_no_revision_is_told_which_there_are():
+    """It would have to be 2025-03-26, which this server does not speak."""
+    with (
+        endpoint(Server("x", revisions=["2025-11-25"]), stateless=True) as at,
+        Peer(at.port, None, opens=False) as peer,
+    ):
+        with peer.ask("ping") as reply:
+            assert reply.status == 400
+            assert "2025-11-25" in reply.json()["error"]["message"]
+        with peer.post(peer.message("ping"), MCP_Protocol_Version="2025-11-25") as reply:
+            assert reply.status == 200
+
+
+def test_without_sessions_calls_are_cancelled_too_when_the_server_goes():
+    server, begun, cancelled = Server("x"), threading.Event(), threading.Event()
+
+    @server.tool
+    def silent(ctx: Context) -> str:
+        begun.set()
+        try:
+            ctx.sleep(PATIENCE)
+        finally:
+            if ctx.cancelled:
+                cancelled.set()
+        return "rested"
+
+    with endpoint(server, stateless=True) as at, Peer(at.port, "2025-11-25", opens=False) as peer:
+        connection = peer.send("POST", peer.message("tools/call", {"name": "silent"}))
+        assert begun.wait(PATIENCE)
+        at.app.close(0.05)
+        assert cancelled.wait(PATIENCE)
+        assert connection.response().status == 503

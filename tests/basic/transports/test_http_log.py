@@ -91,10 +91,23 @@ def test_a_stream_that_is_over_leaves_the_log_with_its_last_event():
     assert log.streams() == [second]
 
 
-def test_the_newest_event_is_kept_whatever_its_size():
-    log = Log("tag", 1)
+def test_the_newest_event_is_kept_if_there_is_room_for_it_at_all():
+    log = Log("tag", 6000)
     stream = told(log, b"1" * 5000, b"2" * 5000)
     assert Reader(stream, after=1).take() == {2: b"2" * 5000}
+    told(log, b"3" * 5001)
+    assert [log.find(f"tag-2-{number}") for number in (0, 1)] != [None, None]
+    assert log.find("tag-2-0") is None
+
+
+def test_what_is_larger_than_the_log_waits_for_a_client_that_is_there_and_for_no_other():
+    log = Log("tag", 6000)
+    stream = HttpStream(log=log)
+    reader = Reader(stream)
+    stream.send(b"x" * 9000)
+    assert log.find("tag-1-0") == (stream, 0)
+    assert len(reader.take()[1]) == 9000
+    assert log.find("tag-1-0") is None
 
 
 def test_what_is_kept_for_a_client_goes_once_it_was_sent():

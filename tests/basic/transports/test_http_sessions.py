@@ -253,12 +253,21 @@ def test_there_is_no_timer_without_sessions(table):
     session = table.open_one()
     timer = table._timer
     assert timer is not None
-    table.open_one()
+    other = table.open_one()
     assert table._timer is timer
     table.remove(session, "enough")
     assert table._timer is timer
-    table.close("all")
+    table.remove(other, "enough")
     assert table._timer is None
     table.open_one()
     table._sweep_now(None)
     assert table._timer is not None
+    table.close("all")
+    assert table._timer is None
+
+
+def test_no_session_is_opened_after_the_end_of_all(table):
+    table.close("all")
+    with pytest.raises(Refused) as refused:
+        table.open_one()
+    assert (refused.value.status, len(table)) == (503, 0)

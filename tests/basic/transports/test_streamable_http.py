@@ -19,6 +19,7 @@ from http_peers import Event, Peer, Reply, endpoint
 from peers import ENV, LEGACY, META, MODERN, PATIENCE, eventually, nothing_left
 
 from mcp_ref import Context, Limit, Server
+from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.basic.transports import streamable_http
 from mcp_ref.basic.transports.http_refusals import Denied
 from mcp_ref.basic.transports.streamable_http import Application
@@ -1049,3 +1050,44 @@ def test_a_method_that_a_path_does_not_have_is_405_there_too():
             assert (reply.status, reply.headers["allow"]) == (405, "GET")
         with peer.http("GET", path="/nothing") as reply:
             assert reply.status == 404
+
+
+def test_a_body_that_comes_when_the_server_has_gone_is_refused(server):
+    """It was let in when the application still took requests."""
+    with endpoint(server) as at, Peer(at.port) as peer:
+        assert peer.request("tools/list")
+        message = peer.message("tools/list")
+        body = json.dumps(message).encode() + b" " * 200_000
+        head = {**peer.headers(message), "Content-Length": len(body)}
+        lines = [f"{name}: {value}" for name, value in head.items() if value is not None]
+        connection = peer.connect()
+        connection.send("\r\n".join(("POST /mcp HTTP/1.1", *lines, "\r\n")).encode() + body[:-1])
+        assert eventually(lambda: len(at.http.running) == 1)
+        at.app.close()
+        assert connection.send(body[-1:]).response().status in (429, 503)
+
+
+def test_one_subscriber_that_leaves_takes_no_other_along(server, monkeypatch):
+    """All modern clients share a connection: what ends is one stream of it."""
+    wanted = {"notifications": {"toolsListChanged": True}}
+
+    def gone(line, wait=None):
+        raise ConnectionClosed("the client is gone")
+
+    with (
+        endpoint(server) as at,
+        Peer(at.port) as peer,
+        peer.ask("subscriptions/listen", wanted) as first,
+        peer.ask("subscriptions/listen", wanted) as second,
+    ):
+        for each in (first, second):
+            assert each.message()["method"] == "notifications/subscriptions/acknowledged"
+        streams = server.listeners._streams[at.app.modern]
+        [leaves] = [stream for stream in streams if stream.context.request_id == 1]
+        monkeypatch.setattr(leaves.context.outbox, "send", gone)
+        for number in (1, 2):
+            server.add_tool(lambda: 1, name=f"tool_{number}")
+            assert second.message()["method"] == "notifications/tools/list_changed"
+        assert eventually(lambda: leaves not in server.listeners._streams[at.app.modern])
+        at.app.close()
+        assert second.message()["result"]["resultType"] == "complete"
