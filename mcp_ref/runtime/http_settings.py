@@ -63,6 +63,8 @@ KEEP_ALIVE = [
 ]
 """So that a stream on which nothing is said does not outlive a server that vanished."""
 
+COOKIES = 50
+"""Cookies beyond which a server sets no others, nor any of these again: each goes with each request."""
 
 _cookies_for: Any = get_cookie_header
 _cookies_from: Any = extract_cookies_to_jar
@@ -155,7 +157,8 @@ class Settings:
 
     def remember(self, response: Any) -> None:
         """Keep the cookies of an answer: they tell a load balancer where the next request should go."""
-        _cookies_from(self._session.cookies, self._prepared, response)
+        if len(self._session.cookies) < COOKIES:
+            _cookies_from(self._session.cookies, self._prepared, response)
 
     def close(self) -> None:
         """Let go of the connections, and of the session, if it is no other's."""
