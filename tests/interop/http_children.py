@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import socket
 import subprocess
@@ -16,6 +17,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from peers import ENV, PATIENCE
@@ -55,6 +57,17 @@ def serving(script: str, *arguments: str, env: dict[str, str] | None = None, end
         assert code == ends, f"{script} ended with {code}: {stderr.read()[-2000:]}"
 
 
+_REQUEST = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.1\r\n((?:[^\r\n]+\r\n)+)\r\n")
+
+
+class Sent(NamedTuple):
+    """A request that went over a line. `headers` by lower-case name."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+
+
 class Line:
     """Connections to a server by way of this process; `cut` ends those that there are, all at once."""
 
@@ -66,6 +79,7 @@ class Line:
         self._lock = threading.Lock()
         self._ends: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
+        self._sent: list[bytearray] = []
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}{parts.path}"
         self._run(self._accept)
 
@@ -85,22 +99,41 @@ class Line:
 
     def _connect(self, near: socket.socket) -> None:
         with near, socket.create_connection(self._target) as far:
+            record = bytearray()
             with self._lock:
                 self._ends += [near, far]
+                self._sent.append(record)
             back = self._run(self._copy, far, near)
-            self._copy(near, far)
+            self._copy(near, far, record)
             back.join()
             with self._lock:
                 self._ends = [end for end in self._ends if end not in (near, far)]
 
     @staticmethod
-    def _copy(source: socket.socket, target: socket.socket) -> None:
+    def _copy(source: socket.socket, target: socket.socket, record: bytearray | None = None) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
+                if record is not None:
+                    record += data
                 target.sendall(data)
         for end in (source, target):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
+
+    def sent(self, method: str = "") -> list[Sent]:
+        """The requests that went over it, of all connections one after another."""
+        with self._lock:
+            heads = [match.groups() for record in self._sent for match in _REQUEST.finditer(bytes(record))]
+        found = []
+        for name, path, lines in heads:
+            pairs = (line.split(": ", 1) for line in lines.decode("latin-1").splitlines())
+            found.append(Sent(name.decode(), path.decode(), {key.lower(): value for key, value in pairs}))
+        return [one for one in found if method in (one.method, "")]
+
+    @property
+    def opened(self) -> int:
+        """How many connections there have been."""
+        return len(self._sent)
 
     def cut(self) -> None:
         """As if somebody had stepped on the cable. New connections go through."""
