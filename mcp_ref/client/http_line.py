@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_ref.basic.errors import LocalError
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import http_era
-from mcp_ref.basic.transports.http_client import HttpConnection
+from mcp_ref.basic.transports.http_client import UrlConnection
+from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus
 from mcp_ref.basic.transports.http_sse_client import OldConnection
 from mcp_ref.client.line import CLOSED
 from mcp_ref.runtime.exchanges import Exchanges
@@ -38,7 +38,7 @@ class HttpLine:
         self._client = client
         self._options = options
         self._exchanges = Exchanges(url, headers=headers, session=session)
-        self._http = HttpConnection(client, self._exchanges, **options)
+        self._http = UrlConnection(client, self._exchanges, **options)
         self._old: Any = None
 
     @property
@@ -54,7 +54,7 @@ class HttpLine:
     @property
     def session_id(self) -> str | None:
         """The session that the server has given us, in the legacy era."""
-        return self._http.session_id
+        return self._http.belonging.id
 
     def listen(self) -> None:
         """Hear what belongs to no request."""
@@ -64,15 +64,15 @@ class HttpLine:
         """Agree with the server on a revision. Raises if that cannot be."""
         try:
             http_era.open_connection(self._client, self._http)
-        except http_era.OldTransport as found:
+        except http_era.PerhapsOld as found:
             self._open_old(found)
 
-    def _open_old(self, found: http_era.OldTransport) -> None:
+    def _open_old(self, found: http_era.PerhapsOld) -> None:
         """Perhaps it is a server of 2024-11-05; if not, what it said to initialize is what counts."""
         old = OldConnection(self._client, self._exchanges, **self._options)
         try:
             old.open()
-        except LocalError as problem:
+        except (HttpError, RefusedByStatus) as problem:
             raise found.problem from problem
         self._old = old
         self._client.open_legacy(old.request("initialize", self._client.hello()))

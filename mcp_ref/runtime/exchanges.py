@@ -11,7 +11,8 @@ What the connections are like, and what goes with each request, is in runtime/ht
 themselves use the pool of urllib3 beneath a session of requests, which costs half. Nothing is sent twice in
 here, and nothing to another server than the one of the URL.
 
-Bounded: `limit` exchanges at once, open streams among them; more wait as long as their deadlines allow.
+Bounded: `limit` exchanges at once, open streams among them; more wait as long as their deadlines allow. For
+what is urgent, such as the answers that calls under way may depend on, there are some more.
 
 Errors      ConnectionClosed, which says how far it came; TooLong for a body; Aborted and Expired of
             runtime/http_sockets. None of them tells a header's value.
@@ -36,7 +37,7 @@ from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.http_settings import Headers, Settings
 from mcp_ref.runtime.http_sockets import Aborted, Expired, Hold, Holding
 
-__all__ = ["Exchange", "Exchanges", "TooLong"]
+__all__ = ["Exchanges", "HttpExchange", "TooLong"]
 
 CONNECTING = 10.0
 """Seconds for a connection to come about, for each address of the server."""
@@ -46,6 +47,9 @@ SMALL = 65536
 
 MOVED = {"GET": (301, 302, 303, 307, 308), "POST": (307, 308)}
 """Redirects that have the same sent once more."""
+
+SPARE = 16
+"""Exchanges beyond the limit for those that are urgent."""
 
 SOON = 1.0
 """Seconds in which a stream is expected to end, once all is said."""
@@ -57,13 +61,21 @@ class TooLong(Exception):
     """A body is longer than was allowed."""
 
 
-class Exchange:
+class HttpExchange:
     """One request and its answer. Use it in a `with`, which gives back its connection."""
 
-    def __init__(self, owner: Exchanges, deadline: Deadline | None, last: bool) -> None:
+    def __init__(
+        self,
+        owner: Exchanges,
+        deadline: Deadline | None,
+        *,
+        last: bool = False,
+        urgent: bool = False,
+        silence: float | None = None,
+    ) -> None:
         self._owner = owner
-        self.is_last = last
-        self._hold = Hold(deadline)
+        self.is_last, self.is_urgent = last, urgent
+        self._hold = Hold(deadline, silence)
         self._response: Any = None
         self.status = 0
 
@@ -183,8 +195,12 @@ class Exchange:
     def location(self) -> str | None:
         """Where a redirect leads, as a target, if it is within the same server."""
         here = self._owner.url
-        there = urljoin(here, self.header("location") or "")
-        return self._owner.target_of(there) if there != here and _origin(there) == _origin(here) else None
+        try:
+            there = urljoin(here, self.header("location") or "")
+            inside = there != here and _origin(there) == _origin(here)
+        except ValueError:  # it is no URL
+            return None
+        return self._owner.target_of(there) if inside else None
 
     def drain(self) -> None:
         """Read on for a while, so that the connection can be used again if the answer ends soon; close."""
@@ -196,7 +212,7 @@ class Exchange:
             pass
         self.close()
 
-    def __enter__(self) -> Exchange:
+    def __enter__(self) -> HttpExchange:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -212,7 +228,7 @@ class Exchange:
         response, self._response = self._response, None
         if response is None:
             return
-        length = response.length_remaining
+        length, deadline = response.length_remaining, self._hold.deadline
         try:
             if not response.isclosed() and (self.ends_now() or (length is not None and length <= SMALL)):
                 self._hold.deadline = Deadline(SOON, Clock())
@@ -220,6 +236,8 @@ class Exchange:
                     pass
         except (Aborted, Expired, HTTPError, OSError, http.client.HTTPException):
             pass
+        finally:
+            self._hold.deadline = deadline
         if not response.isclosed():
             response.close()
         response.release_conn()
@@ -240,25 +258,30 @@ class Exchanges:
         """`headers` go with each request; a function that gives them is called each time."""
         self.url = url
         self.limit = limit
-        self.settings = Settings(url, session, headers, limit)
+        self.settings = Settings(url, session, headers, limit + SPARE)
         self._changed = threading.Condition()
-        self._under_way: set[Exchange] = set()  # guarded by _changed
-        self._pausing: set[Exchange] = set()  # guarded by _changed
+        self._under_way: set[HttpExchange] = set()  # guarded by _changed
+        self._pausing: set[HttpExchange] = set()  # guarded by _changed
         self._stopped = False
 
     def target_of(self, url: str) -> str:
         """How another URL of this server is asked for."""
         return self.settings.target_of(url)
 
-    def new(self, deadline: Deadline | None, *, last: bool = False) -> Exchange:
-        """An exchange that has not begun; after `stop` only the `last` may."""
-        return Exchange(self, deadline, last)
+    def new(self, deadline: Deadline | None, **options: Any) -> HttpExchange:
+        """An exchange that has not begun.
 
-    def enter(self, exchange: Exchange) -> None:
+        After `stop` only the `last` may. One that is `urgent` needs less room: it may be what others wait
+        for. `silence` is how many seconds without a byte are too many.
+        """
+        return HttpExchange(self, deadline, **options)
+
+    def enter(self, exchange: HttpExchange) -> None:
         """Wait until there is room for one more. Raises Aborted, Expired."""
         deadline = exchange._hold.deadline
+        room = self.limit + SPARE if exchange.is_urgent or exchange.is_last else self.limit
         with self._changed:
-            while len(self._under_way) >= self.limit and not self._stopped and not exchange.is_aborted:
+            while len(self._under_way) >= room and not self._stopped and not exchange.is_aborted:
                 pause = 1.0 if deadline is None else deadline.pause()
                 if not self._changed.wait(min(1.0, pause)) and deadline is not None and deadline.left() <= 0:
                     raise Expired
@@ -266,7 +289,7 @@ class Exchanges:
                 raise Aborted
             self._under_way.add(exchange)
 
-    def wait_for(self, exchange: Exchange, pause: Callable[[], None]) -> None:
+    def wait_for(self, exchange: HttpExchange, pause: Callable[[], None]) -> None:
         """Have an exchange wait for something else than room. Raises Aborted, and what `pause` does."""
         with self._changed:
             if self._stopped:
@@ -283,11 +306,11 @@ class Exchanges:
         with self._changed:
             self._changed.notify_all()
 
-    def leave(self, exchange: Exchange) -> None:
+    def leave(self, exchange: HttpExchange) -> None:
         """There is room for another."""
         with self._changed:
             self._under_way.discard(exchange)
-            self._changed.notify()
+            self._changed.notify_all()
 
     def stop(self) -> None:
         """End all that are under way, and begin none but a last one."""

@@ -42,8 +42,9 @@ class Expired(Exception):
 class Hold:
     """What one exchange has of its socket."""
 
-    def __init__(self, deadline: Deadline | None) -> None:
+    def __init__(self, deadline: Deadline | None, silence: float | None = None) -> None:
         self.deadline = deadline
+        self.silence = silence
         self.is_fresh = False
         """Whether the connection was made for this exchange."""
         self.was_heard = False
@@ -96,6 +97,10 @@ class Hold:
             if self.deadline is not None and self.deadline.left() <= 0:
                 raise Expired
             span = LONGEST if self.deadline is None else self.deadline.pause()
+            if self.silence is not None and self.silence <= span:
+                if not poll.poll(self.silence * 1000):
+                    raise Expired
+                break
             if poll.poll(span * 1000 + 1):
                 break
         if self.is_aborted:

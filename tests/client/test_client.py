@@ -666,7 +666,8 @@ def test_a_session_that_is_new_is_made_like_the_old_one():
         client.known_tools = {"a": {"name": "a"}}
         assert client.call_tool("a").text == "hello"
         assert client.session_id == "2"
-        assert client.known_tools == {}
+        assert eventually(lambda: client.known_tools == {})
+        assert eventually(lambda: len(site.of("logging/setLevel")) == 2)
         assert [r.headers["mcp-session-id"] for r in site.of("logging/setLevel")] == ["1", "2"]
 
 

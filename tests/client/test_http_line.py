@@ -8,8 +8,8 @@ from peers import LEGACY, MODERN, eventually
 from web import opened, talking, text, web
 
 from mcp_ref import Server, connect
-from mcp_ref.basic.errors import ConnectionClosed, LocalError
-from mcp_ref.basic.transports.http_client import HttpConnection
+from mcp_ref.basic.errors import ConnectionClosed, InvalidResponse, LocalError
+from mcp_ref.basic.transports.http_client import UrlConnection
 from mcp_ref.client.http_line import HttpLine
 
 
@@ -46,7 +46,7 @@ def test_a_request_that_fails_says_nothing_of_the_next():
 def test_only_the_legacy_era_has_sessions_and_a_stream_of_its_own(revision):
     with talking(rest, revision, "s-1") as (_site, client):
         assert client.session_id == "s-1"
-        assert isinstance(client.connection, HttpConnection)
+        assert isinstance(client.connection, UrlConnection)
     assert client.session_id is None
     with talking(rest, MODERN, "s-1") as (_site, client):
         assert client.session_id is None
@@ -82,6 +82,7 @@ def test_a_session_that_is_opened_anew_is_listened_to_anew():
         with client.listen(resources=["x://a"]) as changes:
             assert client.call_tool("a").text == "hello"
             assert changes.next(1).uri == "x://a"
+        assert eventually(lambda: len(site.of("logging/setLevel")) == 2)
         assert [r.headers["mcp-session-id"] for r in site.of("logging/setLevel")] == ["s-1", "s-2"]
         assert [r.headers["mcp-session-id"] for r in site.of("resources/subscribe")] == ["s-1", "s-2"]
         site.asked(lambda r: r.method == "GET" and r.headers["mcp-session-id"] == "s-2")
@@ -100,6 +101,19 @@ def test_a_server_that_is_no_old_one_either_is_told_of_by_what_it_said_first():
         with pytest.raises(LocalError, match=r"status 405.*no POST here"):
             connect(site.url)
         assert site.requests[-1].method == "GET"
+
+
+def test_an_old_stream_that_is_broken_is_told_of_as_such():
+    def handle(request, wire):
+        if request.method == "GET":
+            wire.head(200, "Content-Type: text/event-stream")
+            wire.send(b"event: endpoint\ndata: http://elsewhere.invalid/\n\n")
+            wire.gone()
+        else:
+            wire.answer(405)
+
+    with web(handle) as site, pytest.raises(InvalidResponse, match="not on the server"):
+        connect(site.url)
 
 
 def test_an_old_server_is_talked_to_in_its_own_way():

@@ -602,3 +602,59 @@ def test_an_abort_is_no_fault_of_the_server(at):
         exchange = at(site).new(within())
         with exchange, pytest.raises(Aborted):
             exchange.send("POST", {}, b"{}")
+
+
+def test_what_is_urgent_has_room_when_nothing_else_has(at):
+    with web(_waits) as site:
+        exchanges = at(site, limit=1)
+        first = _begun(exchanges)
+        with exchanges.new(within(0.05)) as usual, pytest.raises(Expired):
+            usual.send("POST", {}, b"{}")
+        urgent = [exchanges.new(within(), urgent=True) for _ in range(module.SPARE)]
+        for exchange in urgent:
+            exchange.send("POST", {}, b"{}")
+        with exchanges.new(within(0.05), urgent=True) as late, pytest.raises(Expired):
+            late.send("POST", {}, b"{}")
+        for exchange in (first, *urgent):
+            exchange.close()
+
+
+def test_a_redirect_with_a_page_leaves_the_time_that_there_is(at, monkeypatch):
+    monkeypatch.setattr(module, "SOON", 0.05)
+
+    def handle(request, wire):
+        if request.target == "/mcp":
+            wire.answer(307, b"<h1>moved</h1>", "Location: /mcp/")
+        else:
+            wire.site.over.wait(0.2)
+            wire.answer(200, b"{}")
+
+    with web(handle) as site:
+        exchanges = at(site)
+        assert ask(exchanges) == (200, b"{}")
+        with exchanges.new(None) as exchange:
+            exchange.send("POST", {}, b"{}")
+            assert exchange.read(10) == b"{}"
+
+
+@pytest.mark.parametrize("location", ["http://[::1/", "http://h:port/", "http://h:99999/", "//", "mailto:x"])
+def test_a_redirect_to_nowhere_is_not_followed(at, location):
+    with web(_moved(307, location)) as site:
+        assert ask(at(site)) == (307, b"over there")
+
+
+def test_silence_ends_an_exchange_that_has_no_other_end(at):
+    def handle(request, wire):
+        wire.stream()
+        for _ in range(5):
+            wire.chunk(b":\n\n")
+            wire.site.over.wait(0.05)
+        wire.gone()
+
+    with web(handle) as site, at(site).new(None, silence=0.15) as exchange:
+        exchange.send("GET", {})
+        start = time.monotonic()
+        with pytest.raises(Expired):
+            while exchange.read1(100):
+                pass
+        assert time.monotonic() - start > 0.3

@@ -14,7 +14,7 @@ Whoever waits for a result reads it as well: the caller's thread POSTs its reque
 takes it, without handing anything to another. Only where nobody waits (a future, a subscription), or where
 the caller has progress to look at, a worker reads the stream.
 
-Revisions   2025-03-26  sessions, the GET stream, resumption (http_client_streams)
+Revisions   2025-03-26  sessions (http_client_sessions), the GET stream, resumption (http_client_streams)
             2025-06-18  + MCP-Protocol-Version, from initialization on
             2026-07-28  no sessions; headers that repeat the body (http_headers); letting go of the answer
                         cancels the request
@@ -22,46 +22,44 @@ Errors      HttpError and RefusedByStatus (http_client_answers); ConnectionClose
             too early.
 Threads     caller      POSTs its request, and reads the answer
             worker      one a stream that nobody waits for; others run what the server asks
-            `_renewal` makes all others wait while one thread opens a new session.
+            No thread that reads POSTs an answer: that is for `_senders`, of which there are four.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
-import re
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
+from mcp_ref.basic.batch import Batch
 from mcp_ref.basic.errors import (
     ConnectionClosed,
     InvalidResponse,
     LocalError,
     McpError,
     ParseError,
+    ProtocolError,
     RequestCancelled,
     RequestTimeout,
     error_response,
 )
-from mcp_ref.basic.lifecycle import Session
-from mcp_ref.basic.messages import Json, decode, encode
+from mcp_ref.basic.messages import Json, RequestId, decode, encode
 from mcp_ref.basic.meta import PROTOCOL_VERSION
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import http_client_streams, http_headers
 from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
+from mcp_ref.basic.transports.http_client_sessions import UrlSession
 from mcp_ref.basic.transports.http_client_ways import Posts, Way
-from mcp_ref.basic.versioning import Revision
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.deadlines import Clock, Deadline
-from mcp_ref.runtime.exchanges import Exchange, Exchanges, TooLong
+from mcp_ref.runtime.exchanges import Exchanges, HttpExchange, TooLong
 from mcp_ref.runtime.http_sockets import Aborted, Expired
 from mcp_ref.runtime.outbox import WayOut
 from mcp_ref.runtime.workers import QueueFull, Workers
 
-__all__ = ["HttpConnection"]
+__all__ = ["UrlConnection"]
 
 _log = logging.getLogger("mcp_ref.http")
 
@@ -71,16 +69,11 @@ POST = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
 SAFE = frozenset({"server/discover", "initialize", "ping"})
 """What may be sent again if a kept connection ended before a byte of the answer; and every list."""
 
-RENEWALS = 3
-"""How often a session is opened anew within a minute; then its end is taken for the end."""
-
 PARTING = 1.0
 """Seconds that a server gets to take the end of a session."""
 
-_SESSION_ID = re.compile(r"[\x21-\x7e]{1,4096}")
 
-
-class HttpConnection(Connection):
+class UrlConnection(Connection):
     """One server behind a URL."""
 
     def __init__(
@@ -98,13 +91,12 @@ class HttpConnection(Connection):
         self.client = client
         self.exchanges = exchanges
         self.limit = max_message_bytes
+        # spec: basic/transports/streamable-http/multiple-streams
         self.streams = Workers(exchanges.limit, 10_000)
-        self.session_id: str | None = None
+        self._senders = Workers(4, 1000)
+        self._here = threading.local()
+        self.belonging = UrlSession(self)
         self.background: http_client_streams.Background | None = None
-        self._agreed_before: Revision | None = None
-        self._renewal = threading.RLock()
-        self._renewing: int | None = None  # the thread that opens a new session
-        self._renewals: list[float] = []  # guarded by _renewal
 
     # -- what goes out -----------------------------------------------------------------------------------
 
@@ -124,37 +116,28 @@ class HttpConnection(Connection):
         if self.client.revision.modern:
             said = {} if method is None else {"Mcp-Method": method}
             return {**POST, "MCP-Protocol-Version": self.client.revision.date, **said}
-        return {**POST, **({} if method == "initialize" else self.session_headers())}
-
-    def session_headers(self) -> dict[str, str]:
-        """What tells the server which session this is, and of which revision.
-
-        # spec: basic/transports/streamable-http/session-id-echoed
-        # spec: basic/transports/streamable-http/version-header-later-requests
-        # spec: basic/transports/streamable-http/version-header-negotiated
-        """
-        headers, agreed = {}, self.agreed
-        if self.session_id is not None:
-            headers["Mcp-Session-Id"] = self.session_id
-        if agreed is not None and agreed.reaches("2025-06-18"):
-            headers["MCP-Protocol-Version"] = agreed.date
-        return headers
-
-    @property
-    def agreed(self) -> Revision | None:
-        """The revision of the session; while a new one is opened, that of the last."""
-        session = self.session
-        return session.revision if session.is_open else self._agreed_before
+        return {**POST, **({} if method == "initialize" else self.belonging.headers())}
 
     def _posted(
-        self, way: Way, deadline: Deadline | None, headers: dict[str, str], line: bytes, safe: bool
-    ) -> Exchange:
-        """One POST, up to the head of its answer; whoever gets it closes it.
+        self,
+        way: Way,
+        deadline: Deadline | None,
+        headers: dict[str, str],
+        line: bytes,
+        *,
+        safe: bool,
+        urgent: bool = False,
+    ) -> HttpExchange:
+        """One POST, up to the head of its answer; whoever gets it closes it. Its body is one message.
+
+        # spec: basic/transports/streamable-http/body-single-or-batch
+        # spec: basic/transports/streamable-http/body-single
+        # spec: basic/transports/streamable-http/body-request-or-notification
 
         What is `safe` to be done twice is sent again, if a kept connection turns out to have been too old.
         """
         for again in (safe, False):
-            exchange = way.go(self.exchanges.new(deadline))
+            exchange = way.go(self.exchanges.new(deadline, urgent=urgent))
             try:
                 exchange.send("POST", headers, line)
                 return exchange
@@ -168,7 +151,7 @@ class HttpConnection(Connection):
         """A message that gets no answer. Raises what the server, or the network, has against it."""
         deadline = Deadline(self.timeout if wait is None else wait, Clock())
         try:
-            with self._posted(Way(self), deadline, headers, line, True) as exchange:
+            with self._posted(Way(self), deadline, headers, line, safe=True, urgent=True) as exchange:
                 if not 200 <= exchange.status < 300:
                     raise refusal(exchange, None)
         except Aborted:
@@ -202,7 +185,7 @@ class HttpConnection(Connection):
         except McpError as problem:
             if not isinstance(outbox, Way):
                 raise
-            _log.info("%s: %s", method, problem)
+            _log.info("%s: %.300r", method, problem)
 
     # -- requests ----------------------------------------------------------------------------------------
 
@@ -224,14 +207,20 @@ class HttpConnection(Connection):
         try:
             run()
         except Aborted:
-            self.settle(call, self.failure or RequestCancelled(f"{call.method}: given up"))
+            self._lose(call, self.failure or RequestCancelled(f"{call.method}: given up"))
         except Expired:
             pass  # whoever waits for the call sees to that
         except McpError as problem:
-            self.settle(call, problem)
+            self._lose(call, problem)
         except Exception as problem:
             _log.exception("%s could not be sent", call.method)
-            self.settle(call, LocalError(f"{call.method}: {problem!r:.300}"))
+            self._lose(call, LocalError(f"{call.method}: {problem!r:.300}"))
+
+    def _lose(self, call: Call, problem: McpError) -> None:
+        """No answer will come."""
+        self.settle(call, problem)
+        if isinstance(call.outbox, Way):
+            call.outbox.let_go_of_answer()
 
     def _ask(self, call: Call, way: Way, params: Json | None, line: bytes) -> None:
         """One request, from its POST to its answer.
@@ -242,25 +231,26 @@ class HttpConnection(Connection):
             return
         deadline = call.deadline if call.on_done is None else None
         safe = call.method in SAFE or call.method.endswith("/list")
-        self._wait_for_session(call)
-        served = self.session_id
-        exchange = self._posted(way, deadline, self.headers(call.method, params), line, safe)
-        if self._is_lost(exchange, call, served):
+        self.belonging.wait(call.deadline)
+        served = self.belonging.id
+        exchange = self._posted(way, deadline, self.headers(call.method, params), line, safe=safe)
+        in_session = served is not None and call.method != "initialize" and not way.is_modern
+        if in_session and exchange.status == 404:
             with exchange:
                 lost = refusal(exchange, call.id)
-            self._renew(call, served, lost)
-            exchange = self._posted(way, deadline, self.headers(call.method, params), line, safe)
+            self.belonging.renew(served, lost, call.deadline)
+            exchange = self._posted(way, deadline, self.headers(call.method, params), line, safe=safe)
         try:
             self._answered(call, way, exchange)
         except BaseException:
             exchange.close()
             raise
 
-    def _answered(self, call: Call, way: Way, exchange: Exchange) -> None:
+    def _answered(self, call: Call, way: Way, exchange: HttpExchange) -> None:
         """The head of the answer is there.  # spec: basic/transports/streamable-http/client-supports-both"""
         succeeded = 200 <= exchange.status < 300
         if succeeded and call.method == "initialize":
-            self._begin_session(exchange.header("mcp-session-id"))
+            self.belonging.begin(exchange.header("mcp-session-id"))
         if not succeeded:
             raise refusal(exchange, call.id)
         if exchange.media_type == JSON:
@@ -275,7 +265,7 @@ class HttpConnection(Connection):
             if not self.streams.submit(lambda _: self.ending(call, follow), None, always=True):
                 raise Aborted
 
-    def _take(self, call: Call, exchange: Exchange) -> None:
+    def _take(self, call: Call, exchange: HttpExchange) -> None:
         """The answer is a body of JSON."""
         try:
             message = decode(exchange.read(self.limit))
@@ -283,85 +273,74 @@ class HttpConnection(Connection):
             raise InvalidResponse(f"{call.method}: the answer is longer than {self.limit} bytes") from None
         except ParseError as problem:
             raise InvalidResponse(f"{call.method}: the answer is {problem.message}") from None
-        if type(message) is list:
-            self.receive_batch(message, self.outbox)
-        elif type(message) is dict and "error" in message and message.get("id") is None:
+        if type(message) is dict and "error" in message and message.get("id") is None:
             self.settle(call, error_response(message["error"]))
         else:
-            self.route(message, self.outbox)
+            self._hear(message, self.outbox)
         if not call.done:
             self.settle(call, InvalidResponse(f"{call.method}: the body holds no answer to this request"))
 
-    # -- sessions, in the legacy era ---------------------------------------------------------------------
+    # -- what the server says ----------------------------------------------------------------------------
 
-    def _begin_session(self, session_id: str | None) -> None:
-        """`initialize` was answered, and the answer named the session, or did not."""
-        if session_id is not None and _SESSION_ID.fullmatch(session_id) is None:
-            raise InvalidResponse("initialize: the session id is not made of visible ASCII characters")
-        self.session_id = session_id
-
-    def _is_lost(self, exchange: Exchange, call: Call, served: str | None) -> bool:
-        way: Any = call.outbox
-        in_session = served is not None and call.method != "initialize" and not way.is_modern
-        return in_session and exchange.status == 404
-
-    @contextlib.contextmanager
-    def _alone(self, call: Call) -> Iterator[None]:
-        """Until no other thread opens a session; as long as the call may take."""
-        if not self._renewal.acquire(timeout=max(0.0, call.deadline.left())):
-            raise Expired
+    def hear(self, data: bytes, outbox: WayOut) -> None:
+        """One event of a stream; what is said to a request in it goes out by `outbox`. Never raises."""
         try:
-            yield
+            message = decode(data)
+        except ParseError as problem:
+            _log.info("ignored an event that is no message: %.300r", problem)
+        else:
+            self._hear(message, outbox)
+
+    def _hear(self, message: Any, outbox: WayOut) -> None:
+        self._here.reads = True
+        try:
+            if type(message) is list:
+                self.receive_batch(message, outbox)
+            else:
+                self.route(message, outbox)
+        except Exception:  # a fault of ours must not be the end of the stream
+            _log.exception("a message could not be handled: %.200r", message)
         finally:
-            self._renewal.release()
+            self._here.reads = False
 
-    def _wait_for_session(self, call: Call) -> None:
-        """Until whoever opens a new session has done so."""
-        if self._renewing not in (None, threading.get_ident()):
-            with self._alone(call):
-                pass
+    def refuse(
+        self,
+        request_id: RequestId | None,
+        problem: ProtocolError,
+        outbox: WayOut,
+        batch: Batch | None = None,
+    ) -> None:
+        """Answer a request with an error. What has no id is not answered: nobody could tell what it means."""
+        if request_id is None and batch is None:
+            _log.info("ignored what the server sent: %.300r", problem)
+        else:
+            super().refuse(request_id, problem, outbox, batch)
 
-    def _renew(self, call: Call, served: str | None, lost: McpError) -> None:
-        """Open a new session instead of one that the server has ended, once for all who notice.
-
-        What the old one knew besides is told to the new one by a worker: whoever noticed may hold locks.
-        # spec: basic/transports/streamable-http/session-restart-on-404
-        """
-        with self._alone(call):
-            if self.session_id != served:
-                return  # another thread did
-            now = time.monotonic()
-            self._renewals = [before for before in self._renewals if now - before < 60]
-            if self._renewing is not None or len(self._renewals) >= RENEWALS:
-                raise lost
-            self._renewals.append(now)
-            _log.warning("opening a new session: %s", lost)
-            self._renewing = threading.get_ident()
-            before, self._agreed_before = self.session, self.agreed
-            self.session = Session()
-            try:
-                seconds = max(0.01, min(self.timeout, call.deadline.left()))
-                self.client.open_legacy(self.request("initialize", self.client.hello(), timeout=seconds))
-            except BaseException:
-                self.session, self.session_id = before, served
-                raise
-            finally:
-                self._renewing = None
-        self.streams.submit(self._renewed, None, always=True)
-
-    def _renewed(self, nothing: None) -> None:
+    def reply(self, line: bytes, wait: float | None) -> None:
+        """POST a response; not on a thread that reads: others wait for what it has still to read."""
+        if not getattr(self._here, "reads", False):
+            self._reply(line, wait)
+            return
         try:
-            self.client.renewed()
-        except McpError as problem:
-            _log.warning("the new session is not as the old one was: %s", problem)
+            self._senders.submit(lambda _: self._reply(line, wait), None)
+        except QueueFull:
+            _log.warning("a response was not sent: too many wait")
+
+    def _reply(self, line: bytes, wait: float | None) -> None:
+        """That the server does not take it is its own affair."""
+        try:
+            self.post(line, self.headers(None, None), wait)
+        except McpError as refused:
+            if self.failure is None:
+                _log.warning("the server did not take a response: %.300r", refused)
+
+    # -- the background, and the end ---------------------------------------------------------------------
 
     def listen(self) -> None:
         """Hear what belongs to no request.  # spec: basic/transports/streamable-http/get-opens-stream"""
         if self.background is not None:
             self.background.stop()
         self.background = http_client_streams.Background(self)
-
-    # -- the end -----------------------------------------------------------------------------------------
 
     def end(self, reason: str, *, wait: float = 0.5) -> None:
         """The connection is over; nothing of it is left, neither here nor, if it can be reached, there."""
@@ -373,18 +352,19 @@ class HttpConnection(Connection):
         # What is waiting to be run finds out that all is over, and closes what it was given.
         if not self.streams.close(wait, drop=False):
             _log.info("a stream is still being read after the connection ended")
+        self._senders.close(wait)
         self._say_goodbye()
         self.exchanges.close()
 
     def _say_goodbye(self) -> None:
         """# spec: basic/transports/streamable-http/session-delete"""
-        headers, self.session_id = self.session_headers(), None
+        headers, self.belonging.id = self.belonging.headers(), None
         if "Mcp-Session-Id" in headers:
             try:
                 with self.exchanges.new(Deadline(PARTING, Clock()), last=True) as exchange:
                     exchange.send("DELETE", headers)
             except (McpError, Aborted, Expired) as problem:
-                _log.debug("the end of the session: %s", problem)
+                _log.debug("the end of the session: %.300r", problem)
 
 
 def _date(params: Json | None) -> str | None:

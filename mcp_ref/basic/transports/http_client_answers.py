@@ -21,7 +21,7 @@ from typing import Any
 
 from mcp_ref.basic.errors import ErrorResponse, LocalError, McpError, ParseError, error_response
 from mcp_ref.basic.messages import RequestId, decode
-from mcp_ref.runtime.exchanges import Exchange, TooLong
+from mcp_ref.runtime.exchanges import HttpExchange, TooLong
 
 __all__ = ["HttpError", "RefusedByStatus", "refusal", "wrong_type"]
 
@@ -65,7 +65,7 @@ class RefusedByStatus(ErrorResponse):
         self.status = status
 
 
-def refusal(exchange: Exchange, call_id: RequestId | None) -> McpError:
+def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
     """What a status that is no success means, and the body that goes with it."""
     try:
         body = exchange.read(_READ)
@@ -89,7 +89,7 @@ def _json_rpc_error(body: bytes, call_id: RequestId | None) -> ErrorResponse | N
     return told if isinstance(told, ErrorResponse) else None
 
 
-def _http_error(exchange: Exchange, body: bytes) -> HttpError:
+def _http_error(exchange: HttpExchange, body: bytes) -> HttpError:
     """The one place where a status becomes an error; what wants authorization is known by `challenge`."""
     status = exchange.status
     said = _WORDS.get(status, "")
@@ -103,7 +103,7 @@ def _http_error(exchange: Exchange, body: bytes) -> HttpError:
     return HttpError(status, message, retry_after=seconds, challenge=exchange.header("www-authenticate"))
 
 
-def wrong_type(exchange: Exchange, method: str) -> HttpError:
+def wrong_type(exchange: HttpExchange, method: str) -> HttpError:
     """A success that is neither JSON nor an event stream."""
     try:
         body = exchange.read(_READ)

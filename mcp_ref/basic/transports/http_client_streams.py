@@ -25,17 +25,18 @@ import threading
 from typing import TYPE_CHECKING
 
 from mcp_ref.basic.errors import ConnectionClosed, InvalidResponse, LocalError, McpError
-from mcp_ref.basic.transports.http_client_answers import STREAM, refusal
+from mcp_ref.basic.transports.http_client_answers import STREAM, refusal, status_of
 from mcp_ref.runtime.calls import Call
-from mcp_ref.runtime.deadlines import Deadline
+from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.events import Events, TooLarge
-from mcp_ref.runtime.exchanges import Exchange
+from mcp_ref.runtime.exchanges import HttpExchange
 from mcp_ref.runtime.http_sockets import Aborted, Expired
 from mcp_ref.runtime.workers import QueueFull
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.transports.http_client import HttpConnection
+    from mcp_ref.basic.transports.http_client import UrlConnection
     from mcp_ref.basic.transports.http_client_ways import Way
+    from mcp_ref.runtime.outbox import WayOut
 
 __all__ = ["Background", "follow"]
 
@@ -45,63 +46,72 @@ RETRY = 1.0
 """Seconds before a stream is resumed, where the server does not say."""
 
 LONGEST = 60.0
-"""Seconds that are waited at the most, whatever the server says."""
+"""Seconds to which the pauses grow when a server cannot be reached."""
 
 SOONEST = 0.05
-"""Seconds that are waited for a stream that brought nothing at all, whatever the server says."""
+"""Seconds that are waited after a connection that brought no message; doubled each time, up to a second."""
 
 TRIES = 5
-"""Connections in a row that bring nothing new, before a stream is given up."""
+"""Connections in a row that bring nothing at all, before a request is given up."""
+
+SILENCE = 300.0
+"""Seconds without a byte after which a stream without end counts as broken: nobody may be there any more."""
 
 
-class Stream:
+class Following:
     """What is known of one stream, over all its connections."""
 
-    def __init__(self, connection: HttpConnection) -> None:
+    def __init__(self, connection: UrlConnection, outbox: WayOut) -> None:
         self._connection = connection
-        self._session = connection.session_id
+        self._outbox = outbox
+        self._session = connection.belonging.id
         self.last_id: str | None = None
         self.retry = RETRY
-        self.failures = 0
+        self.failures = 0  # connections in a row that brought nothing at all
+        self.idle = 0  # connections in a row that brought no message
+        self.was_open = False
 
-    def read(self, exchange: Exchange, call: Call | None) -> None:
+    def read(self, exchange: HttpExchange, call: Call | None) -> None:
         """All events of one connection, up to the response to the call.
 
         An end of the connection, whichever, is no error in here. Raises InvalidResponse, Aborted, Expired.
         """
+        self.was_open = True
         events = Events(exchange.read1, limit=self._connection.limit, on_alive=self._is_alive)
         self.failures += 1
+        self.idle += 1
         try:
             for event in events:
                 self._is_alive()
                 if event.data and event.name == "message":
-                    self._connection.receive(event.data.encode())
+                    self.idle = 0
+                    self._connection.hear(event.data.encode(), self._outbox)
                     if call is not None and call.done:
                         return
         except TooLarge as problem:
             raise InvalidResponse(str(problem)) from None
         except ConnectionClosed as problem:
-            _log.info("a stream broke: %s", problem)
+            _log.info("a stream broke: %.300r", problem)
         finally:
             self.last_id = events.last_id or self.last_id
             if events.retry is not None:
-                # spec: basic/transports/streamable-http/sse-respect-retry
-                self.retry = min(events.retry / 1000, LONGEST)
+                self.retry = events.retry / 1000
 
     def _is_alive(self) -> None:
         self.failures = 0
 
-    def reopen(self, exchange: Exchange) -> None:
+    def reopen(self, exchange: HttpExchange) -> None:
         """GET the rest of the stream. Raises ConnectionClosed, HttpError, Aborted, Expired.
 
         # spec: basic/transports/streamable-http/resume-by-last-event-id
         # spec: basic/transports/streamable-http/resume-always-via-get
         """
-        headers = {"Accept": STREAM, **self._connection.session_headers()}
-        if self._connection.session_id != self._session:
+        belonging = self._connection.belonging
+        if belonging.id != self._session:
             raise LocalError("its session is over")
-        if self.last_id:
-            headers["Last-Event-ID"] = self.last_id
+        headers = {"Accept": STREAM, **belonging.headers()}
+        if self.last_id:  # as bytes of UTF-8, which http.client writes as latin-1
+            headers["Last-Event-ID"] = self.last_id.encode().decode("latin-1")
         exchange.send("GET", headers)
         if exchange.status == 429 or exchange.status >= 500:  # it may be better later
             raise ConnectionClosed(str(refusal(exchange, None)))
@@ -110,18 +120,21 @@ class Stream:
 
     @property
     def pause(self) -> float:
-        """Seconds to wait before the next connection."""
-        if self.failures == 0:
-            return self.retry
-        return min(LONGEST, max(self.retry, SOONEST) * 2.0 ** (self.failures - 1))
+        """Seconds to wait before the next connection: never less than the server says.
+
+        # spec: basic/transports/streamable-http/sse-respect-retry
+        """
+        if self.failures:
+            return max(self.retry, min(LONGEST, max(self.retry, SOONEST) * 2.0 ** min(self.failures - 1, 20)))
+        return max(self.retry, min(1.0, SOONEST * 2.0 ** min(self.idle, 20)) if self.idle else 0.0)
 
 
 # ------------------------------------------------------------------------- the stream of a request
 
 
-def follow(connection: HttpConnection, call: Call, way: Way, exchange: Exchange) -> None:
+def follow(connection: UrlConnection, call: Call, way: Way, exchange: HttpExchange) -> None:
     """Read a stream until the response to the call is there. Sees to the end of the exchange."""
-    stream = Stream(connection)
+    stream = Following(connection, way)
     try:
         stream.read(exchange, call)
     except BaseException:
@@ -131,7 +144,7 @@ def follow(connection: HttpConnection, call: Call, way: Way, exchange: Exchange)
         _finish(connection, exchange)
         return
     exchange.close()
-    agreed = connection.agreed
+    agreed = connection.belonging.agreed
     resumable = not way.is_modern and agreed is not None and agreed.reaches("2025-03-26")
     while not call.done:
         # spec: basic/transports/streamable-http/no-resumption
@@ -140,32 +153,33 @@ def follow(connection: HttpConnection, call: Call, way: Way, exchange: Exchange)
         _resume(connection, call, way, stream)
 
 
-def _finish(connection: HttpConnection, exchange: Exchange) -> None:
+def _finish(connection: UrlConnection, exchange: HttpExchange) -> None:
     """The response was read. The stream ends with it, at once or soon: then the connection can be kept."""
     if exchange.ends_now():
         exchange.close()
         return
     try:
-        if connection.streams.submit(Exchange.drain, exchange, always=True):
+        if connection.streams.submit(HttpExchange.drain, exchange, always=True):
             return
     except QueueFull:  # not one thread is to be had
         pass
     exchange.close()
 
 
-def _resume(connection: HttpConnection, call: Call, way: Way, stream: Stream) -> None:
+def _resume(connection: UrlConnection, call: Call, way: Way, stream: Following) -> None:
     """Wait, and read what follows the last event, on another connection.
 
     # spec: basic/transports/streamable-http/sse-client-polls
     """
-    exchange = way.go(connection.exchanges.new(_deadline(call)))
+    deadline = call.deadline if call.on_done is None else None
+    exchange = way.go(connection.exchanges.new(deadline))
     with exchange:
         exchange.pause(stream.pause)
         try:
             stream.reopen(exchange)
         except ConnectionClosed as problem:
             stream.failures += 1
-            _log.info("%s: its stream could not be resumed yet: %s", call.method, problem)
+            _log.info("%s: its stream could not be resumed yet: %.300r", call.method, problem)
             return
         except McpError as problem:
             said = f"{call.method}: the stream ended without the answer, and cannot be resumed: {problem}"
@@ -173,22 +187,16 @@ def _resume(connection: HttpConnection, call: Call, way: Way, stream: Stream) ->
         stream.read(exchange, call)
 
 
-def _deadline(call: Call) -> Deadline | None:
-    return call.deadline if call.on_done is None else None
-
-
-def _rest(connection: HttpConnection, exchange: Exchange) -> None:
-    """The response was read: keep the connection, if the stream ends with it."""
-    exchange.close()
-
-
 # --------------------------------------------------------------------------- the stream of a GET
 
 
 class Background:
-    """Hears what belongs to no request, until it is stopped or the server has no such stream."""
+    """Hears what belongs to no request, until it is stopped or the server has no such stream.
 
-    def __init__(self, connection: HttpConnection) -> None:
+    A server that is gone is asked again for as long as the client lives, later and later.
+    """
+
+    def __init__(self, connection: UrlConnection) -> None:
         self._connection = connection
         self._lock = threading.Lock()
         self._exchange = connection.exchanges.new(None)  # guarded by _lock
@@ -197,39 +205,48 @@ class Background:
         self._thread.start()
 
     def _run(self) -> None:
-        stream = Stream(self._connection)
+        served = self._connection.belonging.id
+        stream = Following(self._connection, self._connection.outbox)
         try:
-            while stream.failures < TRIES:
-                with self._next() as exchange:
-                    self._read(stream, exchange)
-                    self._wait(stream)
-        except (Aborted, Expired):
+            self._read_on(stream)
+        except Aborted:
             pass
         except McpError as problem:  # 405 says that there is no such stream; so do others, in their way
-            _log.debug("no stream for what belongs to no request: %s", problem)
+            if stream.was_open and served is not None and status_of(problem) == 404:
+                self._renew(served, problem)
+            else:
+                _log.info("no stream for what belongs to no request: %.300r", problem)
         except Exception:
             _log.exception("the stream for what belongs to no request failed")
 
-    def _next(self) -> Exchange:
+    def _read_on(self, stream: Following) -> None:
+        """One connection after another. Raises what ends them."""
+        while True:
+            with self._next() as exchange:
+                try:
+                    # spec: basic/transports/streamable-http/get-accept
+                    stream.reopen(exchange)
+                    stream.read(exchange, None)
+                except (ConnectionClosed, Expired) as problem:
+                    stream.failures += 1
+                    _log.info("the stream for what belongs to no request: %.300r", problem)
+            with self._next() as exchange:
+                exchange.pause(stream.pause)
+
+    def _next(self) -> HttpExchange:
         with self._lock:
             if self._is_over:
                 raise Aborted
-            self._exchange = self._connection.exchanges.new(None)
+            self._exchange = self._connection.exchanges.new(None, silence=SILENCE)
             return self._exchange
 
-    def _read(self, stream: Stream, exchange: Exchange) -> None:
+    def _renew(self, served: str, problem: McpError) -> None:
+        """The session had this stream, and is over now: open a new one, for whoever listens."""
+        connection = self._connection
         try:
-            # spec: basic/transports/streamable-http/get-accept
-            stream.reopen(exchange)
-        except ConnectionClosed as problem:
-            stream.failures += 1
-            _log.info("the stream for what belongs to no request: %s", problem)
-        else:
-            stream.read(exchange, None)
-
-    def _wait(self, stream: Stream) -> None:
-        with self._next() as exchange:
-            exchange.pause(stream.pause)
+            connection.belonging.renew(served, problem, Deadline(connection.timeout, Clock()))
+        except (McpError, Aborted, Expired) as failed:
+            _log.warning("nothing is heard of the server any more: %.300r", failed)
 
     def stop(self) -> None:
         """Hear no longer.  # spec: basic/transports/streamable-http/get-client-closes"""

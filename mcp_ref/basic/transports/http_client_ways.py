@@ -3,7 +3,7 @@ Messages"): what stands where a pipe has its outbox.
 
     Posts   for whatever is no request: a POST that is over when the server has taken it
     Way     for one request: its POST, and the GETs that resume its stream; whoever gives the request up
-            ends the one that is under way
+            ends the one that is under way, and what the server asked on it
 
 Revisions   2025-03-26.
 Errors      Aborted, on a way that nobody wants to go on.
@@ -12,20 +12,18 @@ Threads     any. `_lock` of a Way makes sure that no exchange begins on it once 
 
 from __future__ import annotations
 
-import logging
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mcp_ref.basic.errors import McpError, ProtocolError
-from mcp_ref.runtime.exchanges import Exchange
+from mcp_ref.basic.errors import ProtocolError
+from mcp_ref.runtime.exchanges import HttpExchange
 from mcp_ref.runtime.http_sockets import Aborted
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.transports.http_client import HttpConnection
+    from mcp_ref.basic.context import Context
+    from mcp_ref.basic.transports.http_client import UrlConnection
 
 __all__ = ["Posts", "Way"]
-
-_log = logging.getLogger("mcp_ref.http")
 
 
 class Posts:
@@ -38,10 +36,10 @@ class Posts:
     two_way = True
     is_busy = True  # whoever says something here waits for the server to take it
 
-    def __init__(self, connection: HttpConnection) -> None:
+    def __init__(self, connection: UrlConnection) -> None:
         self._connection = connection
 
-    def begins(self, context: Any) -> None:
+    def begins(self, context: Context) -> None:
         """Every message has a POST of its own: there is nothing to prepare."""
 
     def send(self, line: bytes, wait: float | None = None) -> None:
@@ -49,11 +47,8 @@ class Posts:
         self._connection.post(line, self._connection.headers(None, None), wait)
 
     def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
-        """POST a response. That the server does not take it is its own affair."""
-        try:
-            self.send(line, wait)
-        except McpError as refused:
-            _log.warning("the server did not take a response: %s", refused)
+        """POST a response."""
+        self._connection.reply(line, wait)
 
     def abandon(self, reason: str) -> None:
         """Nothing was begun that would have to be ended."""
@@ -75,14 +70,15 @@ class Way(Posts):
 
     closes = True
 
-    def __init__(self, connection: HttpConnection, modern: bool = False) -> None:
+    def __init__(self, connection: UrlConnection, modern: bool = False) -> None:
         super().__init__(connection)
         self.is_modern = modern
         self._lock = threading.Lock()
-        self._exchange: Exchange | None = None  # guarded by _lock
+        self._exchange: HttpExchange | None = None  # guarded by _lock
         self._is_over = False  # guarded by _lock
+        self._asked: list[Context] = []  # guarded by _lock
 
-    def go(self, exchange: Exchange) -> Exchange:
+    def go(self, exchange: HttpExchange) -> HttpExchange:
         """From now on it is this exchange. Raises Aborted if nobody wants the answer any more."""
         with self._lock:
             self._exchange = exchange
@@ -90,10 +86,22 @@ class Way(Posts):
                 raise Aborted
         return exchange
 
+    def begins(self, context: Context) -> None:
+        """The server asks something on the stream of this request."""
+        with self._lock:
+            self._asked = [asked for asked in self._asked if not asked.is_over]
+            self._asked.append(context)
+
     def let_go_of_answer(self) -> None:
-        """Nobody wants the answer any more. Any thread."""
+        """Nobody wants the answer any more, or none will come. Any thread.
+
+        What the server asked meanwhile is given up with it: it could not take it back on this stream.
+        """
         with self._lock:
             self._is_over = True
-            exchange = self._exchange
+            exchange, asked = self._exchange, self._asked
+            self._asked = []
         if exchange is not None:
             exchange.abort()
+        for context in asked:
+            self._connection.give_up(context, "the request that it was asked for is over")

@@ -25,11 +25,11 @@ from typing import Any
 
 from mcp_ref.basic.errors import ErrorResponse, LocalError, McpError, MethodNotFound
 from mcp_ref.basic.transports.era import judge
-from mcp_ref.basic.transports.http_client import HttpConnection
+from mcp_ref.basic.transports.http_client import UrlConnection
 from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus, status_of
 from mcp_ref.basic.versioning import MODERN_CODES, Era, newest
 
-__all__ = ["OldTransport", "open_connection"]
+__all__ = ["PerhapsOld", "open_connection"]
 
 _log = logging.getLogger("mcp_ref.http")
 
@@ -37,7 +37,7 @@ SAYS_NOTHING = frozenset({401, 403, 407, 408, 429})
 """Statuses that have nothing to do with what the server speaks."""
 
 
-class OldTransport(Exception):
+class PerhapsOld(Exception):
     """The server may be one of 2024-11-05. `problem` is what it said to initialize."""
 
     def __init__(self, problem: McpError) -> None:
@@ -45,10 +45,10 @@ class OldTransport(Exception):
         self.problem = problem
 
 
-def open_connection(client: Any, connection: HttpConnection) -> None:
+def open_connection(client: Any, connection: UrlConnection) -> None:
     """Find out what the server speaks, and agree on the newest revision that both know.
 
-    Fills in the client, which keeps it for as long as it lives. Raises OldTransport, or what went wrong.
+    Fills in the client, which keeps it for as long as it lives. Raises PerhapsOld, or what went wrong.
     # spec: basic/transports/streamable-http/era-detection
     """
     if newest(client.revisions, Era.MODERN) is not None and _discovered(client, connection):
@@ -56,7 +56,7 @@ def open_connection(client: Any, connection: HttpConnection) -> None:
     _greet(client, connection)
 
 
-def _discovered(client: Any, connection: HttpConnection) -> bool:
+def _discovered(client: Any, connection: UrlConnection) -> bool:
     """Whether the server is a modern one; then all is done.
 
     # spec: basic/transports/streamable-http/era-inspect-400
@@ -72,7 +72,7 @@ def _discovered(client: Any, connection: HttpConnection) -> bool:
     if isinstance(outcome, McpError):
         if chosen is not None or modern_only:
             raise outcome
-        _log.info("the server is no modern one: %s", outcome)
+        _log.info("the server is no modern one: %.300r", outcome)
         return False
     if chosen is None and modern_only:
         raise LocalError(f"the server does not speak {client.revisions[-1]}")
@@ -83,7 +83,7 @@ def _discovered(client: Any, connection: HttpConnection) -> bool:
     return True
 
 
-def _probe(client: Any, connection: HttpConnection) -> Any:
+def _probe(client: Any, connection: UrlConnection) -> Any:
     """The result of server/discover, or an error that may say what the server speaks; raises others."""
     try:
         return connection.request("server/discover", client.probe())
@@ -95,7 +95,7 @@ def _probe(client: Any, connection: HttpConnection) -> Any:
         return problem
 
 
-def _greet(client: Any, connection: HttpConnection) -> None:
+def _greet(client: Any, connection: UrlConnection) -> None:
     """# spec: basic/transports/streamable-http/era-fallback-initialize"""
     try:
         result = connection.request("initialize", client.hello())
@@ -107,7 +107,7 @@ def _greet(client: Any, connection: HttpConnection) -> None:
         # spec: basic/transports/streamable-http/old-server-fallback-modern
         # spec: basic/transports/streamable-http/old-server-fallback-4xx
         if status_of(problem) in (400, 404, 405) and not modern:
-            raise OldTransport(problem) from problem
+            raise PerhapsOld(problem) from problem
         raise
     client.open_legacy(result)
     connection.listen()

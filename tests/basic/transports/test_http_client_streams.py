@@ -4,6 +4,7 @@ import json
 import logging
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from peers import MODERN, eventually
@@ -482,20 +483,160 @@ def test_a_stream_that_breaks_is_opened_again_from_where_it_broke(fault):
     assert len(opened_times) == (3 if fault == "503" else 2)
 
 
-def test_a_stream_that_never_lasts_is_given_up(monkeypatch):
+def test_a_server_that_is_away_is_asked_for_as_long_as_the_client_lives(monkeypatch):
     monkeypatch.setattr(module, "RETRY", 0.001)
     monkeypatch.setattr(module, "SOONEST", 0.001)
+    monkeypatch.setattr(module, "LONGEST", 0.01)
+    got = threading.Event()
 
     def handle(request, wire):
-        if request.method == "GET":
+        if request.method != "GET":
+            wire.result(request, text("x"))
+        elif len([r for r in wire.site.requests if r.method == "GET"]) < 3 * module.TRIES:
             wire.close()
+        else:
+            wire.stream()
+            wire.event(NOTE)
+            wire.gone()
+
+    with talking(handle, "2025-11-25", get=True, on_notification=lambda *n: got.set()) as (_site, client):
+        assert got.wait(5)
+        assert client.call_tool("a").text == "x"
+
+
+def test_pauses_grow_but_not_without_end_and_are_never_shorter_than_the_server_says():
+    stream = module.Following(SimpleNamespace(belonging=SimpleNamespace(id=None)), None)
+    stream.retry = 1.0
+    pauses = []
+    for stream.failures in range(10):
+        pauses.append(stream.pause)
+    assert pauses == [1.0, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0]
+    stream.retry = 300.0
+    for stream.failures in (0, 1, 1000):
+        assert stream.pause == 300.0
+    stream.retry = stream.failures = 0
+    pauses.clear()
+    for stream.idle in (0, 1, 2, 3, 1000):
+        pauses.append(stream.pause)
+    assert pauses == [0.0, 0.02, 0.04, 0.08, 1.0]
+
+
+def test_a_server_that_closes_each_connection_at_once_does_not_keep_the_client_busy():
+    def handle(request, wire):
+        if request.method == "GET":
+            wire.stream()
+            wire.event(id="x", retry=0)
+            wire.end()
         else:
             wire.result(request, text("x"))
 
-    with talking(handle, "2025-11-25", get=True) as (site, client):
-        assert eventually(lambda: not [t for t in threading.enumerate() if t.name == "mcp_ref stream"])
-        assert len([r for r in site.requests if r.method == "GET"]) == module.TRIES
+    with talking(handle, "2025-11-25", get=True) as (site, _client):
+        time.sleep(0.5)
+        assert 3 < len([r for r in site.requests if r.method == "GET"]) < 15
+
+
+@pytest.mark.parametrize("last_id", ["\u4e16\u754c", "\u00fc", "a b", "x" * 1000])
+def test_any_id_can_be_resumed_from(last_id):
+    seen = []
+
+    def rest(request, wire, answer):
+        seen.append(request.headers["last-event-id"].encode("latin-1").decode())
+        wire.stream()
+        wire.event(answer)
+        wire.end()
+
+    def handle(request, wire):
+        if request.method == "POST":
+            answers.append(result_of(request, text("late")))
+            wire.stream()
+            wire.chunk(f"id: {last_id}\ndata:\n\n".encode())
+            wire.end()
+        elif "last-event-id" in request.headers:
+            rest(request, wire, answers[-1])
+        else:
+            wire.answer(405)
+
+    answers = []
+    with talking(handle, "2025-11-25", get=True) as (_site, client):
+        assert client.call_tool("a").text == "late"
+    assert seen == [last_id]
+
+
+def test_a_stream_on_which_nothing_comes_for_long_is_opened_again(monkeypatch):
+    monkeypatch.setattr(module, "SILENCE", 0.2)
+    begun = []
+
+    def handle(request, wire):
+        if request.method != "GET":
+            wire.answer(202)
+            return
+        begun.append((time.monotonic(), request.headers.get("last-event-id")))
+        wire.stream()
+        wire.event(id=f"e{len(begun)}")
+        for _ in range(4):
+            if wire.site.over.wait(0.1):
+                return
+            wire.chunk(b":\n\n")
+        wire.gone()
+
+    with talking(handle, "2025-11-25", get=True):
+        assert eventually(lambda: len(begun) == 2)
+    (first, no_id), (second, its_id) = begun
+    assert second - first > 0.5, "comments are signs of life"
+    assert (no_id, its_id) == (None, "e1")
+
+
+def test_a_session_that_is_over_is_noticed_by_whoever_listens_only():
+    sessions = iter(["s-1", "s-2"])
+
+    def handle(request, wire):
+        if request.rpc == "initialize":
+            opened(handle, "2025-11-25", next(sessions))(request, wire)
+        elif request.method == "GET" and request.headers["mcp-session-id"] == "s-1":
+            if "last-event-id" in request.headers:
+                wire.answer(404)
+            else:
+                wire.stream()
+                wire.event(id="a", retry=1)
+                over.wait(5)
+                wire.end()
+        elif request.method == "GET":
+            wire.stream()
+            wire.gone()
+        else:
+            opened(lambda request, wire: wire.result(request, {}), "2025-11-25")(request, wire)
+
+    over = threading.Event()
+    with web(handle) as site, connect(site.url, revision="2025-11-25") as client:
+        with client.listen(tools=True, resources=["x://a"]) as changes:
+            over.set()
+            assert {changes.next(5).kind, changes.next(5).kind} == {"tools", "resource"}
+        assert client.session_id == "s-2"
+
+
+def test_an_event_that_is_no_message_is_not_answered():
+    def handle(request, wire):
+        if request.rpc is None:
+            wire.answer(202)
+            return
+        wire.stream()
+        for event in (
+            {},
+            [],
+            7,
+            None,
+            {"jsonrpc": "2.0", "id": [], "method": "x"},
+            {"id": 1.5, "method": "y"},
+        ):
+            wire.event(event)
+        wire.chunk(b"data: {no json\n\n")
+        wire.event(result_of(request, text("x")))
+        wire.end()
+
+    with talking(handle, "2025-11-25") as (site, client):
         assert client.call_tool("a").text == "x"
+        time.sleep(0.05)
+        assert all(r.rpc for r in site.requests if r.method == "POST")
 
 
 def test_a_stream_with_an_event_beyond_the_limit_is_given_up(caplog):
@@ -513,7 +654,7 @@ def test_a_stream_with_an_event_beyond_the_limit_is_given_up(caplog):
 
 
 def test_a_fault_of_ours_in_the_background_is_logged(caplog, monkeypatch):
-    monkeypatch.setattr(module.Stream, "reopen", lambda self, exchange: 1 / 0)
+    monkeypatch.setattr(module.Following, "reopen", lambda self, exchange: 1 / 0)
     with talking(lambda request, wire: wire.answer(202), "2025-11-25", get=True):
         assert eventually(lambda: "failed" in caplog.text)
 
