@@ -254,10 +254,10 @@ def look_at_stacks(monkeypatch: pytest.MonkeyPatch) -> tuple[Server, dict[str, l
 
     submit = Workers.submit
 
-    def seen(self: Workers, run: object, argument: object, **more: object) -> None:
+    def seen(self: Workers, run: object, argument: object, **more: object) -> object:
         if getattr(argument, "method", None) == "tools/call":
             stacks["reader"] = frames(sys._getframe().f_back)
-        submit(self, run, argument, **more)  # type: ignore[arg-type]
+        return submit(self, run, argument, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Workers, "submit", seen)
     return server, stacks

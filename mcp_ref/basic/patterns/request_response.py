@@ -186,21 +186,15 @@ class Connection(Requester):
                 raise InvalidRequest(f"the id {request_id!r:.80} is in use by a request that still runs")
             if method in IMMEDIATE:
                 self._run(context)
-                return
-            self._hand_on(context)
+            elif not self.workers.submit(self._run, context):  # spec: basic/index/interleaved-conversations
+                self._take_off(context)
+                raise TooManyRequests("this server is going", 5.0)
+        except QueueFull:
+            self._take_off(context)
+            full = TooManyRequests(f"{self.workers.queue} requests are waiting", 0.1)
+            self.refuse(request_id, full, outbox, batch)
         except ProtocolError as problem:
             self.refuse(request_id, problem, outbox, batch)
-
-    def _hand_on(self, context: Context) -> None:
-        """Have a worker run a request. Raises TooManyRequests."""
-        try:
-            if self.workers.submit(self._run, context):  # spec: basic/index/interleaved-conversations
-                return
-            refusal = TooManyRequests("this server is going", 5.0)
-        except QueueFull:
-            refusal = TooManyRequests(f"{self.workers.queue} requests are waiting", 0.1)
-        self._take_off(context)
-        raise refusal
 
     def _run(self, context: Context) -> None:
         """Run one request and send its answer: the one place where exceptions become errors."""

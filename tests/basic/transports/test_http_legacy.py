@@ -462,6 +462,8 @@ def test_the_streams_of_a_session_end_with_it(server):
         with peer.call("gated", {"says": True}, {"progressToken": "t"}) as reply:
             assert server.gate.begun.wait(PATIENCE)
             silent = peer.send("POST", peer.message("tools/call", {"name": "gated", "arguments": {}}))
+            (session,) = at.app.sessions.all()
+            assert eventually(lambda: len(session.connection.serving) == 2)
             assert peer.delete() == 204
             assert [m["method"] for m in reply.messages()] == ["notifications/progress"]
             assert get.events() == []
@@ -595,6 +597,27 @@ def test_stateless_each_post_stands_for_itself(server, revision):
         with peer.post(peer.message("ping"), Mcp_Session_Id="any") as reply:
             assert reply.status == 200
         assert len(at.app.sessions) == 0
+
+
+@pytest.mark.spec("basic/transports/streamable-http/version-header-absent-default")
+def test_stateless_a_server_without_2025_03_26_must_be_told_the_revision():
+    made = demo(revisions=["2025-06-18", "2025-11-25"])
+    with endpoint(made, stateless=True) as at, Peer(at.port, None) as peer:
+        with peer.ask("ping") as reply:
+            assert reply.status == 400
+            assert "MCP-Protocol-Version is missing" in reply.json()["error"]["message"]
+        with peer.post(peer.message("ping"), MCP_Protocol_Version="2025-06-18") as reply:
+            assert reply.json()["result"] == {}
+
+
+def test_stateless_what_runs_is_cancelled_when_the_server_goes(server):
+    with endpoint(server, stateless=True) as at, Peer(at.port, None) as peer:
+        connection = peer.send("POST", peer.message("tools/call", {"name": "gated", "arguments": {}}))
+        assert server.gate.begun.wait(PATIENCE)
+        at.app.close(0.05)
+        assert server.gate.ended.wait(PATIENCE)
+        assert server.gate.cancelled
+        assert connection.response().status == 503
 
 
 def test_stateless_what_a_client_asks_for_is_told_even_where_nothing_can_be_kept(server):
