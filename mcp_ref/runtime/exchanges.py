@@ -39,9 +39,6 @@ from mcp_ref.runtime.http_sockets import Aborted, Expired, Hold, Holding
 
 __all__ = ["Exchanges", "HttpExchange", "TooLong"]
 
-CONNECTING = 10.0
-"""Seconds for a connection to come about, for each address of the server."""
-
 SMALL = 65536
 """Bytes of an unread body that are rather read than a connection closed."""
 
@@ -121,10 +118,9 @@ class HttpExchange:
 
     def _send(self, method: str, target: str, headers: Headers, body: bytes | None) -> None:
         settings, deadline = self._owner.settings, self._hold.deadline
-        left = CONNECTING if deadline is None else deadline.left()
-        if left <= 0:
+        if deadline is not None and deadline.left() <= 0:
             raise Expired
-        connecting = urllib3.Timeout(connect=min(CONNECTING, left), read=None)
+        connecting = urllib3.Timeout(connect=self._hold.connecting, read=None)
         try:
             with Holding(self._hold):
                 self._response = settings.pool.urlopen(

@@ -31,6 +31,10 @@ from mcp_ref.runtime.deadlines import LONGEST, Deadline
 __all__ = ["Aborted", "Expired", "Hold", "Holding", "watched"]
 
 
+CONNECTING = 10.0
+"""Seconds for a connection to come about, over all addresses of the server."""
+
+
 class Aborted(Exception):
     """`abort` was called."""
 
@@ -53,6 +57,11 @@ class Hold:
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._socket: Any = None  # guarded by _lock
+
+    @property
+    def connecting(self) -> float:
+        """Seconds that a connection may take to come about."""
+        return CONNECTING if self.deadline is None else max(0.01, min(CONNECTING, self.deadline.left()))
 
     @property
     def is_aborted(self) -> bool:
@@ -220,6 +229,14 @@ class _Answer(http.client.HTTPResponse):
 # ------------------------------------------------------------------------- what is sent
 
 
+def _addresses(host: str, port: int) -> int:
+    """How many a name has."""
+    try:
+        return max(1, len(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
+    except OSError:
+        return 1  # there is none: who connects will say so
+
+
 @functools.cache
 def watched(base: type[Any]) -> type[Any]:
     """A class of connections of urllib3 whose sockets belong to the exchanges that use them."""
@@ -229,8 +246,10 @@ def watched(base: type[Any]) -> type[Any]:
         _kept: list[bytes] | None = None
 
         def connect(self) -> None:
-            super().connect()
             hold = _held()
+            # urllib3 gives each address of a name so much time.
+            self.timeout = hold.connecting / _addresses(self.host, self.port)
+            super().connect()
             hold.is_fresh = True
             hold.take(self.sock)
 

@@ -240,3 +240,55 @@ def test_a_connection_that_belongs_to_no_exchange_works_as_ever(site):
     with serve(lambda request, wire: wire.answer(200, b"x")) as at, pool(at) as connections:
         assert connections.urlopen("GET", "/").data == b"x"
         assert connections.urlopen("GET", "/").data == b"x"
+
+
+def test_silence_is_known_from_slowness(site):
+    serve, pool = site
+
+    def handle(request, wire):
+        wire.head(200, "Content-Length: 100")
+        for _ in range(6):
+            wire.send(b"x")
+            wire.site.over.wait(0.05)
+        wire.gone()
+
+    with serve(handle) as at, pool(at) as connections:
+        start = time.monotonic()
+        with pytest.raises(Expired):
+            ask(connections, Hold(None, silence=0.15)).read()
+        assert 0.3 < time.monotonic() - start < 2
+
+
+def test_all_addresses_of_a_name_share_the_time_for_connecting(monkeypatch):
+    """Four that never answer: a full backlog takes no more connections."""
+    tried = []
+
+    def four(host, port, *args, **options):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in ADDRESSES]
+
+    def connect(self, address):
+        tried.append((address, self.gettimeout()))
+        raise TimeoutError
+
+    monkeypatch.setattr(socket, "getaddrinfo", four)
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    with urllib3.HTTPConnectionPool("silent.invalid", 80) as connections:
+        connections.ConnectionCls = watched(connections.ConnectionCls)
+        with pytest.raises(urllib3.exceptions.ConnectTimeoutError):
+            ask(connections, within(2))
+    assert [address for (address, _), _ in tried] == ADDRESSES
+    assert all(0.4 < seconds <= 0.5 for _, seconds in tried)
+
+
+ADDRESSES = ["127.0.0.1", "127.0.0.2", "127.0.0.3", "127.0.0.4"]
+
+
+def test_a_name_that_is_none_is_said_to_be_none(monkeypatch):
+    def none(*args, **options):
+        raise socket.gaierror("no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", none)
+    with urllib3.HTTPConnectionPool("nowhere.invalid", 80) as connections:
+        connections.ConnectionCls = watched(connections.ConnectionCls)
+        with pytest.raises(urllib3.exceptions.NameResolutionError):
+            ask(connections, within(2))

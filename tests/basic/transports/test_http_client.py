@@ -848,3 +848,48 @@ def test_a_request_that_was_cancelled_before_it_was_sent_is_not_sent():
 def test_what_calls_itself_a_stream_and_is_none_has_no_answer():
     with pytest.raises(ConnectionClosed, match="ended without the answer"):
         called(lambda request, wire: wire.answer(200, b"x", STREAM))
+
+
+def test_a_message_that_cannot_be_handled_is_not_the_end_of_its_stream(monkeypatch, caplog):
+    def handle(request, wire):
+        wire.stream()
+        wire.event({"jsonrpc": "2.0", "method": "notifications/x"})
+        wire.event(result_of(request, text("hello")))
+        wire.end()
+
+    with talking(handle) as (_site, client):
+        monkeypatch.setattr(client, "notice", lambda *args: 1 / 0)
+        assert client.call_tool("a").text == "hello"
+    assert "could not be handled" in caplog.text
+
+
+def test_a_request_of_a_session_that_is_over_is_sent_again_in_the_next():
+    sessions = iter(["s-1", "s-2"])
+
+    def handle(request, wire):
+        if request.rpc == "initialize":
+            opened(handle, "2025-11-25", next(sessions))(request, wire)
+        elif request.rpc == "tools/call" and request.headers["mcp-session-id"] == "s-1":
+            wire.answer(404)
+        else:
+            opened(plain, "2025-11-25")(request, wire)
+
+    with web(handle) as site, connect(site.url, revision="2025-11-25") as client:
+        assert client.call_tool("a").text == "hello"
+        assert client.session_id == "s-2"
+
+
+def test_a_server_that_asks_what_there_is_not_gets_an_error_for_it():
+    def handle(request, wire):
+        if request.rpc is None:
+            wire.answer(202)
+            return
+        wire.stream()
+        wire.event({"jsonrpc": "2.0", "id": 7, "method": "no/such", "params": []})
+        wire.event(result_of(request, text("hello")))
+        wire.end()
+
+    with talking(handle, "2025-11-25") as (site, client):
+        assert client.call_tool("a").text == "hello"
+        refused = site.asked(lambda r: r.message.get("id") == 7)
+        assert refused.message["error"]["code"] == -32602

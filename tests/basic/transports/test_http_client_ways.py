@@ -54,3 +54,44 @@ def test_a_message_that_is_no_request_is_posted():
         assert not posts.let_go()
         posts.abandon("no reason")
         posts.fail(OSError())
+
+
+def test_what_the_server_asked_on_a_way_is_given_up_with_it():
+    class Asked:
+        def __init__(self):
+            self.is_over = False
+
+    class Connection:
+        def __init__(self):
+            self.given_up = []
+
+        def give_up(self, context, reason):
+            self.given_up.append(context)
+            assert "over" in reason
+
+    connection = Connection()
+    way = Way(connection)
+    first, second, third = Asked(), Asked(), Asked()
+    for asked in (first, second):
+        way.begins(asked)
+    first.is_over = True
+    way.begins(third)
+    way.let_go_of_answer()
+    way.let_go_of_answer()
+    assert connection.given_up == [second, third], "once, and not what is over anyway"
+
+
+def test_whatever_else_is_said_there_is_a_post_too():
+    class Connection:
+        def __init__(self):
+            self.posted = []
+
+        def headers(self, method, params):
+            return {"X": "y"}
+
+        def post(self, line, headers, wait):
+            self.posted.append((line, headers, wait))
+
+    connection = Connection()
+    Posts(connection).send(b"{}", 0.2)
+    assert connection.posted == [(b"{}", {"X": "y"}, 0.2)]
