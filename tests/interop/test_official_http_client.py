@@ -8,9 +8,9 @@ the servers are children that the tests of this module share, one for each way t
 Where the SDK (2.3) differs:
 
     a lost session          it reports that, and does not open a new one
-    an answer to a question that cannot be sent     it says so in its log, and nowhere else
+    a POST that fails       its session goes down with it, whatever else runs in there
     MCP-Protocol-Version    it sends it in every revision, also where 2025-03-26 does not have it
-    a broken stream         without `retry` it waits 1 s; then it tries twice
+    a broken stream         without `retry` it waits 1 s; it tries twice
     a lost subscription     it reports that, and does not listen again
 """
 

@@ -7,11 +7,11 @@ streams that break and are resumed, calls that are given up.
 
 Where the SDK (2.3) differs from the spec:
 
-    a cancelled call          it is answered all the same, in the legacy era, with the error -32800
+    a cancelled call          is answered all the same, in the legacy era, with the error -32800
     its store of events       knows requests by their ids alone, and mixes up those of two sessions
     notifications             of the client's are taken and not heard in 2026-07-28: there are none there
-    progress in JSON          is dropped in the legacy era, and so is all that belongs to a call in JSON mode
-    -32021                    over HTTP it comes with the status 200 in the legacy era
+    JSON alone                drops progress in either era, and refuses questions in the legacy one (-32600),
+                              as does a server without sessions
 """
 
 from __future__ import annotations
@@ -242,6 +242,10 @@ def test_each_way_to_run_a_server_is_understood(serve, mode, revision):
         if revision == MODERN:
             assert client.call_tool("confirm").text == "accept"
             assert len(asked) == 1
+        else:
+            with pytest.raises(ErrorResponse):
+                client.call_tool("confirm")
+            assert asked == []
 
 
 @pytest.mark.parametrize("revision", [*STREAMED, MODERN])
