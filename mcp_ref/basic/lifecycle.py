@@ -209,6 +209,8 @@ class Session:
         self.client_capabilities: Any = {}
         self.server_capabilities: Json = {}
         self.log_level: LoggingLevel | None = None
+        self.is_lasting = True
+        """False where each message is served on its own: then nothing can be told between two."""
         self.roots: Any = None
         """Of the client, while they are known (client/roots)."""
 
@@ -264,7 +266,9 @@ def on_initialize(server: Any, params: Json, context: Context) -> Json:
     session.revision = agreed
     session.client_info = params["clientInfo"]
     session.client_capabilities = params["capabilities"]
-    session.server_capabilities = pruner(ServerCapabilities, agreed.date)(server.capabilities(agreed))
+    session.server_capabilities = pruner(ServerCapabilities, agreed.date)(
+        server.capabilities(agreed, tells=session.is_lasting)
+    )
     session.step("initialize")
     result: Json = {
         "protocolVersion": agreed.date,

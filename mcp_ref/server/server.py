@@ -384,17 +384,17 @@ class Server(Registry):
         """Versions that a request may name, newest first."""
         return [date for date in reversed(self.revisions) if revision(date).modern]
 
-    def capabilities(self, at: Revision) -> Json:
-        """What a client of this revision may use.
+    def capabilities(self, at: Revision, *, tells: bool = True) -> Json:
+        """What a client of this revision may use; `tells` it of changes, if there is a way to it.
 
         # spec: architecture/index/advertise-server-features
         # spec: server/tools/capability-declared, server/utilities/logging/capability-declared
         """
-        listed = {"listChanged": True}
+        listed = {"listChanged": True} if tells else {}
         offers: Json = {
             "logging": {},
             "tools": listed,
-            "resources": {"subscribe": True, **listed},
+            "resources": {"subscribe": True, **listed} if tells else {},
             "prompts": listed,
             "completions": {},
         }

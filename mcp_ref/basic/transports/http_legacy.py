@@ -127,6 +127,7 @@ class LegacyEra:
         if not self._stateless:
             app.sessions.make_room()
         session = HttpSession(app.server, app.workers, principal, self._log_bytes)
+        session.connection.session.is_lasting = not self._stateless
         stream = HttpStream(environ=environ, principal=principal)
         session.connection.route(message, stream)  # at once, and on this thread
         headers = []
@@ -151,7 +152,7 @@ class LegacyEra:
         """
         app, at = self._app, revision(version or self._assumed())
         connection: Connection = app.server.connection(HttpStream(mute=True), app.workers)
-        connection.session.assume(at, app.server.capabilities(at))
+        connection.session.assume(at, app.server.capabilities(at, tells=False))
         connection.limiter = app.modern.limiter
         self._momentaries.add(connection)
         return connection

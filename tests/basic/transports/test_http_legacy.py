@@ -716,3 +716,11 @@ def test_without_sessions_calls_are_cancelled_too_when_the_server_goes():
         at.app.close(0.05)
         assert cancelled.wait(PATIENCE)
         assert connection.response().status == 503
+
+
+def test_without_sessions_nothing_is_declared_that_could_never_be_told():
+    server = Server("x", offers=["tools", "resources", "prompts"])
+    with endpoint(server, stateless=True) as at, Peer(at.port, "2025-11-25") as peer:
+        assert peer.opened["capabilities"] == {"logging": {}, "tools": {}, "resources": {}, "prompts": {}}
+    with endpoint(server) as at, Peer(at.port, "2025-11-25") as peer:
+        assert peer.opened["capabilities"]["resources"] == {"subscribe": True, "listChanged": True}
