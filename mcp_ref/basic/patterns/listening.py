@@ -213,7 +213,7 @@ class Changes:
             named = change.uri is None or change.uri in self._watched
             if not named and len(self._pending) >= MAX_PENDING:
                 if not self._overflowed:
-                    _log.warning("changes are forgotten, since nobody takes them: %.200s", change)
+                    _log.warning("changes are forgotten, since nobody takes them: %.200r", change)
                 self._overflowed = True
                 return
             self._pending[change] = None
@@ -378,7 +378,7 @@ def _subscribed(client: Any, uri: str) -> bool:
     try:
         client.request("resources/subscribe", {"uri": uri})
     except ErrorResponse as problem:
-        _log.info("%.200s: %s", uri, problem)
+        _log.info("%.200r: %s", uri, problem)
         return False
     return True
 
@@ -394,6 +394,6 @@ def _unsubscribe(changes: Changes) -> None:
             try:
                 client.request("resources/unsubscribe", {"uri": uri})
             except McpError as problem:  # then it goes on; what comes of it is ignored
-                _log.info("%.200s: %s", uri, problem)
+                _log.info("%.200r: %s", uri, problem)
                 if not isinstance(problem, ErrorResponse):
                     return  # nobody answers: one such wait is enough
