@@ -101,10 +101,8 @@ class Hold:
 
     def wait(self, poll: Any) -> None:
         """Until there is something to read, or the end of it. Raises Aborted, Expired."""
+        self.check()
         while not self.is_aborted:
-            # First: a peer that never ceases to send would else never be late.
-            if self.deadline is not None and self.deadline.left() <= 0:
-                raise Expired
             span = LONGEST if self.deadline is None else self.deadline.pause()
             if self.silence is not None and self.silence <= span:
                 if not poll.poll(self.silence * 1000):
@@ -112,8 +110,19 @@ class Hold:
                 break
             if poll.poll(span * 1000 + 1):
                 break
+            self.check()
         if self.is_aborted:
             raise Aborted
+
+    def check(self) -> None:
+        """Also where there is something to read: a peer that never ceases to send would else never be late.
+
+        Raises Aborted, Expired.
+        """
+        if self.is_aborted:
+            raise Aborted
+        if self.deadline is not None and self.deadline.left() <= 0:
+            raise Expired
 
 
 class _Here(threading.local):
@@ -172,6 +181,8 @@ class _Incoming(io.RawIOBase):
 
     def _decrypted(self, tls: ssl.SSLSocket, buffer: Any) -> int | None:
         while True:
+            if self.patient:
+                self._hold.check()
             try:
                 return self._taken(tls.recv_into(buffer))
             except ssl.SSLWantReadError:

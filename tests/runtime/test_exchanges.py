@@ -1,5 +1,6 @@
 """HTTP exchanges: how far each came, what is sent along, how many at once, and that nothing is left."""
 
+import contextlib
 import gzip
 import os
 import threading
@@ -531,6 +532,29 @@ def test_a_stream_over_tls_is_read_as_it_comes_and_ended_from_outside(at, tls_an
         timer.start()
         with exchange, pytest.raises(Aborted):
             exchange.read1(1000)
+        timer.join()
+
+
+@pytest.mark.parametrize("aborted", [False, True], ids=["deadline", "abort"])
+def test_over_tls_too_a_server_that_never_ceases_to_send_does_not_go_on_for_ever(at, tls_and_file, aborted):
+    tls, path = tls_and_file
+    session = requests.Session()
+    session.verify = path
+
+    def handle(request, wire):
+        wire.stream()
+        with contextlib.suppress(OSError):
+            while not wire.site.over.is_set():
+                wire.chunk(b":\n\n" * 2000)
+
+    with web(handle, tls) as site, session:
+        exchange = at(site, session=session).new(within(5.0 if aborted else 0.3))
+        exchange.send("POST", {}, b"{}")
+        timer = threading.Timer(0.1, exchange.abort if aborted else lambda: None)
+        timer.start()
+        with exchange, pytest.raises(Aborted if aborted else Expired):
+            while exchange.read1(65536):
+                pass
         timer.join()
 
 
