@@ -233,7 +233,7 @@ def _check_url(url: str) -> None:
     except ValueError as problem:
         raise ValueError(f"{_without_user(url)!r} is no URL: {problem}") from None
     if parts.username is not None or parts.password is not None:
-        raise ValueError("credentials do not belong into a URL: pass headers={'Authorization': ...}")
+        raise ValueError("credentials do not belong into a URL, but into an Authorization header")
     if parts.fragment or url.endswith("#"):
         raise ValueError(f"the URL of a server has no fragment: {url[:200]!r}")
     if not host or not url.isprintable() or " " in url:

@@ -92,6 +92,15 @@ class HttpExchange:
         self._hold.abort()
         self._owner.wake()
 
+    @property
+    def has_no_end(self) -> bool:
+        """Whether there is no deadline."""
+        return self._hold.deadline is None
+
+    def expect(self, silence: float) -> None:
+        """From now on so many seconds without a byte are too many: then it is Expired."""
+        self._hold.silence = silence
+
     def pause(self, seconds: float) -> None:
         """Wait before it begins, within the deadline. Raises Aborted, Expired."""
         self._owner.wait_for(self, lambda: self._hold.pause(seconds))

@@ -165,6 +165,7 @@ class _Incoming(io.RawIOBase):
         if self._tls is not None:
             self._tls.settimeout(0.0)  # readable may mean half a record: never wait in there
         self.patient = True
+        self.has_ended = False
 
     def readable(self) -> bool:
         return True
@@ -195,6 +196,8 @@ class _Incoming(io.RawIOBase):
             self._hold.was_heard = True
         elif self._hold.is_aborted:
             raise Aborted
+        else:
+            self.has_ended = True
         return count
 
     def close(self) -> None:
@@ -214,6 +217,12 @@ class _Answer(http.client.HTTPResponse):
         self._reader = io.BufferedReader(self._incoming, 65536)
         hold.answer = self
         super().__init__(self, *args, **options)  # type: ignore[arg-type]
+
+    def begin(self) -> None:
+        """Read the head. http.client makes do with one that is cut, and with lines that are no headers."""
+        super().begin()
+        if self._incoming.has_ended or self.msg.defects:
+            raise http.client.HTTPException("the head of the answer is cut or malformed")
 
     def makefile(self, mode: str) -> io.BufferedIOBase:
         """For http.client, which wants no more of a socket than this."""

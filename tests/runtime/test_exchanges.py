@@ -219,6 +219,10 @@ def _in_headers(request, wire):
     wire.close()
 
 
+def _no_headers(request, wire):
+    wire.send(b"HTTP/1.1 200 OK\r\nthis is no header\r\nContent-Length: 2\r\n\r\n{}")
+
+
 def _no_http(request, wire):
     wire.send(b"SSH-2.0-hello\r\n")
     wire.close()
@@ -264,6 +268,8 @@ def _no_chunk(request, wire):
         (_before, "closed the connection before it answered"),
         (_reset, "closed the connection before it answered"),
         (_in_status, "is no HTTP"),
+        (_in_headers, "is no HTTP"),
+        (_no_headers, "is no HTTP"),
         (_no_http, "is no HTTP"),
         (_no_end_of_headers, "is no HTTP"),
         (_long_header, "is no HTTP"),

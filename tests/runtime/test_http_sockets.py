@@ -92,6 +92,12 @@ def _body_drips(request, wire):
             return
 
 
+def _floods(request, wire):
+    wire.head(200, "Content-Length: 1000000000000")
+    while not wire.site.over.is_set() and wire.socket.fileno() >= 0:
+        wire.send(b"x" * 100_000)
+
+
 @pytest.mark.parametrize("handle", [_silent, _head_only, _drips, _body_drips])
 def test_a_deadline_holds_also_for_slow_drips(site, handle):
     serve, pool = site
@@ -114,6 +120,24 @@ def test_any_thread_ends_the_wait(site, handle):
             ask(connections, hold).read()
         assert time.monotonic() - start < 1.0
         timer.join()
+
+
+@pytest.mark.parametrize("how", ["deadline", "abort"])
+def test_a_flood_is_late_and_can_be_ended_too(site, how):
+    serve, pool = site
+    with serve(_floods) as at, pool(at) as connections:
+        hold = within(0.3 if how == "deadline" else 5)
+        timer = threading.Timer(0.2, hold.abort)
+        if how == "abort":
+            timer.start()
+        start = time.monotonic()
+        with pytest.raises(Expired if how == "deadline" else Aborted):
+            response = ask(connections, hold)
+            while response.read1(65536):
+                pass
+        assert time.monotonic() - start < 2
+        if how == "abort":
+            timer.join()
 
 
 def test_a_deadline_that_moves_is_followed(site):

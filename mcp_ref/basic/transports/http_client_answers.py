@@ -34,7 +34,7 @@ _READ = 65536
 """Bytes of a body that may hold an error."""
 
 _WORDS = {
-    401: "it wants to know who asks: pass headers={'Authorization': ...}",
+    401: "it wants to know who asks: send an Authorization header",
     403: "it does not allow this",
     404: "there is no MCP at this URL, or the session is over",
     405: "it takes no POST at this URL",

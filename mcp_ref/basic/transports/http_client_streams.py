@@ -55,7 +55,10 @@ TRIES = 5
 """Connections in a row that bring nothing at all, before a request is given up."""
 
 SILENCE = 300.0
-"""Seconds without a byte after which a stream without end counts as broken: nobody may be there any more."""
+"""Seconds without a byte after which a stream that has no end counts as broken: nobody may be there any more.
+
+It counts for the stream of a GET, and for every other on which the server has given signs of life before.
+"""
 
 
 class Following:
@@ -77,12 +80,18 @@ class Following:
         An end of the connection, whichever, is no error in here. Raises InvalidResponse, Aborted, Expired.
         """
         self.was_open = True
-        events = Events(exchange.read1, limit=self._connection.limit, on_alive=self._is_alive)
+
+        def alive() -> None:
+            self.failures = 0
+            if exchange.has_no_end:  # who gives signs of life is missed when they cease
+                exchange.expect(SILENCE)
+
+        events = Events(exchange.read1, limit=self._connection.limit, on_alive=alive)
         self.failures += 1
         self.idle += 1
         try:
             for event in events:
-                self._is_alive()
+                self.failures = 0
                 if event.data and event.name == "message":
                     self.idle = 0
                     self._connection.hear(event.data.encode(), self._outbox)
@@ -90,15 +99,14 @@ class Following:
                         return
         except TooLarge as problem:
             raise InvalidResponse(str(problem)) from None
-        except ConnectionClosed as problem:
+        except (ConnectionClosed, Expired) as problem:
+            if isinstance(problem, Expired) and not exchange.has_no_end:
+                raise
             _log.info("a stream broke: %.300r", problem)
         finally:
             self.last_id = events.last_id or self.last_id
             if events.retry is not None:
                 self.retry = events.retry / 1000
-
-    def _is_alive(self) -> None:
-        self.failures = 0
 
     def reopen(self, exchange: HttpExchange) -> None:
         """GET the rest of the stream. Raises ConnectionClosed, HttpError, Aborted, Expired.

@@ -49,6 +49,9 @@ _log = logging.getLogger("mcp_ref.http")
 SAFE = frozenset({"initialize", "ping"})
 """Requests that may arrive twice; and every list."""
 
+SILENCE = 300.0
+"""Seconds without a byte after which a server that used to give signs of life is taken to be gone."""
+
 QUEUE = 1000
 """Messages that may wait for a worker to POST them."""
 
@@ -150,10 +153,13 @@ class OldConnection(Connection):
                 raise refusal(exchange, None)
             if exchange.media_type != STREAM:
                 raise wrong_type(exchange, "GET")
-            events = Events(exchange.read1, limit=self.limit)
+            # Who gives signs of life is missed when they cease.
+            events = Events(exchange.read1, limit=self.limit, on_alive=lambda: exchange.expect(SILENCE))
             try:
                 for event in events:
                     self._heard(event)
+            except Expired:
+                raise ConnectionClosed(f"the event stream was silent for {SILENCE:g} s") from None
             except TooLarge as problem:
                 raise ConnectionClosed(f"the event stream was given up: {problem}") from None
         raise ConnectionClosed("the server ended the event stream")
@@ -170,14 +176,17 @@ class OldConnection(Connection):
     def _endpoint(self, event: Event) -> str:
         """Where to POST, from the first event. Raises InvalidResponse."""
         url, said = self.exchanges.url, event.data
+        server = self.exchanges.settings.server  # no more of the URL: its query may be a secret
         if event.name != "endpoint":
-            raise InvalidResponse(f"the event stream of {url} begins with {event.name!r:.40}, not 'endpoint'")
+            raise InvalidResponse(
+                f"the event stream of {server} begins with {event.name!r:.40}, not 'endpoint'"
+            )
         if not _URI.fullmatch(said):
             raise InvalidResponse(f"the endpoint event holds no URI: {said!r:.100}")
         there = _on_server_of(url, said)
         if there is None:
             raise InvalidResponse(
-                f"the endpoint {said:.200} is not on the server of {url}: nothing is sent there"
+                f"the endpoint {said:.200} is not on the server {server}: nothing is sent there"
             )
         return self.exchanges.target_of(there)
 

@@ -284,7 +284,7 @@ def test_an_error_of_another_request_is_not_taken_for_this_ones():
     ("status", "said"),
     [
         (400, "status 400: why"),
-        (401, "headers="),
+        (401, "Authorization header"),
         (403, "does not allow"),
         (404, "no MCP at this URL"),
         (405, "takes no POST"),

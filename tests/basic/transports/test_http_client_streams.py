@@ -673,3 +673,34 @@ def test_close_ends_many_streams_at_once_and_leaves_no_thread():
         assert time.monotonic() - start < 1.0
         assert eventually(lambda: not [t for t in threading.enumerate() if t.name.startswith("mcp_ref w")])
         assert all(isinstance(p.exception(1), ConnectionClosed) for p in pending)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_stream_without_end_that_gave_signs_of_life_is_missed_when_they_cease(revision, monkeypatch):
+    monkeypatch.setattr(module, "SILENCE", 0.2)
+
+    def handle(request, wire):
+        if request.rpc == "tools/call":
+            wire.stream()
+            wire.chunk(b":\n\n")
+            wire.gone()
+        else:
+            wire.answer(202)
+
+    with talking(handle, revision) as (_site, client):
+        pending = client.submit("tools/call", {"name": "a"})
+        with pytest.raises(ConnectionClosed, match="ended without the answer"):
+            pending.result(3)
+
+
+def test_a_stream_that_was_always_silent_may_stay_so(monkeypatch):
+    monkeypatch.setattr(module, "SILENCE", 0.05)
+
+    def handle(request, wire):
+        wire.stream()
+        wire.site.over.wait(0.3)
+        wire.event(result_of(request, text("x")))
+        wire.end()
+
+    with talking(handle) as (_site, client):
+        assert client.submit("tools/call", {"name": "a"}).result(3).text == "x"
