@@ -9,7 +9,6 @@ with standing(monkeypatch):            afterwards: no thread, no child, no open 
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +35,6 @@ def standing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(
         logging.getLogger("urllib3.connection"), "disabled", True
     )  # it shows what it cannot parse
-    gc.collect()
     before = open_files()
     with Errors() as errors, nothing_left():
         yield

@@ -12,7 +12,6 @@ Every wait has the limit PATIENCE, and is for an event.
 from __future__ import annotations
 
 import contextlib
-import gc
 import logging
 import threading
 from collections.abc import Iterator
@@ -158,7 +157,6 @@ def standing(
     *, server: Json | None = None, http: Json | None = None, sessions: int = 0, **options: Any
 ) -> Iterator[Standing]:
     """An endpoint that is as it was once the block is over; so many sessions may be left in it."""
-    gc.collect()  # what others have left open goes now, and not while this is counting
     files = open_files()
     errors = Errors()
     made, seen = faulty(**(server or {}))

@@ -165,6 +165,7 @@ def test_more_connections_than_there_may_be(revision: str) -> None:
             taken[0].close()
             assert eventually(lambda: at.http.connections == 9)
             assert added(peer) == "42"
+        assert eventually(lambda: at.http.connections == 0)
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", OLD])
