@@ -13,7 +13,7 @@ Threads     any. `_lock` of a Way makes sure that no exchange begins on it once 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.errors import ProtocolError
 from mcp_ref.runtime.exchanges import HttpExchange
@@ -36,7 +36,7 @@ class Posts:
     two_way = True
     is_busy = True  # whoever says something here waits for the server to take it
 
-    def __init__(self, connection: UrlConnection) -> None:
+    def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     def begins(self, context: Context) -> None:

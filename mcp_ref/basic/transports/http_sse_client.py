@@ -30,10 +30,11 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from mcp_ref.basic.errors import ConnectionClosed, InvalidResponse, McpError, ProtocolError, RequestTimeout
+from mcp_ref.basic.errors import ConnectionClosed, InvalidResponse, McpError, RequestTimeout
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
+from mcp_ref.basic.transports.http_client_ways import Posts
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.events import Event, Events, TooLarge
@@ -58,40 +59,14 @@ QUEUE = 1000
 _URI = re.compile(r"[!-~]{1,8000}")
 
 
-class _Mail:
-    """The way of all messages: a POST each, on the thread that has something to say."""
+class _Mail(Posts):
+    """The way of all messages to the endpoint that the server named."""
 
-    closes = False
-    two_way = True
-    is_busy = True  # whoever says something here waits for the server to take it
-
-    def __init__(self, connection: OldConnection) -> None:
-        self._connection = connection
-
-    def begins(self, context: Any) -> None:
-        """Every message has a POST of its own: there is nothing to prepare."""
+    _connection: OldConnection
 
     def send(self, line: bytes, wait: float | None = None) -> None:
         """POST one message. Raises what the server, or the network, has against it."""
         self._connection.post(line, wait)
-
-    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
-        """POST an answer. That the server does not take it is its own affair."""
-        self._connection.reply(line, wait)
-
-    def abandon(self, reason: str) -> None:
-        """Nothing waits for an answer that will not come."""
-
-    def let_go(self) -> bool:
-        """A client has nobody who could come back."""
-        return False
-
-    def settle(self, seconds: float) -> bool:
-        """Whatever was sent, was sent by whoever called `send`."""
-        return True
-
-    def fail(self, problem: BaseException) -> None:
-        """The connection says so itself."""
 
 
 class OldConnection(Connection):
