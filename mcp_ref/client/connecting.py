@@ -251,6 +251,9 @@ def _check_fitting(over_http: bool, of_http: Json, of_commands: tuple[Any, ...])
     for name, given in of_http.items():
         if given is not None and not over_http:
             raise TypeError(f"{name} is for a URL, not for a command or a Server")
+    session = of_http["session"]
+    if session is not None and not hasattr(session, "get_adapter"):
+        raise TypeError(f"session is a requests.Session, not {session!r:.60}")
 
 
 def _check_options(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = [
+    "check_bool",
     "check_callable",
     "check_count",
     "check_object",
@@ -41,6 +42,13 @@ def check_object(**given: Any) -> None:
             continue
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise TypeError(f"{name} is a dict whose keys are strings, not {value!r:.60}")
+
+
+def check_bool(**given: Any) -> None:
+    """Raises TypeError for what is neither True nor False: "no" would count as yes."""
+    for name, value in given.items():
+        if not isinstance(value, bool):
+            raise TypeError(f"{name} is True or False, not {value!r:.60}")
 
 
 def check_callable(**given: Callable[..., Any] | None) -> None:

@@ -208,6 +208,10 @@ class _Incoming(io.RawIOBase):
         super().close()
 
 
+AHEAD = 10
+"""Heads that may come: the answer's, and those of informational ones before it (RFC 9110, section 15.2)."""
+
+
 class _Answer(http.client.HTTPResponse):
     """An answer that is waited for as its exchange wants."""
 
@@ -220,9 +224,14 @@ class _Answer(http.client.HTTPResponse):
 
     def begin(self) -> None:
         """Read the head. http.client makes do with one that is cut, and with lines that are no headers."""
-        super().begin()
-        if self._incoming.has_ended or self.msg.defects:
-            raise http.client.HTTPException("the head of the answer is cut or malformed")
+        for _ in range(AHEAD):
+            super().begin()
+            if self._incoming.has_ended or self.msg.defects:
+                raise http.client.HTTPException("the head of the answer is cut or malformed")
+            if not 100 <= self.status < 200 or self.status == 101:
+                return
+            self.headers = None  # type: ignore[assignment]  # one ahead of the answer: read the next
+        raise http.client.HTTPException("no end of informational answers")
 
     def makefile(self, mode: str) -> io.BufferedIOBase:
         """For http.client, which wants no more of a socket than this."""

@@ -351,3 +351,8 @@ def test_callbacks_that_make_no_sense_are_refused_before_anything_is_started(opt
 def test_a_principal_that_cannot_be_told_from_others_is_refused():
     with nothing_left(), pytest.raises(TypeError, match="unhashable"):
         connect(Server("x"), principal=["alice"])
+
+
+def test_a_session_of_something_else_is_an_error_before_anything_is_sent():
+    with nothing_left(), pytest.raises(TypeError, match=r"session is a requests\.Session, not 'x'"):
+        connect("http://127.0.0.1:1/mcp", session="x")

@@ -20,7 +20,7 @@ from mcp_ref import connect
 
 __all__ = ["Checks", "Ends", "ask", "call", "text"]
 
-NOTICED = 2.0
+NOTICED = 6.0
 """Seconds in which a tool must have learned that its client left: one, and what a busy machine adds."""
 
 EXIT = 10.0

@@ -121,3 +121,10 @@ def test_a_client_names_what_it_was_given_wrongly_and_sends_nothing():
             with pytest.raises((TypeError, ValueError), match=says):
                 call()
         assert next(client.connection._ids) == sent + 1
+
+
+def test_only_true_and_false_are_either():
+    checks.check_bool(a=True, b=False)
+    for wrong in ("no", 0, 1, None):
+        with pytest.raises(TypeError, match="b is True or False, not"):
+            checks.check_bool(a=True, b=wrong)

@@ -2,6 +2,7 @@
 
 import contextlib
 import gzip
+import json
 import os
 import threading
 import time
@@ -539,6 +540,31 @@ def test_a_stream_over_tls_is_read_as_it_comes_and_ended_from_outside(at, tls_an
         with exchange, pytest.raises(Aborted):
             exchange.read1(1000)
         timer.join()
+
+
+def test_informational_answers_are_skipped(at):
+    """Or the next request on the connection would get the answer to this one."""
+
+    def handle(request, wire):
+        for head in (b"102 Processing", b"103 Early Hints\r\nLink: </x>", b"100 Continue"):
+            wire.send(b"HTTP/1.1 " + head + b"\r\n\r\n")
+        wire.json({"n": json.loads(request.body)})
+
+    with web(handle) as site:
+        exchanges = at(site)
+        for number in range(3):
+            with exchanges.new(within()) as exchange:
+                exchange.send("POST", {}, b"%d" % number)
+                assert exchange.status == 200
+                assert json.loads(exchange.read(1000)) == {"n": number}
+
+
+def test_informational_answers_without_end_are_given_up(at):
+    def handle(request, wire):
+        wire.send(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 100)
+
+    with web(handle) as site, pytest.raises(ConnectionClosed):
+        ask(at(site))
 
 
 @pytest.mark.parametrize("aborted", [False, True], ids=["deadline", "abort"])

@@ -54,6 +54,7 @@ def serve(
         check_seconds("grace", grace)
     app = server.wsgi_app(path, **options)
     limit = app.max_body_bytes + (64 << 10)
+    host = host.removeprefix("[").removesuffix("]")  # as in a URL
     http = HttpServer(app, host, port, max_connections=max_connections, max_body_bytes=limit)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{http.port}{app.path}"

@@ -29,6 +29,7 @@ Threads     `__call__` runs on the WSGI server's threads, one a request, which w
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -56,7 +57,7 @@ from mcp_ref.basic.transports.http_sessions import Sessions
 from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.transports.http_waiting import Waiting
 from mcp_ref.basic.versioning import InvalidMeta, is_modern
-from mcp_ref.runtime.checks import check_callable, check_count, check_seconds, check_text
+from mcp_ref.runtime.checks import check_bool, check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.workers import Workers
 
@@ -118,14 +119,17 @@ class Application:
         check_count(0, retry_ms=retry_ms)
         if answers not in NEEDS:
             raise ValueError(f"answers is 'auto', 'json' or 'stream', not {answers!r}")
+        check_bool(stateless=stateless, require_headers=require_headers)
         told = {"threads": threads, "max_body_bytes": max_body_bytes}
         check_count(1, **{name: count for name, count in told.items() if count is not None})
         if not isinstance(rate, Limit | None):
             raise TypeError(f"rate is a Limit, not {rate!r:.60}")
         self.server = server
         self._notices = server.notices or MANY
-        self.path = _normal(path)
-        self.health_path = None if health_path is None else _normal(health_path)
+        self.path = _checked("path", path)
+        self.health_path = None if health_path is None else _checked("health_path", health_path)
+        if self.health_path == self.path:
+            raise ValueError(f"health_path and path are both {self.path}")
         self.stateless, self.answers = stateless, answers
         self.max_body_bytes = server.max_message_bytes if max_body_bytes is None else max_body_bytes
         self.waiting = Waiting(
@@ -159,7 +163,7 @@ class Application:
             return None
         from mcp_ref.basic.transports.http_sse import OldTransport
 
-        return OldTransport(self, _normal(sse_path))
+        return OldTransport(self, _checked("sse_path", sse_path))
 
     # -- WSGI --------------------------------------------------------------------------------------
 
@@ -405,3 +409,13 @@ class Application:
 
 def _normal(path: str) -> str:
     return "/" + path.strip("/")
+
+
+def _checked(name: str, path: str) -> str:
+    """A path of ours, as a request will have it. Raises ValueError for one that none could."""
+    if not _PATH.fullmatch(path):
+        raise ValueError(f"{name} is made of letters, digits and -._~/, not {path!r:.80}")
+    return _normal(path)
+
+
+_PATH = re.compile(r"[A-Za-z0-9\-._~/]*")

@@ -13,7 +13,7 @@ from mcp_ref import Context, Limit, Server, connect
 from mcp_ref.basic.errors import TooManyRequests
 from mcp_ref.basic.transports.http_refusals import Denied
 
-NOTICED = 1.5
+NOTICED = 6.0
 """Seconds in which a departed client is noticed: half a one, and what a busy machine adds."""
 
 

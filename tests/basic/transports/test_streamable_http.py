@@ -27,7 +27,7 @@ from mcp_ref.basic.transports.streamable_http import Application
 VERSION = "io.modelcontextprotocol/protocolVersion"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 SEATS = {"type": "object", "properties": {"seats": {"type": "integer"}}, "required": ["seats"]}
-NOTICED = 1.5
+NOTICED = 6.0
 """Seconds in which a departed client is noticed: one, and what a busy machine adds."""
 
 
@@ -1091,3 +1091,21 @@ def test_one_subscriber_that_leaves_takes_no_other_along(server, monkeypatch):
         assert eventually(lambda: leaves not in server.listeners._streams[at.app.modern])
         at.app.close()
         assert second.message()["result"]["resultType"] == "complete"
+
+
+@pytest.mark.parametrize("name", ["path", "health_path", "sse_path"])
+@pytest.mark.parametrize("path", ["/ü", "/a b", "/a?b", "/a#b", "/%41", "/a\n"])
+def test_a_path_that_no_request_could_have_is_an_error(server, name, path):
+    with pytest.raises(ValueError, match=f"{name} is made of"):
+        server.wsgi_app(**{name: path})
+
+
+def test_two_things_at_one_path_are_an_error(server):
+    with pytest.raises(ValueError, match="both /mcp"):
+        server.wsgi_app(health_path="mcp/")
+
+
+@pytest.mark.parametrize("name", ["stateless", "require_headers"])
+def test_what_is_neither_true_nor_false_is_an_error(server, name):
+    with pytest.raises(TypeError, match=f"{name} is True or False, not 'no'"):
+        server.wsgi_app(**{name: "no"})
