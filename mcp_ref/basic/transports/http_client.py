@@ -21,7 +21,8 @@ Revisions   2025-03-26  sessions (http_client_sessions), the GET stream, resumpt
 Errors      HttpError and RefusedByStatus (http_client_answers); ConnectionClosed, where a connection ended
             too early.
 Threads     caller      POSTs its request, and reads the answer
-            worker      one a stream that nobody waits for; others run what the server asks
+            worker      one a request that nobody waits for, one a stream that somebody else waits for;
+                        others run what the server asks
             No thread that reads POSTs an answer: that is for `_senders`, of which there are four.
 """
 
@@ -54,7 +55,7 @@ from mcp_ref.basic.transports.http_client_sessions import UrlSession
 from mcp_ref.basic.transports.http_client_ways import Posts, Way
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.deadlines import Clock, Deadline
-from mcp_ref.runtime.exchanges import Exchanges, HttpExchange, TooLong
+from mcp_ref.runtime.exchanges import SPARE, Exchanges, HttpExchange, TooLong
 from mcp_ref.runtime.http_sockets import Aborted, Expired
 from mcp_ref.runtime.outbox import WayOut
 from mcp_ref.runtime.workers import QueueFull, Workers
@@ -92,7 +93,9 @@ class UrlConnection(Connection):
         self.exchanges = exchanges
         self.limit = max_message_bytes
         # spec: basic/transports/streamable-http/multiple-streams
-        self.streams = Workers(exchanges.limit, 10_000)
+        # Those who ask may have to wait for room, which those who read give back: so they are not the same.
+        self._askers = Workers(exchanges.limit, 10_000)
+        self.readers = Workers(exchanges.limit + SPARE, 1000)
         self._senders = Workers(4, 1000)
         self._here = threading.local()
         self.belonging = UrlSession(self)
@@ -196,7 +199,7 @@ class UrlConnection(Connection):
             self.ending(call, lambda: self._ask(call, way, params, line))
         else:
             try:
-                self.streams.submit(
+                self._askers.submit(
                     lambda _: self.ending(call, lambda: self._ask(call, way, params, line)), None
                 )
             except QueueFull:
@@ -262,7 +265,7 @@ class UrlConnection(Connection):
             http_client_streams.follow(self, call, way, exchange)
         else:  # whoever waits has the progress to look at
             follow = functools.partial(http_client_streams.follow, self, call, way, exchange)
-            if not self.streams.submit(lambda _: self.ending(call, follow), None, always=True):
+            if not self.readers.submit(lambda _: self.ending(call, follow), None, always=True):
                 raise Aborted
 
     def _take(self, call: Call, exchange: HttpExchange) -> None:
@@ -350,7 +353,7 @@ class UrlConnection(Connection):
             self.background.stop()
         super().end(reason, wait=wait)
         # What is waiting to be run finds out that all is over, and closes what it was given.
-        if not self.streams.close(wait, drop=False):
+        if not (self._askers.close(wait, drop=False) & self.readers.close(wait, drop=False)):
             _log.info("a stream is still being read after the connection ended")
         self._senders.close(wait)
         self._say_goodbye()

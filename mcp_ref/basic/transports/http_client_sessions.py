@@ -129,7 +129,7 @@ class UrlSession:
             finally:
                 self._renewing = None
         # Not here: whoever noticed may hold locks that this needs.
-        connection.streams.submit(self._restore, None, always=True)
+        connection.readers.submit(self._restore, None, always=True)
 
     def _restore(self, nothing: None) -> None:
         """Make the new session what the old one was. Runs on a worker."""

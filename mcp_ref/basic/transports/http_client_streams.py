@@ -167,7 +167,7 @@ def _finish(connection: UrlConnection, exchange: HttpExchange) -> None:
         exchange.close()
         return
     try:
-        if connection.streams.submit(HttpExchange.drain, exchange, always=True):
+        if connection.readers.submit(HttpExchange.drain, exchange, always=True):
             return
     except QueueFull:  # not one thread is to be had
         pass

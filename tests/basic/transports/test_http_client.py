@@ -807,8 +807,8 @@ def test_a_body_that_is_no_message_is_not_answered():
 
 def test_more_requests_than_can_wait_are_refused(monkeypatch):
     with talking(only("tools/call", _silent)) as (site, client):
-        monkeypatch.setattr(client.connection.streams, "queue", 0)
-        monkeypatch.setattr(client.connection.streams, "limit", 1)
+        monkeypatch.setattr(client.connection._askers, "queue", 0)
+        monkeypatch.setattr(client.connection._askers, "limit", 1)
         first = client.submit("tools/call", {"name": "a"})
         site.asked(lambda r: r.rpc == "tools/call")
         with pytest.raises(LocalError, match="too many requests"):
@@ -893,3 +893,28 @@ def test_a_server_that_asks_what_there_is_not_gets_an_error_for_it():
         assert client.call_tool("a").text == "hello"
         refused = site.asked(lambda r: r.message.get("id") == 7)
         assert refused.message["error"]["code"] == -32602
+
+
+def test_those_who_wait_for_room_are_not_in_the_way_of_those_who_read():
+    begun = threading.Event()
+
+    def handle(request, wire):
+        begun.set()
+        wire.stream()
+        wire.site.over.wait(0.1)
+        wire.event(result_of(request, text("hello")))
+        wire.end()
+
+    with talking(handle) as (_site, client):
+        client.connection.exchanges.limit = 1
+        client.connection._askers.limit = 1
+        seen = []
+        caller = threading.Thread(
+            target=lambda: seen.append(client.call_tool("a", on_progress=lambda *report: None).text)
+        )
+        caller.start()
+        assert begun.wait(5)
+        pending = [client.submit("tools/call", {"name": "b"}) for _ in range(3)]
+        caller.join(5)
+        assert seen == ["hello"]
+        assert [p.result(5).text for p in pending] == ["hello"] * 3
