@@ -148,7 +148,7 @@ class HttpStream:
         # spec: basic/transports/streamable-http/sse-close-connection
         # spec: basic/transports/streamable-http/sse-no-early-close
         """
-        if not (self.primes and self.log is not None):
+        if self._mute or not (self.primes and self.log is not None):
             return False
         self.released = True
         self.wake()

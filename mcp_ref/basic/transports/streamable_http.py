@@ -242,7 +242,9 @@ class Application:
         return HttpAnswer(204, self.gate.preflight(environ), ())
 
     def _health(self, environ: Json) -> HttpAnswer:
-        """For whoever watches over this process: no name, no secret."""
+        """For whoever watches over this process, by whatever name: it has nothing to hide. Raises Refused."""
+        if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            raise Refused(405, "health is asked for with GET", [("Allow", "GET, HEAD")])
         if self._closing:
             return plain(503, b'{"status":"closing"}', ("Retry-After", "5"))
         return plain(200, b'{"status":"ok"}')

@@ -416,3 +416,9 @@ def test_many_may_speak_at_once_while_one_reads():
         mine = [line for line in heard if line.startswith(b"%d " % who)]
         assert mine == [b"%d %d" % (who, n) for n in range(300)]
     assert len(heard) == 1200
+
+
+def test_where_nothing_but_json_is_sent_nobody_is_let_go(log):
+    stream = HttpStream(log=log, primes=True, mute=True)
+    assert not stream.let_go()
+    assert not stream.released

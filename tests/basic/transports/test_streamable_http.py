@@ -1109,3 +1109,12 @@ def test_two_things_at_one_path_are_an_error(server):
 def test_what_is_neither_true_nor_false_is_an_error(server, name):
     with pytest.raises(TypeError, match=f"{name} is True or False, not 'no'"):
         server.wsgi_app(**{name: "no"})
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS"])
+def test_health_is_asked_for_with_get(server, method):
+    with endpoint(server, health_path="/health") as at, Peer(at.port) as peer:
+        with peer.http(method, path="/health") as reply:
+            assert (reply.status, reply.headers["allow"]) == (405, "GET, HEAD")
+        with peer.http("GET", path="/health", Host="elsewhere.example") as reply:
+            assert (reply.status, reply.json()) == (200, {"status": "ok"})
