@@ -316,3 +316,35 @@ def test_a_name_that_is_none_is_said_to_be_none(monkeypatch):
         connections.ConnectionCls = watched(connections.ConnectionCls)
         with pytest.raises(urllib3.exceptions.NameResolutionError):
             ask(connections, within(2))
+
+
+@pytest.mark.parametrize(
+    "head", [b"HTTP/1.1 200 OK\r\nX: y", b"HTTP/1.1 200 OK\r\nno header\r\nContent-Length: 1\r\n\r\nx"]
+)
+def test_a_head_that_is_cut_or_malformed_is_none(site, head):
+    def handle(request, wire):
+        wire.send(head)
+        wire.close()
+
+    serve, pool = site
+    malformed = pytest.raises(urllib3.exceptions.ProtocolError, match="cut or malformed")
+    with serve(handle) as at, pool(at) as connections, malformed:
+        ask(connections, within(5))
+
+
+def test_what_was_read_to_its_end_ends_now(site):
+    serve, pool = site
+    with serve(lambda request, wire: wire.answer(200, b"x")) as at, pool(at) as connections:
+        hold = within(5)
+        ask(connections, hold).read()
+        assert hold.answer.ends_now()
+
+
+def test_an_exchange_whose_socket_is_gone_can_be_ended_all_the_same():
+    hold = within(5)
+    with socket.socket() as closed:
+        hold.take(closed)
+    hold.abort()
+    assert hold.is_aborted
+    with pytest.raises(Aborted):
+        hold.check()
