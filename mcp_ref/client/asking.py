@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.transports.http_annotations import Paths
     from mcp_ref.client.http_line import HttpLine
     from mcp_ref.client.line import Line
+    from mcp_ref.runtime.deadlines import Deadline
 
 __all__ = ["AnyLine", "Asking"]
 
@@ -135,9 +136,9 @@ class Asking:
         """Whether arguments of tools go into HTTP headers, where the tools say so."""
         return self._line.repeats_arguments and self.revision.modern
 
-    def annotated(self, params: Json) -> Paths | None:
+    def annotated(self, params: Json, deadline: Deadline | None) -> Paths | None:
         """Which arguments of this call go into headers (basic/transports/http_headers)."""
-        return tool_headers.mirrored(self, params.get("name"))
+        return tool_headers.mirrored(self, params.get("name"), deadline)
 
     @property
     def is_closed(self) -> bool:

@@ -2,7 +2,7 @@
 "x-mcp-header"; the rules are in basic/transports/http_annotations).
 
     known tool        the arguments that its definition marks (client.mirrored keeps them)
-    unknown tool      the list of tools is fetched once, before the first call (server/tools, `review`)
+    unknown tool      the list of tools is fetched once, in the time of the first call
     -32020            the tool wants other headers than we know of: the list is fetched anew, and the call
                       sent again, once
 
@@ -21,6 +21,7 @@ from mcp_ref.server import tools
 
 if TYPE_CHECKING:
     from mcp_ref.basic.transports.http_annotations import Paths
+    from mcp_ref.runtime.deadlines import Deadline
 
 __all__ = ["is_about_headers", "mirrored", "refresh"]
 
@@ -31,11 +32,14 @@ HEADER_MISMATCH = -32020
 """basic/transports/http_headers"""
 
 
-def mirrored(client: Any, name: Any) -> Paths | None:
-    """Which arguments of a tool go into headers, by the definition that we know."""
+def mirrored(client: Any, name: Any, deadline: Deadline | None) -> Paths | None:
+    """Which arguments of a tool go into headers, by the definition that we know, or get in time.
+
+    # spec: basic/transports/streamable-http/inspect-input-schema
+    """
     tool = client.known_tools.get(name)
     if tool is None:
-        return None
+        tool = tools.fetched(client, name, deadline=deadline)
     kept: tuple[Any, Paths] | None = client.mirrored.get(name)
     if kept is None or kept[0] is not tool:
         kept = tool, http_annotations.annotated(tool.get("inputSchema", {}))
@@ -52,4 +56,4 @@ def is_about_headers(client: Any, method: str, problem: Any) -> bool:
 def refresh(client: Any, params: Json, timeout: float | None) -> None:
     """Ask for the tools anew.  # spec: basic/transports/streamable-http/header-mismatch-refresh"""
     client.forget_cached("tools/list")
-    tools.fetched(client, params.get("name"), timeout)
+    tools.fetched(client, params.get("name"), timeout=timeout)

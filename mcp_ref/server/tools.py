@@ -316,9 +316,9 @@ class CallRefused(LocalError):
     """`confirm` said no: the call was not sent."""
 
 
-def list_tools(client: Any, timeout: float | None = None) -> list[Any]:
-    """All tools, from all pages."""
-    pages = pagination.all_pages(client, "tools/list", timeout=timeout)
+def list_tools(client: Any, **limits: Any) -> list[Any]:
+    """All tools, from all pages (server/utilities/pagination has the limits)."""
+    pages = pagination.all_pages(client, "tools/list", **limits)
     tools = [tool for page in pages for tool in page["tools"]]
     client.known_tools = {tool["name"]: tool for tool in tools}
     client.mirrored = {}
@@ -344,12 +344,10 @@ def review(client: Any, params: Json) -> None:
 
     # spec: server/tools/confirm-sensitive, server/tools/show-inputs
     """
-    name = params.get("name")
-    if client.repeats_arguments and name not in client.known_tools:
-        fetched(client, name, None)  # spec: basic/transports/streamable-http/inspect-input-schema
     if client.confirm is not None:
+        name = params.get("name")
         tool = None if client.tools_are_stale() else client.known_tools.get(name)
-        tool = tool or fetched(client, name, None)
+        tool = tool or fetched(client, name)
         if not client.confirm(tool, hints(tool), params.get("arguments", {})):
             ended(client, params, "refused and not sent")
             raise CallRefused(f"the call of {params.get('name')} was not confirmed, and not sent")
@@ -386,7 +384,7 @@ def check_result(client: Any, params: Json, result: Json, timeout: float | None)
         return
     fault = _fault(known, result) if known is not None else "the tool is not known"
     if fault is not None:  # perhaps it is another tool by now: in the modern era nobody told us
-        fault = _fault(fetched(client, name, timeout), result)
+        fault = _fault(fetched(client, name, timeout=timeout), result)
     if fault is not None:
         raise InvalidResponse(f"tools/call {name}: {fault}")
 
@@ -422,10 +420,10 @@ def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> Non
         audit.record("made", params, outcome, client.server_info.get("name", "-"), client.audit_arguments)
 
 
-def fetched(client: Any, name: Any, timeout: float | None) -> Any:
+def fetched(client: Any, name: Any, **limits: Any) -> Any:
     """The definition of a tool as the server has it now, no more than its name if it has none."""
     try:
-        list_tools(client, timeout)
+        list_tools(client, **limits)
     except McpError as problem:  # the call itself is not to suffer from it
         _log.warning("the list of tools, to check a call against, cannot be had: %s", problem)
     # Not listed, or nothing to be had: not asked for again with every call.

@@ -4,7 +4,7 @@ import pytest
 from web import opened, talking, text, web
 
 from mcp_ref import Server, connect
-from mcp_ref.basic.errors import ErrorResponse, LocalError
+from mcp_ref.basic.errors import ErrorResponse, LocalError, RequestTimeout
 from mcp_ref.client import tool_headers
 
 
@@ -144,13 +144,48 @@ def test_on_a_pipe_marks_mean_nothing():
 
 def test_what_was_found_out_of_a_tool_is_kept_until_it_is_another_one():
     with web(lists(TOOL)) as site, connect(site.url) as client:
-        assert tool_headers.mirrored(client, "query") is None
-        client.list_tools()
-        first = tool_headers.mirrored(client, "query")
+        first = tool_headers.mirrored(client, "query", None)
         assert first == {"region": ("region",)}
-        assert tool_headers.mirrored(client, "query") is first
+        assert len(site.of("tools/list")) == 1
+        assert tool_headers.mirrored(client, "query", None) is first
         client.list_tools()
-        assert tool_headers.mirrored(client, "query") is not first
+        assert tool_headers.mirrored(client, "query", None) is not first
+
+
+def silent_list(request, wire):
+    """A server that says nothing of its tools."""
+    if request.rpc == "tools/list":
+        wire.site.over.wait(10)
+    else:
+        opened(plain)(request, wire)
+
+
+def endless_list(request, wire):
+    """One whose list of tools has no end."""
+    if request.rpc == "tools/list":
+        cursor = int(request.message["params"].get("cursor", 0)) + 1
+        tools = [{"name": f"tool{cursor}", "inputSchema": {"type": "object"}}]
+        more = {"tools": tools, "nextCursor": str(cursor), "ttlMs": 0, "cacheScope": "private"}
+        wire.result(request, {"resultType": "complete", **more})
+    else:
+        opened(plain)(request, wire)
+
+
+@pytest.mark.parametrize("handle", [silent_list, endless_list])
+def test_the_list_of_tools_is_fetched_in_the_time_of_the_call_that_wants_it(handle):
+    with web(handle) as site, connect(site.url, timeout=30) as client:
+        with pytest.raises(RequestTimeout):
+            client.call_tool("query", {}, timeout=0.3)
+        assert site.of("tools/list")
+        assert not site.of("tools/call")
+
+
+def test_a_future_waits_for_no_list_of_tools():
+    with web(silent_list) as site, connect(site.url, timeout=30) as client:
+        future = client.submit("tools/call", {"name": "query", "arguments": {}})
+        site.asked(lambda r: r.rpc == "tools/list")
+        assert future.cancel()
+        assert not site.of("tools/call")
 
 
 def test_other_errors_and_other_requests_are_not_sent_again():

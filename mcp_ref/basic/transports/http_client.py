@@ -103,8 +103,10 @@ class UrlConnection(Connection):
 
     # -- what goes out -----------------------------------------------------------------------------------
 
-    def headers(self, method: str | None, params: Json | None) -> dict[str, str]:
-        """What the revision wants in the headers of a message.
+    def headers(
+        self, method: str | None, params: Json | None, deadline: Deadline | None = None
+    ) -> dict[str, str]:
+        """What the revision wants in the headers of a message; what it takes to know that counts as its time.
 
         # spec: basic/transports/streamable-http/metadata-headers
         # spec: basic/transports/streamable-http/append-standard-headers
@@ -114,7 +116,7 @@ class UrlConnection(Connection):
         """
         date = _date(params)
         if method is not None and date is not None:
-            annotated = self.client.annotated(params) if method == "tools/call" else None
+            annotated = self.client.annotated(params, deadline) if method == "tools/call" else None
             return {**POST, **http_headers.mirror(method, params, date, annotated)}
         if self.client.revision.modern:
             said = {} if method is None else {"Mcp-Method": method}
@@ -236,13 +238,17 @@ class UrlConnection(Connection):
         safe = call.method in SAFE or call.method.endswith("/list")
         self.belonging.wait(call.deadline)
         served = self.belonging.id
-        exchange = self._posted(way, deadline, self.headers(call.method, params), line, safe=safe)
+        exchange = self._posted(
+            way, deadline, self.headers(call.method, params, call.deadline), line, safe=safe
+        )
         in_session = served is not None and call.method != "initialize" and not way.is_modern
         if in_session and exchange.status == 404:
             with exchange:
                 lost = refusal(exchange, call.id)
             self.belonging.renew(served, lost, call.deadline)
-            exchange = self._posted(way, deadline, self.headers(call.method, params), line, safe=safe)
+            exchange = self._posted(
+                way, deadline, self.headers(call.method, params, call.deadline), line, safe=safe
+            )
         try:
             self._answered(call, way, exchange)
         except BaseException:

@@ -25,10 +25,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.errors import ErrorResponse, InvalidParams, InvalidResponse
+from mcp_ref.basic.errors import ErrorResponse, InvalidParams, InvalidResponse, RequestTimeout
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import RequestMeta, ResultMeta
 from mcp_ref.basic.versioning import LATEST
+from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.schema import Mismatch, checker, required, since
 
 __all__ = ["all_pages", "everything", "page", "pages"]
@@ -111,9 +112,14 @@ def _read(kind: str, cursor: str) -> int:
 
 
 def pages(
-    client: Any, method: str, params: Json | None = None, *, timeout: float | None = None
+    client: Any,
+    method: str,
+    params: Json | None = None,
+    *,
+    timeout: float | None = None,
+    deadline: Deadline | None = None,
 ) -> Iterator[Any]:
-    """Each page of a list, fetched when it is asked for.
+    """Each page of a list, fetched when it is asked for: each within `timeout`, all by the `deadline`.
 
     # spec: server/utilities/pagination/opaque-cursors, server/utilities/pagination/both-flows
     # spec: server/utilities/pagination/page-size-by-server
@@ -121,6 +127,10 @@ def pages(
     params = dict(params or {})
     seen = {params.get("cursor")}
     for _ in range(MAX_PAGES):
+        if deadline is not None:
+            timeout = deadline.left()
+            if timeout <= 0:
+                raise RequestTimeout(f"{method}: not all of it came in time")
         result = client.request(method, params, timeout=timeout)
         yield result
         cursor = result.get("nextCursor")
@@ -137,8 +147,8 @@ def pages(
     raise InvalidResponse(f"{method}: no end after {MAX_PAGES} pages")
 
 
-def all_pages(client: Any, method: str, *, timeout: float | None = None) -> list[Any]:
-    """All pages of a list.
+def all_pages(client: Any, method: str, **limits: Any) -> list[Any]:
+    """All pages of a list, within the limits of `pages`.
 
     A cursor may have become void: its page was kept for a while, or the list is another one by now. Then
     what was kept of the list is forgotten, and it is fetched from its start, once more and no more.
@@ -146,14 +156,14 @@ def all_pages(client: Any, method: str, *, timeout: float | None = None) -> list
     """
     fetched: list[Any] = []
     try:
-        for result in pages(client, method, timeout=timeout):
+        for result in pages(client, method, **limits):
             fetched.append(result)
         return fetched
     except ErrorResponse as problem:
         if not fetched or problem.code != InvalidParams.code:  # it was not about a cursor
             raise
     client.forget_cached(method)
-    return list(pages(client, method, timeout=timeout))
+    return list(pages(client, method, **limits))
 
 
 def everything(client: Any, method: str, member: str, *, timeout: float | None = None) -> list[Any]:
