@@ -60,9 +60,18 @@ class HttpError(LocalError):
 class RefusedByStatus(ErrorResponse):
     """A JSON-RPC error that came with an HTTP status of its own."""
 
-    def __init__(self, problem: ErrorResponse, status: int) -> None:
+    def __init__(
+        self,
+        problem: ErrorResponse,
+        status: int,
+        *,
+        retry_after: float | None = None,
+        challenge: str | None = None,
+    ) -> None:
         super().__init__(problem.code, problem.message, problem.data)
         self.status = status
+        self.retry_after, self.challenge = retry_after, challenge
+        """As those of an HttpError."""
 
 
 def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
@@ -73,7 +82,8 @@ def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
         body = b""
     told = _json_rpc_error(body, call_id)
     if told is not None:
-        return RefusedByStatus(told, exchange.status)
+        challenge = exchange.header("www-authenticate")
+        return RefusedByStatus(told, exchange.status, retry_after=_retry_after(exchange), challenge=challenge)
     return _http_error(exchange, body)
 
 
@@ -95,7 +105,7 @@ def _http_error(exchange: HttpExchange, body: bytes) -> HttpError:
     said = _WORDS.get(status, "")
     if 300 <= status < 400:
         said = f"it redirects to {exchange.header('location') or 'nowhere'!s:.200}, which is not followed"
-    seconds = _seconds(exchange.header("retry-after")) if status in (429, 503) else None
+    seconds = _retry_after(exchange)
     if seconds is not None:
         said = f"try again in {seconds:g} s"
     parts = [f"the server answered with HTTP status {status}", said, cleaned(exchange.media_type, body)]
@@ -126,9 +136,11 @@ def cleaned(kind: str, body: bytes) -> str:
     return text[:SHOWN] + ("..." if len(text) > SHOWN else "")
 
 
-def _seconds(value: str | None) -> float | None:
+def _retry_after(exchange: HttpExchange) -> float | None:
     """`Retry-After`, if it is a number of seconds (it may be a date, which is not used)."""
-    text = (value or "").strip()
+    if exchange.status not in (429, 503):
+        return None
+    text = (exchange.header("retry-after") or "").strip()
     return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 

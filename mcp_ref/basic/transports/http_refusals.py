@@ -19,7 +19,7 @@ import re
 from collections.abc import Sequence
 
 from mcp_ref.basic.errors import McpError, TooManyRequests
-from mcp_ref.basic.messages import encode
+from mcp_ref.basic.messages import Json, encode
 
 __all__ = ["Denied", "Refused"]
 
@@ -41,8 +41,11 @@ class Refused(McpError):
         # spec: basic/transports/streamable-http/origin-403-body
         # spec: basic/transports/streamable-http/rejected-input-body
         """
-        code = TooManyRequests.code if self.status == 429 else -32600
-        return encode({"jsonrpc": "2.0", "error": {"code": code, "message": self.message}}).rstrip(b"\n")
+        error: Json = {"code": -32600, "message": self.message}
+        if self.status == TooManyRequests.code:
+            seconds = dict(self.headers).get("Retry-After", "1")
+            error = {**error, "code": 429, "data": {"retryAfterMs": 1000 * int(seconds)}}
+        return encode({"jsonrpc": "2.0", "error": error}).rstrip(b"\n")
 
 
 class Denied(Refused):

@@ -133,10 +133,17 @@ def test_a_success_of_the_wrong_kind_is_an_error_that_says_which(status, body, l
         raise problem
 
 
+def test_a_json_rpc_error_says_when_to_come_back_and_what_it_wants_too():
+    problem = refused(429, error(code=429), "Content-Type: application/json", "Retry-After: 7")
+    assert (problem.code, problem.status, problem.retry_after, problem.challenge) == (429, 429, 7.0, None)
+    problem = refused(401, error(), "Content-Type: application/json", "WWW-Authenticate: Bearer")
+    assert (problem.status, problem.retry_after, problem.challenge) == (401, None, "Bearer")
+
+
 def test_the_errors_can_be_sent_to_other_processes():
     for problem in (
         HttpError(429, "busy", retry_after=7.0),
-        RefusedByStatus(ErrorResponse(-1, "no", {"x": 1}), 400),
+        RefusedByStatus(ErrorResponse(-1, "no", {"x": 1}), 429, retry_after=1.0),
     ):
         again = pickle.loads(pickle.dumps(problem))
         assert (type(again), str(again), again.__dict__) == (type(problem), str(problem), problem.__dict__)

@@ -10,10 +10,16 @@ from mcp_ref.basic.transports.http_refusals import Denied, Refused
 
 
 @pytest.mark.spec("basic/transports/streamable-http/origin-403-body")
-@pytest.mark.parametrize(("status", "code"), [(403, -32600), (503, -32600), (429, 429)])
-def test_a_refusal_is_an_error_without_an_id(status, code):
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_refusal_is_an_error_without_an_id(status):
     body = json.loads(Refused(status, "not so").body())
-    assert body == {"jsonrpc": "2.0", "error": {"code": code, "message": "not so"}}
+    assert body == {"jsonrpc": "2.0", "error": {"code": -32600, "message": "not so"}}
+
+
+@pytest.mark.parametrize(("headers", "ms"), [([("Retry-After", "7")], 7000), ([], 1000)])
+def test_who_asks_too_often_is_told_when_to_come_back(headers, ms):
+    error = json.loads(Refused(429, "too often", headers).body())["error"]
+    assert error == {"code": 429, "message": "too often", "data": {"retryAfterMs": ms}}
 
 
 def test_a_refusal_has_its_status_and_headers():
