@@ -108,6 +108,10 @@ class Client(Features):
         self._hooks = (*self._hooks, hook)
         return hook
 
+    def is_quick(self, context: Context) -> bool:
+        """What an application does for a server is not for the thread that reads."""
+        return False
+
     def answer(self, context: Context) -> Json | Encoded:
         """A request of the server's. While it is answered, our own deadlines stand still."""
         session = self.connection.session

@@ -36,6 +36,9 @@ class WayOut(Protocol):
     closes: bool
     """Whether it ends with the answer to its request: then its end says that all is said."""
 
+    waits: bool
+    """Whether the thread that brings a request does nothing else until it is answered."""
+
     two_way: bool
     """Whether the peer can be asked something on it, and answer, while a request of its own runs."""
 
@@ -69,6 +72,7 @@ class Outbox:
     """The way out of a connection."""
 
     closes = False
+    waits = False
     two_way = True
 
     def __init__(self, write: Callable[[bytes], None], *, limit: int = 4 << 20, stall: float = 60.0) -> None:

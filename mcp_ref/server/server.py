@@ -53,6 +53,7 @@ from mcp_ref.runtime.checks import (
 from mcp_ref.runtime.hooks import Handler, through
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.outbox import WayOut
+from mcp_ref.runtime.pace import Pace
 from mcp_ref.runtime.seals import Seal, secrets_of
 from mcp_ref.runtime.workers import QueueFull, Workers
 from mcp_ref.schema import REVISIONS
@@ -157,6 +158,7 @@ class Server(Registry):
         self.max_message_bytes = max_message_bytes
         self.audit_arguments = audit_arguments
         self._principal = principal
+        self.pace = Pace()
         self.listeners = subscriptions.Listeners()
         self.elicitations: dict[str, Connection] = {}
         """Of URL mode, those whose completion may still be told."""
@@ -242,17 +244,13 @@ class Server(Registry):
                 self._entered.enter_context(directory.watch(self))
         return directory
 
-    def attach(
-        self, outbox: WayOut, workers: Workers | None = None, notices: Limit | None = None
-    ) -> Connection:
+    def attach(self, outbox: WayOut, workers: Workers | None = None, **more: Any) -> Connection:
         """A new client; `outbox` takes what it is sent. `workers` may be shared with other clients."""
-        connection = self.connection(outbox, workers, notices)
+        connection = self.connection(outbox, workers, **more)
         self.listeners.attach(connection)
         return connection
 
-    def connection(
-        self, outbox: WayOut, workers: Workers | None = None, notices: Limit | None = None
-    ) -> Connection:
+    def connection(self, outbox: WayOut, workers: Workers | None, notices: Limit | None = None) -> Connection:
         """What `attach` does, for a client that hears of no changes."""
         return Connection(
             self,
@@ -277,6 +275,10 @@ class Server(Registry):
         connection.end(reason)
 
     # -- what a connection asks (basic/patterns/request_response.Endpoint) ----------------------
+
+    def is_quick(self, context: Context) -> bool:
+        """Whether a request needs no worker where a thread waits for it anyway. Hooks may be slow."""
+        return not self.hooks and self._principal is None and tools.is_quick(self, context)
 
     def answer(self, context: Context) -> Json | Encoded:
         """The result of one request. Raises ProtocolError."""

@@ -231,12 +231,15 @@ def on_call_tool(server: Any, params: Json, context: Context) -> Json:
         outcome = "failed"
         if tool.context is not None:
             arguments[tool.context] = context
+        begun = time.monotonic()
         try:
             value = tool.function(**arguments)
         except (ProtocolError, RequestCancelled, InputRequired):
             raise
         except BaseException as problem:  # a tool's fault is its own, whatever it is
             return _failed(tool, problem)
+        finally:
+            server.pace.took(params["name"], time.monotonic() - begun)
         if is_question(value):
             return typing.cast(Json, value)
         try:
@@ -251,6 +254,21 @@ def on_call_tool(server: Any, params: Json, context: Context) -> Json:
             limiter.leave()
         if audit.is_kept():
             audit.record("served", params, outcome, context.principal or "-", server.audit_arguments)
+
+
+QUICK = frozenset(
+    {"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"}
+)
+"""What the server has at hand."""
+
+
+def is_quick(server: Any, context: Context) -> bool:
+    """A list; or a tool that says and asks nothing, for want of a Context, and was quick the last time."""
+    if context.method != "tools/call":
+        return context.method in QUICK
+    name = context.params.get("name")
+    tool = server.toolbox.get(name) if type(name) is str else None
+    return tool is not None and tool.context is None and server.pace.is_quick(name)
 
 
 def _refuse_arguments(name: str, problem: Mismatch) -> Json:

@@ -88,6 +88,9 @@ class Endpoint(Protocol):
     def answer(self, context: Context) -> Json | Encoded:
         """The result of a request; raises ProtocolError. Runs on a worker (IMMEDIATE: the reader)."""
 
+    def is_quick(self, context: Context) -> bool:
+        """Whether a request can neither speak before its answer nor, as far as is known, take long."""
+
     def notice(self, connection: Connection, method: str, params: Json) -> None:
         """A notification arrived. Runs on the reader: hand it on, do nothing slow."""
 
@@ -184,8 +187,8 @@ class Connection(Requester):
             outbox.begins(context)
             if self.serving.setdefault(context.key, context) is not context:
                 raise InvalidRequest(f"the id {request_id!r:.80} is in use by a request that still runs")
-            if method in IMMEDIATE:
-                self._run(context)
+            if method in IMMEDIATE or (outbox.waits and self.endpoint.is_quick(context)):
+                self._run(context)  # a thread that would only wait for a worker can as well do it
             elif not self.workers.submit(self._run, context):  # spec: basic/index/interleaved-conversations
                 self._take_off(context)
                 raise TooManyRequests("this server is going", 5.0)

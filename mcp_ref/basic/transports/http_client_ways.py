@@ -33,6 +33,7 @@ class Posts:
     """
 
     closes = False
+    waits = False
     two_way = True
     is_busy = True  # whoever says something here waits for the server to take it
 

@@ -57,6 +57,7 @@ class _SessionStream(HttpStream):
     """All that the server says in a session, answers included: no answer is its end."""
 
     closes = False
+    waits = False
     event = "message"  # spec: basic/transports/streamable-http/sse-message-events
 
     def __init__(self, endpoint: str) -> None:
@@ -91,6 +92,7 @@ class _Posted:
     """The way out of one request: the session's stream; and what HTTP said of the POST that it came by."""
 
     closes = False
+    waits = False
     two_way = True
     is_busy = False
 

@@ -55,6 +55,7 @@ class HttpStream:
     """Where the messages of one request go, or (GET) those of a session that belong to no request."""
 
     closes = True
+    waits = True
     event: str | None = None
     """The name of each event, where it has to be spelled out (basic/transports/http_sse)."""
     opening = b""
@@ -86,6 +87,7 @@ class HttpStream:
         """What the answer says went wrong."""
         self.is_modern, self.is_eager = keyed, eager
         self._mute = mute
+        self._owner = threading.get_ident()  # the connection's thread: it waits for no other to make room
         self._lock = threading.Lock()
         # Guarded by _lock.
         self._room: threading.Condition | None = None  # made by the first that waits for it
@@ -184,6 +186,7 @@ class HttpStream:
             return False
         if not self._has_room(len(line)):
             seconds = STALL if wait is None else min(wait, STALL)
+            seconds = 0.0 if self._awaited and self._owner == threading.get_ident() else seconds
             if not self._wait_for(lambda: self._has_room(len(line)), seconds):
                 raise Full(f"the client has read nothing for {seconds:g} s")
         self._add(line)

@@ -22,8 +22,8 @@ Revisions   2025-03-26 to 2026-07-28; the interim draft's headers within session
 Errors      with an HTTP status: 400 -32020, -32021, -32022, bad `_meta` and what is no message; 404 -32601
             (2026-07-28), no such session; 403, 405, 406, 413, 415, 429, 503.
 Threads     `__call__` runs on the WSGI server's threads, one a request, which wait for the workers that run
-            it: a call or a stream holds one of them as long as it lasts. Workers are the application's,
-            and start with the first request, in each process.
+            it: a call or a stream holds one of them as long as it lasts. What is quick (server/tools) they
+            run themselves. Workers are the application's, and start with the first request, in each process.
 """
 
 from __future__ import annotations

@@ -1056,7 +1056,7 @@ def test_a_body_that_comes_when_the_server_has_gone_is_refused(server):
     """It was let in when the application still took requests."""
     with endpoint(server) as at, Peer(at.port) as peer:
         assert peer.request("tools/list")
-        message = peer.message("tools/list")
+        message = peer.message("tools/call", {"name": "nothing", "arguments": {}})
         body = json.dumps(message).encode() + b" " * 200_000
         head = {**peer.headers(message), "Content-Length": len(body)}
         lines = [f"{name}: {value}" for name, value in head.items() if value is not None]
@@ -1118,3 +1118,49 @@ def test_health_is_asked_for_with_get(server, method):
             assert (reply.status, reply.headers["allow"]) == (405, "GET, HEAD")
         with peer.http("GET", path="/health", Host="elsewhere.example") as reply:
             assert (reply.status, reply.json()) == (200, {"status": "ok"})
+
+
+def test_the_connections_thread_runs_what_is_quick_and_no_other(server):
+    """A tool that takes a Context may speak, ask, or be told to stop meanwhile: that needs a worker."""
+    names: dict[str, list[str]] = {"plain": [], "with_context": [], "slow": []}
+
+    @server.tool
+    def plain() -> str:
+        names["plain"].append(threading.current_thread().name)
+        return "done"
+
+    @server.tool
+    def with_context(ctx: Context) -> str:
+        names["with_context"].append(threading.current_thread().name)
+        return "done"
+
+    @server.tool
+    def slow() -> str:
+        names["slow"].append(threading.current_thread().name)
+        threading.Event().wait(0.005)
+        return "done"
+
+    with endpoint(server) as at, Peer(at.port) as peer:
+        for _ in range(3):
+            for name in names:
+                with peer.call(name) as reply:
+                    assert reply.answer()["result"]["content"][0]["text"] == "done"
+    assert all(thread.startswith("mcp_ref worker") for thread in (names["plain"][0], *names["with_context"]))
+    assert all(thread.startswith("mcp_ref worker") for thread in names["slow"])
+    assert any(thread.startswith("mcp_ref http") for thread in names["plain"][1:])
+
+
+def test_with_hooks_everything_is_run_by_workers(server):
+    seen = []
+
+    @server.tool
+    def plain() -> str:
+        seen.append(threading.current_thread().name)
+        return "done"
+
+    server.around(lambda ctx, params, proceed: proceed(params))
+    with endpoint(server) as at, Peer(at.port) as peer:
+        for _ in range(2):
+            with peer.call("plain") as reply:
+                assert reply.status == 200
+    assert all(thread.startswith("mcp_ref worker") for thread in seen)
