@@ -98,31 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"mcp-ref {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    serve = commands.add_parser("serve", help="serve a Server over stdio, or over HTTP")
-    serve.add_argument("target", help="module:name or path/to/file.py:name; the name is 'server' by default")
-    serve.add_argument(
-        "--http",
-        type=_address,
-        metavar="[HOST:]PORT",
-        help="over HTTP, at /mcp; the host is 127.0.0.1 by default",
-    )
-    serve.set_defaults(action=actions.serve)
-
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--json", action="store_true", help="print JSON, for scripts")
-    common.add_argument("--revision", choices=REVISIONS, help="insist on this revision")
-    common.add_argument("--timeout", type=_seconds, default=30.0, help="seconds to wait for an answer (30)")
-    common.add_argument(
-        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for the server"
-    )
-    common.add_argument(
-        "--header",
-        action="append",
-        default=[],
-        metavar="'NAME: VALUE'",
-        help="a header for a server at a URL",
-    )
-    common.add_argument("--quiet", action="store_true", help="drop what the server writes to stderr")
+    _serve(commands.add_parser("serve", help="serve a Server over stdio, or over HTTP"))
+    common = _common()
 
     def command(name: str, action: object, text: str, words: str = "", *more: Any) -> argparse.ArgumentParser:
         usage = f"mcp-ref {name} [options] {words}{' ' if words else ''}-- SERVER ... (or its URL)"
@@ -151,6 +128,37 @@ def _parser() -> argparse.ArgumentParser:
     _complete(command("complete", actions.complete, "what an argument could be", "ARGUMENT [VALUE]"))
     _listen(command("listen", actions.listen, "tell of changes, a line each", "[URI ...]"))
     return parser
+
+
+def _serve(serve: argparse.ArgumentParser) -> None:
+    serve.add_argument("target", help="module:name or path/to/file.py:name; the name is 'server' by default")
+    serve.add_argument(
+        "--http",
+        type=_address,
+        metavar="[HOST:]PORT",
+        help="over HTTP, at /mcp; the host is 127.0.0.1 by default",
+    )
+    serve.set_defaults(action=actions.serve)
+
+
+def _common() -> argparse.ArgumentParser:
+    """Options of all commands that look at a server."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", help="print JSON, for scripts")
+    common.add_argument("--revision", choices=REVISIONS, help="insist on this revision")
+    common.add_argument("--timeout", type=_seconds, default=30.0, help="seconds to wait for an answer (30)")
+    common.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="a variable for the server"
+    )
+    common.add_argument(
+        "--header",
+        action="append",
+        default=[],
+        metavar="'NAME: VALUE'",
+        help="a header for a server at a URL",
+    )
+    common.add_argument("--quiet", action="store_true", help="drop what the server writes to stderr")
+    return common
 
 
 def _address(text: str) -> tuple[str, int]:

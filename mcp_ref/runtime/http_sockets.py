@@ -24,7 +24,7 @@ import select
 import socket
 import ssl
 import threading
-from typing import Any
+from typing import Any, cast
 
 from mcp_ref.runtime.deadlines import LONGEST, Deadline
 
@@ -220,7 +220,7 @@ class _Answer(http.client.HTTPResponse):
         self._incoming = _Incoming(connected, hold)
         self._reader = io.BufferedReader(self._incoming, 65536)
         hold.answer = self
-        super().__init__(self, *args, **options)  # type: ignore[arg-type]
+        super().__init__(cast("socket.socket", self), *args, **options)  # all it wants is `makefile`
 
     def begin(self) -> None:
         """Read the head. http.client makes do with one that is cut, and with lines that are no headers."""
@@ -230,7 +230,7 @@ class _Answer(http.client.HTTPResponse):
                 raise http.client.HTTPException("the head of the answer is cut or malformed")
             if not 100 <= self.status < 200 or self.status == 101:
                 return
-            self.headers = None  # type: ignore[assignment]  # one ahead of the answer: read the next
+            self.headers = cast(Any, None)  # one ahead of the answer: read the next
         raise http.client.HTTPException("no end of informational answers")
 
     def makefile(self, mode: str) -> io.BufferedIOBase:
@@ -270,7 +270,7 @@ def _addresses(host: str, port: int) -> int:
 def watched(base: type[Any]) -> type[Any]:
     """A class of connections of urllib3 whose sockets belong to the exchanges that use them."""
 
-    class Watched(base):  # type: ignore[misc]
+    class Watched(base):  # type: ignore[misc]  # which class it is, urllib3 decides: http or https
         response_class = _Answer
         _kept: list[bytes] | None = None
 

@@ -17,6 +17,7 @@ import io
 import re
 import socket
 import struct
+from abc import abstractmethod
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
@@ -178,9 +179,9 @@ class Body(io.RawIOBase):
             pieces.append(piece)
         return b"".join(pieces)
 
+    @abstractmethod
     def piece(self, size: int) -> bytes:
         """Some of it, b"" at its end."""
-        raise NotImplementedError
 
 
 class Sized(Body):

@@ -353,7 +353,7 @@ class Server(Registry):
     def _finished(self, result: Any, row: Method, context: Context) -> Json | Encoded:
         """The result in the dress of its revision."""
         if result is LATER:
-            return result  # type: ignore[no-any-return]
+            return result  # type: ignore[no-any-return]  # it stands for a result, and is none
         hints = None
         if row.cacheable:  # spec: server/utilities/caching/page-same-scope
             hints = context.hints or self.hints.get(row.name)

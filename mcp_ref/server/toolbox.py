@@ -74,7 +74,7 @@ class RegisteredTool:
             result = {"content": content.downgrade(blocks, at)}
         if structured is not MISSING and _may_be_sent(structured, at):
             result["structuredContent"] = structured
-        return result  # type: ignore[return-value]
+        return typing.cast(CallToolResult, result)
 
 
 def _may_be_sent(structured: Any, at: Revision) -> bool:

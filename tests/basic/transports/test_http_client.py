@@ -168,7 +168,10 @@ def test_many_threads_share_one_client():
 
     with talking(handle) as (_site, client):
         results = []
-        run = lambda: results.append(client.call_tool("a").text)  # noqa: E731
+
+        def run():
+            results.append(client.call_tool("a").text)
+
         threads = [threading.Thread(target=run) for _ in range(10)]
         for thread in threads:
             thread.start()
@@ -249,7 +252,9 @@ def test_an_answer_in_a_batch_is_found_where_batches_are():
 
 
 def test_an_answer_that_is_too_long_is_an_error_of_this_request_alone():
-    long = lambda request, wire: wire.result(request, text("x" * 20_000))  # noqa: E731
+    def long(request, wire):
+        wire.result(request, text("x" * 20_000))
+
     with talking(only("tools/call", long), max_message_bytes=10_000) as (_site, client):
         with pytest.raises(InvalidResponse, match="longer than 10000"):
             client.call_tool("a")
