@@ -3,7 +3,6 @@
 import contextlib
 import gzip
 import json
-import os
 import threading
 import time
 
@@ -15,31 +14,10 @@ from web import JSON, STREAM, certificate, open_files, web
 from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.runtime import exchanges as module
 from mcp_ref.runtime.deadlines import Clock, Deadline
-from mcp_ref.runtime.exchanges import Exchanges, TooLong
+from mcp_ref.runtime.exchanges import TooLong
 from mcp_ref.runtime.http_sockets import Aborted, Expired
 
-
-@pytest.fixture(autouse=True)
-def _own_environment(monkeypatch, tmp_path):
-    """No proxies and no netrc but those of the test."""
-    for name in list(os.environ):
-        if name.lower().endswith("_proxy") or name == "NETRC":
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-
-@pytest.fixture
-def at():
-    """A function that gives the exchanges with a server; they are closed afterwards."""
-    made = []
-
-    def make(site, **options):
-        made.append(Exchanges(site if isinstance(site, str) else site.url, **options))
-        return made[-1]
-
-    yield make
-    for exchanges in made:
-        exchanges.close()
+pytestmark = pytest.mark.usefixtures("own_environment")
 
 
 def within(seconds=5.0):

@@ -1,7 +1,5 @@
 """What goes with every HTTP exchange: headers, cookies, proxies, certificates, and which counts more."""
 
-import os
-
 import pytest
 import requests
 from requests.adapters import HTTPAdapter
@@ -12,28 +10,7 @@ from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.exchanges import Exchanges
 from mcp_ref.runtime.http_settings import Settings, merged
 
-
-@pytest.fixture(autouse=True)
-def _own_environment(monkeypatch, tmp_path):
-    """No proxies and no netrc but those of the test."""
-    for name in list(os.environ):
-        if name.lower().endswith("_proxy") or name == "NETRC":
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-
-
-@pytest.fixture
-def at():
-    """A function that gives the exchanges with a server; they are closed afterwards."""
-    made = []
-
-    def make(site, **options):
-        made.append(Exchanges(site if isinstance(site, str) else site.url, **options))
-        return made[-1]
-
-    yield make
-    for exchanges in made:
-        exchanges.close()
+pytestmark = pytest.mark.usefixtures("own_environment")
 
 
 def within(seconds=5.0):
