@@ -13,7 +13,7 @@ import socket
 import time
 from typing import Any
 
-from wire import LEGACY, META, MODERN, PATIENCE, Client, Process
+from wire import LEGACY, META, MODERN, OURS, PATIENCE, Client, Package, Process
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
@@ -89,9 +89,9 @@ class Socket:
 class HttpServer(Process):
     """A server under load, which answers as told: with JSON, with event streams, or as it likes ("auto")."""
 
-    def __init__(self, package: str, answers: str) -> None:
+    def __init__(self, package: Package, answers: str) -> None:
         self.port = _free_port()
-        super().__init__(f"http_server_{package}.py", str(self.port), answers)
+        super().__init__(package, f"http_server_{package.name}.py", str(self.port), answers)
         self.sockets: list[Socket] = []
         while not self._listens():
             if self.has_ended or time.perf_counter() - self.started > PATIENCE:
@@ -218,8 +218,8 @@ def result_of(answer: bytes) -> Any:
 class HttpClient(Client):
     """A client library, against the raw server."""
 
-    def __init__(self, package: str, revision: str, answers: str) -> None:
-        self._raw = Process("http_raw_server.py")
+    def __init__(self, package: Package, revision: str, answers: str) -> None:
+        self._raw = Process(OURS, "http_raw_server.py")
         port = int(self._raw.read_line())
         super().__init__(package, revision, f"http://{HOST}:{port}/{answers}")
 

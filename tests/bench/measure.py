@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wire import ENVIRONMENT, LEGACY, MODERN, PATIENCE, Client, Process, Server, counted
+from wire import LEGACY, MODERN, PATIENCE, Client, Package, Process, Server, counted
 
 Numbers = dict[str, float]
 median = statistics.median
@@ -172,18 +172,18 @@ def list_tools(server: Server, size: Size) -> Numbers:
     return {"list p50 ms": median(seconds) * 1e3, "list mean ms": statistics.fmean(seconds) * 1e3}
 
 
-def importing(package: str, size: Size) -> Numbers:
+def importing(package: Package, size: Size) -> Numbers:
     """What `import package` adds to a new process, which also looks at the clock."""
-    seconds = [float(_python(IMPORT.format(package))) for _ in range(size.imports)]
+    seconds = [float(_python(package, IMPORT.format(package.name))) for _ in range(size.imports)]
     return {"import ms": median(seconds) * 1e3}
 
 
 IMPORT = "import time; start = time.perf_counter(); import {}; print(time.perf_counter() - start)"
 
 
-def _python(code: str) -> bytes:
-    command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=ENVIRONMENT, check=True, timeout=PATIENCE, capture_output=True).stdout
+def _python(package: Package, code: str) -> bytes:
+    command, settings = [sys.executable, "-c", code], package.environment
+    return subprocess.run(command, env=settings, check=True, timeout=PATIENCE, capture_output=True).stdout
 
 
 def client(process: Client, size: Size, name: str = "client") -> Numbers:
@@ -208,7 +208,7 @@ class Group:
 
     name: str
     measure: Callable[[Any, Size], Numbers]
-    start: Callable[[str], Process] | None = None
+    start: Callable[[Package], Process] | None = None
 
 
 def _modern(server: Server, size: Size) -> Numbers:
@@ -237,7 +237,7 @@ GROUPS = (
 )
 
 
-def once(group: Group, package: str, size: Size) -> Numbers:
+def once(group: Group, package: Package, size: Size) -> Numbers:
     """One group, one package, one round."""
     if group.start is None:
         return group.measure(package, size)

@@ -8,12 +8,15 @@ import os
 import platform
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 Results = dict[str, dict[str, list[float]]]
-"""By metric and package: a number for each round."""
+"""By metric and package, ours first: a number for each round."""
+
+WORSE = 0.95
+"""A change may make no metric worse than this, as a ratio to the older commit."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ ROWS = (
     Row("http client modern CPU µs", "HTTP client library in 2026-07-28, CPU a call, µs"),
 )
 HEADINGS = ("metric", "mcp_ref", "mcp", "times better", "target", "met")
+AGAINST_HEADINGS = ("metric", "now", "then", "times better", "target", "met")
 
 
 @dataclass(frozen=True)
@@ -85,7 +89,7 @@ class Finding:
     ours: float
     theirs: float
     ratio: float
-    """How many times better than the official SDK."""
+    """How many times better than what we are measured beside."""
     worst: float
     """Ours, in the round that was worst."""
 
@@ -111,13 +115,17 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
-def findings(results: Results) -> list[Finding]:
-    """The rows of which something was measured."""
-    return [_finding(row, results[row.metric]) for row in ROWS if row.metric in results]
+def findings(results: Results, against: bool = False) -> list[Finding]:
+    """The rows of which something was measured, with what was promised for them.
+
+    `against` an older commit the promise is the same for each row: not to be worse than it was.
+    """
+    rows = [replace(row, times=WORSE, at_most=None) for row in ROWS] if against else ROWS
+    return [_finding(row, results[row.metric]) for row in rows if row.metric in results]
 
 
 def _finding(row: Row, numbers: dict[str, list[float]]) -> Finding:
-    ours, theirs = numbers["mcp_ref"], numbers["mcp"]
+    ours, theirs = numbers.values()
     pairs = zip(ours, theirs, strict=True)
     ratios = [a / b if row.more_is_better else b / a for a, b in pairs]
     worst = min(ours) if row.more_is_better else max(ours)
@@ -125,9 +133,9 @@ def _finding(row: Row, numbers: dict[str, list[float]]) -> Finding:
     return Finding(row, median(ours), median(theirs), median(ratios), worst)
 
 
-def table(found: Iterable[Finding]) -> str:
+def table(found: Iterable[Finding], headings: tuple[str, ...] = HEADINGS) -> str:
     """The rows for a terminal."""
-    rows = [HEADINGS, *(finding.cells() for finding in found)]
+    rows = [headings, *(finding.cells() for finding in found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(

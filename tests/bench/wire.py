@@ -14,12 +14,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-PACKAGES = ("mcp_ref", "mcp")
 LEGACY, MODERN = "2025-11-25", "2026-07-28"
 META = {
     "io.modelcontextprotocol/protocolVersion": MODERN,
@@ -34,9 +34,22 @@ def _is_foreign(name: str) -> bool:
     return name.startswith("PYTHON") or name.lower().endswith("_proxy")
 
 
-ENVIRONMENT = {name: value for name, value in os.environ.items() if not _is_foreign(name)}
-ENVIRONMENT["PYTHONPATH"] = str(ROOT)
-"""Python as it is by default, with its bytecode kept, and no proxy; the package as it stands in this tree."""
+@dataclass(frozen=True)
+class Package:
+    """What is measured: a package, imported from the tree in which it stands."""
+
+    name: str
+    tree: Path = ROOT
+    """Holds `mcp_ref`: this tree, or that of an older commit. The official SDK is installed."""
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Python as it is by default, with its bytecode kept and no proxy; the package out of its tree."""
+        kept = {name: value for name, value in os.environ.items() if not _is_foreign(name)}
+        return kept | {"PYTHONPATH": str(self.tree)}
+
+
+OURS, OFFICIAL = Package("mcp_ref"), Package("mcp")
 
 
 def line(message: dict[str, Any]) -> bytes:
@@ -47,15 +60,15 @@ def line(message: dict[str, Any]) -> bytes:
 class Process:
     """A child and its pipes."""
 
-    def __init__(self, script: str, *arguments: str) -> None:
+    def __init__(self, package: Package, script: str, *arguments: str) -> None:
         self.script = script
         self.started = time.perf_counter()
         self._child = subprocess.Popen(
-            [sys.executable, str(HERE / "peers" / script), *arguments],
+            [sys.executable, str(HERE / "peers" / self.script), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=ENVIRONMENT,
+            env=package.environment,
             bufsize=0,
         )
         assert self._child.stdin is not None and self._child.stdout is not None
@@ -132,13 +145,13 @@ class Process:
 class Server(Process):
     """A server under load, in one revision."""
 
-    def __init__(self, package: str, revision: str, extra_tools: int = 0) -> None:
-        super().__init__(f"server_{package}.py", str(extra_tools))
+    def __init__(self, package: Package, revision: str, extra_tools: int = 0) -> None:
+        super().__init__(package, f"server_{package.name}.py", str(extra_tools))
         self.revision = revision
         self.greeting = self._greet()
         self.first_answer = time.perf_counter() - self.started
         if "result" not in self.greeting:
-            raise SystemExit(f"{package} refused {revision}: {self.greeting}")
+            raise SystemExit(f"{package.name} refused {revision}: {self.greeting}")
         if revision == LEGACY:
             self.write(line({"method": "notifications/initialized"}))
 
@@ -173,9 +186,9 @@ class Server(Process):
 class Client(Process):
     """A client library, against the raw server."""
 
-    def __init__(self, package: str, revision: str, *target: str) -> None:
+    def __init__(self, package: Package, revision: str, *target: str) -> None:
         raw = (sys.executable, str(HERE / "peers" / "raw_server.py"))
-        super().__init__(f"client_{package}.py", revision, *(target or raw))
+        super().__init__(package, f"client_{package.name}.py", revision, *(target or raw))
         self.revision = revision
 
     def calls(self, number: int) -> Any:
