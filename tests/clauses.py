@@ -17,8 +17,12 @@ passes. It is *waiting* as long as its module is not there, and becomes missing 
 module lands. Clauses that repeat another (`[same: <id>]`) are counted there; those of interim drafts,
 which are in no revision, nowhere.
 
-Exit status: 1 if a clause of PAGES is missing, a marked test failed, or an id is unknown, which is told
-before anything is run; else 0.
+Where a decision of ours departs from a clause, docs/waivers.tsv says so, with the reason and with what a
+user sees. A waived clause is neither missing nor proved, but *waived*, and neither kind of mark may name
+it, unless the waiver is for some of its revisions only.
+
+Exit status: 1 if a clause of PAGES is missing, a marked test failed, an id is unknown, or a waiver is faulty;
+the last two are told before anything is run; else 0.
 """
 
 from __future__ import annotations
@@ -127,6 +131,62 @@ def read_registry(path: Path) -> dict[str, Clause]:
     return clauses
 
 
+# --------------------------------------------------------------------------- the waivers
+
+
+class Waiver(NamedTuple):
+    """A line of docs/waivers.tsv: a clause that we do not keep, and why."""
+
+    clause: str
+    revisions: str
+    """Those it is waived in, with spaces between them. Empty: all that the clause holds in."""
+    reason: str
+    seen: str
+    """What a user sees of it."""
+
+
+def read_waivers(path: Path) -> list[Waiver]:
+    """The waivers, in the order of the file; none if there is no such file."""
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        return [Waiver(*(row + [""] * 4)[:4]) for row in rows][1:]
+
+
+def faults_of_waivers(waivers: Iterable[Waiver], clauses: Mapping[str, Clause]) -> Iterator[str]:
+    """What is wrong with the waivers by themselves."""
+    seen = set()
+    for waiver in waivers:
+        clause = clauses.get(waiver.clause)
+        if clause is None:
+            yield f"{waiver.clause}: the registry has no such clause"
+        elif not clause.counts:
+            yield f"{waiver.clause}: only a clause of its own that a library can keep is waived"
+        elif not set(waiver.revisions.split()) <= set(clause.revisions):
+            yield f"{waiver.clause}: it does not hold in all of {waiver.revisions}"
+        if waiver.clause in seen:
+            yield f"{waiver.clause}: it is waived twice"
+        if not waiver.reason.strip() or not waiver.seen.strip():
+            yield f"{waiver.clause}: a waiver has a reason, and says what a user sees"
+        seen.add(waiver.clause)
+
+
+class Waived:
+    """What is waived, by clause and revision."""
+
+    def __init__(self, waivers: Iterable[Waiver], clauses: Mapping[str, Clause]) -> None:
+        self._revisions = {
+            waiver.clause: set(waiver.revisions.split() or clauses[waiver.clause].revisions)
+            for waiver in waivers
+        }
+        self.wholly = {i for i, waived in self._revisions.items() if waived == set(clauses[i].revisions)}
+
+    def in_revision(self, revision: str) -> set[str]:
+        """The clauses that are waived in this revision."""
+        return {clause for clause, revisions in self._revisions.items() if revision in revisions}
+
+
 def is_there(module: str, package: Path) -> bool:
     """Whether the package has this module, with more than the shapes of its page."""
     if module in SHAPES_ONLY:
@@ -187,6 +247,26 @@ def unknown(clauses: Mapping[str, Clause], *marks: Places) -> list[str]:
     ]
 
 
+def marked_but_waived(clauses: Mapping[str, Clause], waived: Waived, *marks: Places) -> list[str]:
+    """Marks of clauses that are waived in all their revisions: both cannot be so."""
+    return [
+        f"{place}: {clause}"
+        for places in marks
+        for clause, where in where_they_count(clauses, places).items()
+        if clause in waived.wholly
+        for place in where
+    ]
+
+
+def where_they_count(clauses: Mapping[str, Clause], places: Places) -> Places:
+    """Marks of a clause that repeats another, moved to that one."""
+    moved: Places = {}
+    for name, where in places.items():
+        clause = clauses.get(name)
+        moved.setdefault(clause.same or name if clause else name, []).extend(where)
+    return moved
+
+
 # -------------------------------------------------------------------------- the outcomes
 
 
@@ -229,28 +309,25 @@ class Count(NamedTuple):
     clauses: int
     code: int
     proved: int
+    waived: int
     missing: int
     waiting: int
 
 
 class Report:
-    """What the registry, the marks and the outcomes say together."""
+    """What the registry, the marks, the waivers and the outcomes say together."""
 
-    def __init__(self, clauses: Mapping[str, Clause], package: Path, code: Places, proved: Places) -> None:
+    def __init__(
+        self, clauses: Mapping[str, Clause], package: Path, code: Places, proved: Places, waived: Waived
+    ) -> None:
         self.clauses = clauses
-        self.code = self._where_they_count(code)
-        self.proved = self._where_they_count(proved)
-        unproved = [c for c in clauses.values() if c.binding and c.id not in self.proved]
+        self.code = where_they_count(clauses, code)
+        self.proved = where_they_count(clauses, proved)
+        self.waived = waived
+        kept = self.proved.keys() | waived.wholly
+        unproved = [c for c in clauses.values() if c.binding and c.id not in kept]
         self.missing = {c.id for c in unproved if is_there(c.module, package)}
         self.waiting = {c.id for c in unproved} - self.missing
-
-    def _where_they_count(self, places: Places) -> Places:
-        """Marks of a clause that repeats another, moved to that one."""
-        moved: Places = {}
-        for name, where in places.items():
-            clause = self.clauses.get(name)
-            moved.setdefault(clause.same or name if clause else name, []).extend(where)
-        return moved
 
     def of(self, page: str) -> list[Clause]:
         """The clauses of a page that count."""
@@ -265,8 +342,10 @@ class Report:
         for revision in REVISIONS:
             held = {c.id for c in self.of(page) if revision in c.revisions}
             if held:
+                waived = held & self.waived.in_revision(revision)
                 sets = (self.code.keys(), self.proved.keys(), self.missing, self.waiting)
-                yield Count(page, revision, len(held), *(len(held & ids) for ids in sets))
+                code, proved, missing, waiting = (len((held - waived) & ids) for ids in sets)
+                yield Count(page, revision, len(held), code, proved, len(waived), missing, waiting)
 
     def missing_of(self, pages: Iterable[str]) -> list[Clause]:
         """What is missing on these pages."""
@@ -276,7 +355,7 @@ class Report:
 
 def as_text(counts: Iterable[Count]) -> str:
     """The table for a terminal."""
-    form = "{:45}{:12}{:>8}{:>6}{:>8}{:>9}{:>9}"
+    form = "{:45}{:12}{:>8}{:>6}{:>8}{:>8}{:>9}{:>9}"
     table, page = [form.format(*Count._fields)], None
     for count in counts:
         table.append(form.format(count.page if count.page != page else "", *count[1:]))
@@ -299,11 +378,12 @@ def summary(report: Report, name: str, pages: Iterable[str]) -> str:
     """One line for some pages."""
     wanted = set(pages)
     binding = {c.id for c in report.clauses.values() if c.page in wanted and c.binding}
-    proved = binding & report.proved.keys()
+    proved, waived = binding & report.proved.keys(), binding & report.waived.wholly
     return (
         f"{name}: {len(binding)} clauses must be kept: {len(proved)} proved "
         f"({len(proved - report.code.keys())} without a mark in the code), "
-        f"{len(binding & report.missing)} missing, {len(binding & report.waiting)} waiting for their modules"
+        f"{len(waived)} waived, {len(binding & report.missing)} missing, "
+        f"{len(binding & report.waiting)} waiting for their modules"
     )
 
 
@@ -341,9 +421,15 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """The command."""
     options = parse(arguments)
     clauses = read_registry(root / "docs" / "clauses.tsv")
+    waivers = read_waivers(root / "docs" / "waivers.tsv")
     code, tests = marks_in_code(root / "mcp_ref"), marks_in_tests(root / "tests")
-    for line in (wrong := unknown(clauses, code, tests)):
-        print(f"unknown id: {line}", file=sys.stderr)
+    wrong = [f"unknown id: {line}" for line in unknown(clauses, code, tests)]
+    wrong += [f"waiver: {fault}" for fault in faults_of_waivers(waivers, clauses)]
+    if not wrong:
+        waived = Waived(waivers, clauses)
+        wrong = [f"marked but waived: {line}" for line in marked_but_waived(clauses, waived, code, tests)]
+    for line in wrong:
+        print(line, file=sys.stderr)
     if wrong:
         return 1
     well = True
@@ -353,7 +439,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
         proved = read_outcomes(options.results)
     else:
         proved, well = run_marked(root)
-    report = Report(clauses, root / "mcp_ref", code, proved)
+    report = Report(clauses, root / "mcp_ref", code, proved, waived)
     pages = [options.page] if options.page else report.pages()
     if not set(pages) <= set(report.pages()):
         raise SystemExit(f"no page {options.page}; there are {', '.join(report.pages())}")

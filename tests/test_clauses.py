@@ -48,10 +48,11 @@ def line(
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """Make a project: `tree(lines of the registry, code of the module of PAGE, a test file)`."""
+    """Make a project: `tree(lines of the registry, code of the module of PAGE, a test file, waivers)`."""
 
-    def make(lines: Iterable[str], code: str = "", test: str = "") -> Path:
+    def make(lines: Iterable[str], code: str = "", test: str = "", waivers: Iterable[str] = ()) -> Path:
         files = {
+            "docs/waivers.tsv": "\n".join(["\t".join(tool.Waiver._fields), *waivers]) + "\n",
             "docs/clauses.tsv": "\n".join(["\t".join(tool.Clause._fields), *lines]) + "\n",
             f"mcp_ref/{PAGE}.py": code,
             "tests/test_it.py": f"import pytest\n\n{test}",
@@ -85,7 +86,7 @@ def test_a_must_without_a_test_is_missing(tree: Tree, capsys: pytest.CaptureFixt
 
 def test_a_must_with_a_marked_test_is_proved(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     assert static(tree([line("a/x")], test=proof("a/x"))) == 0
-    assert "1 proved (1 without a mark in the code), 0 missing" in capsys.readouterr().out
+    assert "1 proved (1 without a mark in the code), 0 waived, 0 missing" in capsys.readouterr().out
 
 
 def test_a_must_not_is_missing_too(tree: Tree) -> None:
@@ -143,7 +144,9 @@ def test_a_module_with_shapes_only_is_not_there_yet(tree: Tree, module: str) -> 
 
 def test_a_waiting_clause_may_be_proved_early(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     assert static(tree([line("a/x", module="client/cache")], test=proof("a/x"))) == 0
-    assert "1 proved (1 without a mark in the code), 0 missing, 0 waiting" in capsys.readouterr().out
+    assert (
+        "1 proved (1 without a mark in the code), 0 waived, 0 missing, 0 waiting" in capsys.readouterr().out
+    )
 
 
 # ------------------------------------------------------------------------------ the same
@@ -158,6 +161,88 @@ def test_a_repeated_clause_is_not_counted_twice(tree: Tree, capsys: pytest.Captu
 def test_a_mark_of_a_repeated_clause_counts_for_the_one_it_repeats(tree: Tree) -> None:
     lines = [line("a/x"), line("b/x", statement="Do it. [same: a/x]")]
     assert static(tree(lines, test=proof("b/x"))) == 0
+
+
+# --------------------------------------------------------------------------- the waivers
+
+
+def waiver(name: str, revisions: str = "", reason: str = "Because.", seen: str = "Nothing.") -> str:
+    return "\t".join([name, revisions, reason, seen])
+
+
+def test_a_waived_clause_is_neither_missing_nor_proved(
+    tree: Tree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line("a/x", since="2026-07-28"), line("a/y", "SHOULD", since="2026-07-28")]
+    assert static(tree(lines, waivers=[waiver("a/x"), waiver("a/y")])) == 0
+    out = capsys.readouterr().out
+    assert "1 clauses must be kept: 0 proved (0 without a mark in the code), 1 waived, 0 missing" in out
+    assert out.splitlines()[1].split() == [PAGE, "2026-07-28", "2", "0", "0", "2", "0", "0"]
+
+
+def test_what_is_waived_in_one_revision_must_be_proved_in_the_others(
+    tree: Tree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines, waived = [line("a/x", since="2025-11-25")], [waiver("a/x", "2025-11-25")]
+    assert static(tree(lines, waivers=waived)) == 1
+    assert "missing: a/x" in capsys.readouterr().out
+    assert static(tree(lines, "# spec: a/x", proof("a/x"), waived)) == 0
+    rows = [row.split()[-7:] for row in capsys.readouterr().out.splitlines()[1:3]]
+    assert rows == [
+        ["2025-11-25", "1", "0", "0", "1", "0", "0"],
+        ["2026-07-28", "1", "1", "1", "0", "0", "0"],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("waived", "fault"),
+    [
+        (waiver("a/z"), "a/z: the registry has no such clause"),
+        (waiver("b/x"), "b/x: only a clause of its own that a library can keep is waived"),
+        (waiver("a/app"), "a/app: only a clause of its own that a library can keep is waived"),
+        (waiver("a/x", "2025-13-99"), "a/x: it does not hold in all of 2025-13-99"),
+        (waiver("a/x", reason=" "), "a/x: a waiver has a reason, and says what a user sees"),
+        (waiver("a/x", seen=""), "a/x: a waiver has a reason, and says what a user sees"),
+        ("a/x", "a/x: a waiver has a reason, and says what a user sees"),
+    ],
+)
+def test_a_faulty_waiver_is_an_error(
+    tree: Tree, waived: str, fault: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [
+        line("a/x", "MAY"),
+        line("b/x", "MAY", statement="Do it. [same: a/x]"),
+        line("a/app", kind="application"),
+    ]
+    assert static(tree(lines, waivers=[waived])) == 1
+    assert capsys.readouterr().err == f"waiver: {fault}\n"
+
+
+def test_a_clause_that_is_waived_twice_is_an_error(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    assert static(tree([line("a/x")], waivers=[waiver("a/x"), waiver("a/x")])) == 1
+    assert capsys.readouterr().err == "waiver: a/x: it is waived twice\n"
+
+
+@pytest.mark.parametrize("marked", ["a/x", "b/x"])
+def test_a_test_that_marks_a_waived_clause_is_an_error(
+    tree: Tree, marked: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [line("a/x"), line("b/x", statement="Do it. [same: a/x]")]
+    assert static(tree(lines, test=proof(marked), waivers=[waiver("a/x")])) == 1
+    assert capsys.readouterr().err == "marked but waived: test_it.py::test_it: a/x\n"
+
+
+def test_code_that_says_to_keep_a_waived_clause_is_an_error(
+    tree: Tree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert static(tree([line("a/x")], "# spec: a/x", waivers=[waiver("a/x")])) == 1
+    assert capsys.readouterr().err == f"marked but waived: {PAGE}.py:1: a/x\n"
+
+
+def test_a_project_without_waivers_has_none(tree: Tree) -> None:
+    root = tree([line("a/x")], test=proof("a/x"))
+    (root / "docs" / "waivers.tsv").unlink()
+    assert static(root) == 0
 
 
 # ----------------------------------------------------------------------------- the marks
@@ -260,9 +345,9 @@ def test_the_table_has_a_line_per_page_and_revision(tree: Tree, capsys: pytest.C
     table = [row.split() for row in capsys.readouterr().out.split("\n\n")[0].splitlines()]
     assert table == [
         list(tool.Count._fields),
-        [PAGE, "2025-06-18", "1", "1", "0", "1", "0"],
-        ["2025-11-25", "3", "2", "1", "1", "1"],
-        ["2026-07-28", "2", "1", "1", "0", "1"],
+        [PAGE, "2025-06-18", "1", "1", "0", "0", "1", "0"],
+        ["2025-11-25", "3", "2", "1", "0", "1", "1"],
+        ["2026-07-28", "2", "1", "1", "0", "0", "1"],
     ]
 
 
@@ -286,7 +371,7 @@ def test_the_table_comes_as_rst_too(tree: Tree, capsys: pytest.CaptureFixture[st
     static(tree([line("a/x", since="2026-07-28")]), "--format", "rst")
     out = capsys.readouterr().out
     assert out.startswith(".. csv-table::\n   :header: page, revision")
-    assert out.endswith(f"\n\n   {PAGE}, 2026-07-28, 1, 0, 0, 1, 0\n")
+    assert out.endswith(f"\n\n   {PAGE}, 2026-07-28, 1, 0, 0, 0, 1, 0\n")
 
 
 # -------------------------------------------------------------------------- the conftest

@@ -7,6 +7,10 @@
 
 The first form shows a page of the specification, the second what one module keeps, whichever page
 it stands on. Both read the registry and the marks, and run no test.
+
+    .. waivers::
+
+shows docs/waivers.tsv: the clauses that we do not keep, and why.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar
@@ -26,6 +30,14 @@ from sphinx.util.docutils import SphinxDirective
 
 ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = {"clause": 28, "level": 8, "revisions": 12, "statement": 32, "code": 20, "tests": 20}
+WAIVER_COLUMNS = {
+    "clause": 28,
+    "level": 8,
+    "revisions": 12,
+    "statement": 24,
+    "reason": 28,
+    "what a user sees": 28,
+}
 
 
 @functools.cache
@@ -37,6 +49,12 @@ def tool() -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def registry() -> tuple[dict[str, Any], list[Any]]:
+    """The clauses and the waivers."""
+    docs = ROOT / "docs"
+    return tool().read_registry(docs / "clauses.tsv"), tool().read_waivers(docs / "waivers.tsv")
 
 
 def revisions(clause: Any) -> str:
@@ -55,9 +73,11 @@ def entry(*texts: str, literal: bool = False) -> nodes.entry:
     return cell
 
 
-def row(clause: Any, code: Iterable[str], tests: Iterable[str]) -> nodes.row:
+def row(clause: Any, waived: Container[str], code: Iterable[str], tests: Iterable[str]) -> nodes.row:
     """A clause of the table."""
     where = [f"see {clause.same}"] if clause.same else []
+    if clause.id in waived:
+        where = ["waived: see What we do not keep"]
     cells = nodes.row()
     cells += entry(clause.id, literal=True)
     cells += entry(f"{clause.party} {clause.level}")
@@ -68,12 +88,24 @@ def row(clause: Any, code: Iterable[str], tests: Iterable[str]) -> nodes.row:
     return cells
 
 
-def table(rows: list[nodes.row]) -> nodes.table:
+def waiver_row(clause: Any, waiver: Any) -> nodes.row:
+    """A clause that is waived."""
+    cells = nodes.row()
+    cells += entry(clause.id, literal=True)
+    cells += entry(f"{clause.party} {clause.level}")
+    cells += entry(waiver.revisions or revisions(clause))
+    cells += entry(clause.statement)
+    cells += entry(waiver.reason)
+    cells += entry(waiver.seen)
+    return cells
+
+
+def table(columns: dict[str, int], rows: list[nodes.row]) -> nodes.table:
     """The table around these rows."""
-    group = nodes.tgroup(cols=len(COLUMNS))
-    group += [nodes.colspec(colwidth=width) for width in COLUMNS.values()]
+    group = nodes.tgroup(cols=len(columns))
+    group += [nodes.colspec(colwidth=width) for width in columns.values()]
     head = nodes.row()
-    head += [entry(title) for title in COLUMNS]
+    head += [entry(title) for title in columns]
     group += nodes.thead("", head)
     group += nodes.tbody("", *rows)
     return nodes.table("", group, classes=["clauses"])
@@ -88,7 +120,8 @@ class Clauses(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """The table, or an error if there is nothing to show."""
         page, module = self.arguments[0] if self.arguments else None, self.options.get("module")
-        clauses = tool().read_registry(ROOT / "docs" / "clauses.tsv")
+        clauses, waivers = registry()
+        waived = tool().Waived(waivers, clauses).wholly
         code, tests = tool().marks_in_code(ROOT / "mcp_ref"), tool().marks_in_tests(ROOT / "tests")
         shown = [
             clause
@@ -98,10 +131,21 @@ class Clauses(SphinxDirective):
         if not shown:
             raise self.error(f"the registry has no clauses of page {page}, module {module}")
         self.env.note_reread()  # the marks may change while the page does not
-        return [table([row(c, code.get(c.id, ()), tests.get(c.id, ())) for c in shown])]
+        return [table(COLUMNS, [row(c, waived, code.get(c.id, ()), tests.get(c.id, ())) for c in shown])]
+
+
+class Waivers(SphinxDirective):
+    """The table of what is waived."""
+
+    def run(self) -> list[nodes.Node]:
+        """The table, in the order of the file."""
+        clauses, waivers = registry()
+        self.env.note_reread()
+        return [table(WAIVER_COLUMNS, [waiver_row(clauses[w.clause], w) for w in waivers])]
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
     app.add_directive("clauses", Clauses)
+    app.add_directive("waivers", Waivers)
     return {"parallel_read_safe": True}
