@@ -89,6 +89,8 @@ PROMISED = {
     Client.__exit__: "self",
     Context.progress: "self progress total message",
     Context.log: "self level data logger",
+    Context.elicit: "self message schema *timeout",
+    Context.confirm: "self message *timeout",
 }
 
 

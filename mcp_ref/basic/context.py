@@ -277,13 +277,21 @@ class Context:
         """Ask the person behind the client to fill in a form (client/elicitation).
 
         `schema` is a dataclass or a TypedDict with simple fields, or a schema by hand; without one the
-        question is whether or not. See `answer.action`, and `answer.data` for what was filled in.
+        question is whether or not. The answer is true if it was accepted; `answer.action` says what became
+        of it, `answer.data` what was filled in.
         `timeout` is for the legacy era, where a thread waits; in the modern one nothing does.
         """
         from mcp_ref.client.elicitation import Elicit
 
         answer: Answer = self.ask_all(Elicit(message, schema), timeout=timeout)[0]
         return answer
+
+    def confirm(self, message: str, *, timeout: float | None = None) -> bool:
+        """Ask the person behind the client one question of yes or no: `if ctx.confirm("Really delete?"):`.
+
+        False if they decline, or dismiss the question. It is an elicitation without fields.
+        """
+        return self.elicit(message, timeout=timeout).accepted
 
     def elicit_url(
         self, message: str, url: str, *, elicitation_id: str | None = None, timeout: float | None = None

@@ -115,6 +115,7 @@ URLS_SINCE = "2025-11-25"
 class Answer:
     """What became of a question: "accept", "decline" (they said no) or "cancel" (they said nothing).
 
+    It is true if and only if it was accepted: `if ctx.elicit("Really delete?"): ...`.
     # spec: client/elicitation/three-actions, client/elicitation/handle-actions
     # spec: client/elicitation/no-success-assumption
     """
@@ -129,6 +130,9 @@ class Answer:
     def accepted(self) -> bool:
         """Whether the person said yes."""
         return self.action == "accept"
+
+    def __bool__(self) -> bool:
+        return self.accepted
 
 
 @dataclass(frozen=True)

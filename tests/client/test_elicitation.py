@@ -210,11 +210,56 @@ def test_what_became_of_a_question_can_be_told_apart(date):
     yes = read({"action": "accept", "content": {"name": "Mo", "share": 0.25}})
     assert yes == Answer("accept", {"name": "Mo", "share": 0.25}, Contact("Mo", None, 0.25, True))
     assert yes.accepted
+    assert bool(yes) is True
     for action in ("decline", "cancel"):
         for more in ({}, {"content": {"name": 5}}, {"content": None}):
             no = read({"action": action, **more})
             assert no == Answer(action)
             assert not no.accepted
+            assert bool(no) is False
+
+
+@pytest.mark.spec("client/elicitation/no-success-assumption")
+@pytest.mark.parametrize("date", REVISIONS[2:])
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [(True, "deleted"), (False, "kept"), (None, "kept"), ({}, "deleted")],
+    ids=["yes", "no", "nothing", "an empty form"],
+)
+@pytest.mark.parametrize("asks", ["elicit", "confirm"])
+def test_what_the_person_refuses_is_not_done(date, said, outcome, asks):
+    server = Server("files")
+
+    @server.tool
+    def delete(ctx: Context) -> str:
+        """Delete everything."""
+        if getattr(ctx, asks)("Really delete?"):
+            return "deleted"
+        return "kept"
+
+    with connect(server, revision=date, elicitation=lambda question: said) as client:
+        assert client.call_tool("delete").text == outcome
+
+
+@pytest.mark.parametrize("date", REVISIONS[2:])
+def test_confirm_is_one_question_without_fields_and_gives_true_or_false(date):
+    server, asked, got = Server("files"), [], []
+
+    @server.tool
+    def delete(ctx: Context) -> str:
+        """Delete everything."""
+        got.append(ctx.confirm("Really delete?", timeout=60))
+        return "done"
+
+    def callback(question):
+        asked.append((question.message, list(question.fields)))
+        return len(asked) == 1
+
+    with connect(server, revision=date, elicitation=callback) as client:
+        client.call_tool("delete")
+        client.call_tool("delete")
+    assert asked == [("Really delete?", [])] * 2
+    assert got == [True, False]
 
 
 def test_a_class_gives_an_instance_and_a_schema_what_was_filled_in():

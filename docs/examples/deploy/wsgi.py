@@ -35,7 +35,7 @@ def copy(files: int, ctx: Context) -> str:
 def book(ctx: Context) -> str:
     """Book a table."""
     answer = ctx.elicit("A table for how many?", Table)
-    return f"a table for {answer.data.seats}" if answer.action == "accept" else "no table"
+    return f"a table for {answer.data.seats}" if answer else "no table"
 
 
 app = server.wsgi_app(

@@ -1,21 +1,13 @@
-from dataclasses import dataclass
-
 from mcp_ref import Context, Server, connect
 
 server = Server("restaurant")
 booked: list[str] = []
 
 
-@dataclass
-class Confirm:
-    sure: bool
-
-
 @server.tool
 def book(date: str, ctx: Context) -> str:
     """Book a table."""
-    answer = ctx.elicit(f"Book {date}?", Confirm)
-    if answer.action != "accept" or not answer.data.sure:
+    if not ctx.confirm(f"Book {date}?"):
         return "not booked"
     booked.append(date)
     server.resource_updated("restaurant://bookings")
@@ -29,7 +21,7 @@ def bookings() -> list[str]:
 
 
 def ask(question):
-    return {"sure": True}  # from mcp_ref.client.terminal import ask: that one asks a person
+    return True  # from mcp_ref.client.terminal import ask: that one asks a person
 
 
 for revision in "2025-11-25", "2026-07-28":
