@@ -32,6 +32,7 @@ from mcp_ref.runtime.checks import (
 )
 from mcp_ref.runtime.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.limits import Limit
+from mcp_ref.runtime.targets import call_for, call_for_url
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server.utilities.caching import Cache
 
@@ -213,16 +214,35 @@ def _check_target(target: Any) -> None:
     if isinstance(target, str) and target.lower().startswith(("http:", "https:")):
         _check_url(target)
         return
-    if isinstance(target, str | bytes):
-        raise TypeError(f"connect takes a URL, a command as a list, such as [{target!r}], or a Server")
+    if isinstance(target, str | bytes | os.PathLike):
+        raise _refused(f"not {_without_user(f'{target!r:.200}'):.80}", call_for(target))
     if isinstance(target, list | tuple):
-        if not target:
-            raise ValueError("the command is empty")
-        for part in target:
-            if not isinstance(part, str | os.PathLike):
-                raise TypeError(f"the command is made of strings, not of {part!r:.60}")
-    elif isinstance(target, type) or not hasattr(target, "attach"):
-        raise TypeError(f"connect takes a URL, a command as a list or a Server, not {target!r:.80}")
+        _check_command(target)
+    elif isinstance(target, type):
+        meant = "connect(Server('name'))" if hasattr(target, "attach") else None
+        raise _refused(f"not the class {target.__name__}", meant)
+    elif not hasattr(target, "attach"):
+        raise _refused(f"not {target!r:.80}", None)
+
+
+def _refused(what: str, meant: str | None) -> TypeError:
+    """`meant` is the call that works, if it is known."""
+    advice = f"; write {meant}" if meant is not None else ""
+    return TypeError(f"connect takes a URL, a command as a list or a Server, {what}{advice}")
+
+
+def _check_command(command: Sequence[Any]) -> None:
+    """Raises TypeError, ValueError."""
+    if not command:
+        raise ValueError("the command is empty; write connect(['program', 'argument', ...])")
+    for part in command:
+        if not isinstance(part, str | os.PathLike):
+            advice = f"; write {str(part)!r}" if isinstance(part, int | float) else ""
+            raise TypeError(f"the command is made of strings, not of {part!r:.60}{advice}")
+    first = command[0]
+    if len(command) == 1 and isinstance(first, str) and first.lower().startswith(("http:", "https:")):
+        _check_url(first)
+        raise _refused(f"not a URL in a list, {first!r:.80}", f"connect({first!r})")
 
 
 def _check_url(url: str) -> None:
@@ -232,12 +252,14 @@ def _check_url(url: str) -> None:
         host, _ = parts.hostname, parts.port
     except ValueError as problem:
         raise ValueError(f"{_without_user(url)!r} is no URL: {problem}") from None
+    right = call_for_url(url)
+    advice = f"; write {right}" if right is not None else ""
     if parts.username is not None or parts.password is not None:
-        raise ValueError("credentials do not belong into a URL, but into an Authorization header")
+        raise ValueError(f"credentials do not belong into a URL, but into an Authorization header{advice}")
     if parts.fragment or url.endswith("#"):
-        raise ValueError(f"the URL of a server has no fragment: {url[:200]!r}")
+        raise ValueError(f"the URL of a server has no fragment: {url[:200]!r}{advice}")
     if not host or not url.isprintable() or " " in url:
-        raise ValueError(f"{url[:200]!r} is no URL of a server, which has a host")
+        raise ValueError(f"{url[:200]!r} is no URL of a server, which has a host and no spaces{advice}")
 
 
 def _without_user(url: str) -> str:

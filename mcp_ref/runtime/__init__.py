@@ -7,6 +7,7 @@ texts       a user's function whose arguments come as text
 validators  a JSON Schema -> a kept checker; dialects, references and cost under control
 patterns    regular expressions of strangers, with an end
 checks      what users pass in, named when it is wrong
+targets     what was meant by a target that `connect` does not take
 hooks       handlers of users, and what they put around all of them
 audit       a line for each call of a tool
 

@@ -1,5 +1,6 @@
 """`connect`: what it takes, what it refuses before anything is started, and what it leaves behind."""
 
+import re
 import sys
 import threading
 from pathlib import Path
@@ -98,6 +99,116 @@ def test_a_command_as_text_is_refused_since_there_is_no_shell(target):
         connect(target)
 
 
+def advised(target):
+    """The target in the line that the refusal of another one tells to write."""
+    with nothing_left(), pytest.raises(TypeError) as refused:
+        connect(target)
+    line = re.fullmatch(r"connect takes a URL, .*; write (connect\(.*\))", str(refused.value))
+    assert line, refused.value
+    return eval(line[1], {"connect": lambda target: target, "sys": sys})
+
+
+@pytest.mark.parametrize(
+    ("target", "right"),
+    [
+        ("a-server", ["a-server"]),
+        ("a-server --port 1", ["a-server", "--port", "1"]),
+        ("a-server 'two words' \"a 'b'\"", ["a-server", "two words", "a 'b'"]),
+        (b"a-server -v", ["a-server", "-v"]),
+        (f"{sys.executable} server.py", [sys.executable, "server.py"]),
+        ("server.py", [sys.executable, "server.py"]),
+        ("./my/server.py --fast", [sys.executable, "./my/server.py", "--fast"]),
+        (Path("my server.py"), [sys.executable, "my server.py"]),
+        (Path("/opt/a server"), ["/opt/a server"]),
+        ("~/server.py", [sys.executable, str(Path("~/server.py").expanduser())]),
+        ("server.js", ["node", "server.js"]),
+        ("cd /srv && ./run", ["sh", "-c", "cd /srv && ./run"]),
+        ("KEY=1 a-server", ["sh", "-c", "KEY=1 a-server"]),
+        ("a-server $HOME", ["sh", "-c", "a-server $HOME"]),
+        (["a-server --port 1"], None),
+        ("localhost:8000/mcp", "http://localhost:8000/mcp"),
+        ("localhost/mcp", "http://localhost/mcp"),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000"),
+        ("[::1]:8000/mcp", "http://[::1]:8000/mcp"),
+        ("//localhost:8000/mcp", "http://localhost:8000/mcp"),
+        ("mcp.example.org:8000/mcp", "http://mcp.example.org:8000/mcp"),
+        ("mcp.example.org:443/mcp", "https://mcp.example.org:443/mcp"),
+        ("mcp.example.org/mcp", "https://mcp.example.org/mcp"),
+        ("ws://localhost:8000/mcp", "http://localhost:8000/mcp"),
+        ("wss://example.org/mcp", "https://example.org/mcp"),
+        ("file:///srv/my%20server.py", [sys.executable, "/srv/my server.py"]),
+        (["http://localhost:8000/mcp"], "http://localhost:8000/mcp"),
+    ],
+)
+def test_what_is_refused_is_refused_with_the_line_that_works(target, right):
+    if right is None:  # it may be the name of a program: only the attempt to start it can tell
+        with (
+            nothing_left(),
+            pytest.raises(LocalError, match=r"write connect\(\['a-server', '--port', '1'\]\)"),
+        ):
+            connect(target)
+    else:
+        assert advised(target) == right
+
+
+def test_a_python_that_is_not_on_the_path_is_advised_as_this_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert advised("python server.py") == [sys.executable, "server.py"]
+    (tmp_path / "python").touch(mode=0o755)
+    assert advised("python server.py") == ["python", "server.py"]
+
+
+def test_the_line_that_is_advised_for_a_command_connects(tmp_path, monkeypatch):
+    (tmp_path / "server.py").write_text(ECHO)
+    monkeypatch.chdir(tmp_path)
+    for target in ("server.py", f"{sys.executable} server.py", Path("server.py")):
+        with nothing_left(), connect(advised(target), env=ENV) as client:
+            assert client.call_tool("echo", {"said": "x"}).text == "x"
+
+
+@pytest.mark.parametrize("target", ["", "  ", "ftp://example.org/mcp", "x" * 5000, b"\xff"])
+def test_where_no_line_is_known_to_work_none_is_advised(target):
+    with nothing_left(), pytest.raises(TypeError, match="connect takes a URL") as refused:
+        connect(target)
+    assert "write" not in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+def test_an_address_that_is_refused_does_not_repeat_a_password():
+    with nothing_left(), pytest.raises(TypeError) as refused:
+        connect("wss://me:secret@example.org/mcp")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "right"),
+    [
+        ("http://example.org/mcp#part", "connect('http://example.org/mcp')"),
+        ("http://example.org/m cp", "connect('http://example.org/m%20cp')"),
+        (
+            "https://me:secret@example.org:1/mcp",
+            "connect('https://example.org:1/mcp', headers={'Authorization': ...})",
+        ),
+    ],
+)
+def test_a_url_that_is_refused_is_refused_with_the_line_that_works(target, right):
+    with nothing_left(), pytest.raises(ValueError, match=re.escape(f"; write {right}")):
+        connect(target)
+
+
+def test_the_class_of_a_server_is_not_a_server():
+    with (
+        nothing_left(),
+        pytest.raises(TypeError, match=r"not the class Server; write connect\(Server\('name'\)\)"),
+    ):
+        connect(Server)
+
+
+def test_a_number_in_a_command_is_refused_with_the_text_that_works():
+    with nothing_left(), pytest.raises(TypeError, match="not of 8000; write '8000'"):
+        connect(["a-server", 8000])
+
+
 @pytest.mark.parametrize(
     ("target", "why"),
     [
@@ -144,9 +255,10 @@ def test_an_empty_command_is_refused():
         connect([])
 
 
-def test_a_program_that_there_is_not_is_named():
-    with nothing_left(), pytest.raises(LocalError, match="no-such-program"):
-        connect(["no-such-program-at-all"])
+def test_a_program_that_there_is_not_is_named_with_the_whole_command():
+    with nothing_left(), pytest.raises(LocalError) as problem:
+        connect(["no-such-program-at-all", "--port", "1", "two words"])
+    assert "cannot start no-such-program-at-all --port 1 'two words': [Errno 2]" in str(problem.value)
 
 
 def test_a_folder_that_there_is_not_is_an_error(tmp_path):

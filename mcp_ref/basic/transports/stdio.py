@@ -28,6 +28,7 @@ import contextlib
 import logging
 import os
 import select
+import shlex
 import signal
 import stat
 import sys
@@ -39,6 +40,7 @@ from typing import Any
 from mcp_ref.basic.errors import ConnectionClosed, LocalError
 from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.pipes import poll_for, unread, widen
+from mcp_ref.runtime.targets import call_for
 
 __all__ = ["Child", "Writer", "read_lines", "safe_environment", "serve"]
 
@@ -275,6 +277,17 @@ def safe_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**safe, **(more or {})}
 
 
+MAX_COMMAND_CHARACTERS = 1000
+"""Of a command, in the error that tells that it does not start."""
+
+
+def _not_started(command: list[str], problem: Exception) -> str:
+    """The whole command, why it does not start, and what was meant if it is one text with spaces."""
+    said = f"cannot start {shlex.join(command):.{MAX_COMMAND_CHARACTERS}}: {problem}"
+    meant = call_for(command[0]) if len(command) == 1 and len(command[0].split()) > 1 else None
+    return said if meant is None else f"{said}; write {meant}"
+
+
 class Child:
     """A server that we started.  # spec: basic/transports/stdio/client-launches-server"""
 
@@ -308,7 +321,7 @@ class Child:
                 start_new_session=True,
             )
         except (OSError, ValueError) as problem:
-            raise LocalError(f"cannot start {self.command[:1]}: {problem}") from problem
+            raise LocalError(_not_started(self.command, problem)) from problem
         streams = self.process.stdin, self.process.stdout, self.process.stderr
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream)
         widen(self._stdin, self._stdout)

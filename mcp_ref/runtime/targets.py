@@ -1,0 +1,114 @@
+"""What was meant by a target that `connect` does not take, written as it takes it.
+
+    "python server.py"        connect(['python', 'server.py'])
+    "server.py"               connect([sys.executable, 'server.py'])
+    "cd /srv && ./run"        connect(['sh', '-c', 'cd /srv && ./run'])
+    "localhost:8000/mcp"      connect('http://localhost:8000/mcp')
+
+Only an error that refuses such a target needs this.
+
+Threads     plain functions.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+__all__ = ["call_for", "call_for_url"]
+
+MAX_ADVICE_CHARACTERS = 500
+"""A longer target is not repeated."""
+
+# [//] host [:port] [/path]
+_ADDRESS = re.compile(r"(//)?(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)*)(:\d{1,5})?(/\S*)?", re.ASCII)
+
+_SHELL = re.compile(r"[|&;<>()$`*?\n]|^\s*\w+=")
+"""What only a shell understands: pipes, variables, patterns, NAME=value before a command."""
+
+_INTERPRETERS = {".py": "sys.executable", ".js": "'node'", ".mjs": "'node'"}
+"""How files are started that may be no programs themselves, as Python code."""
+
+_SCHEMES = {"ws": "http", "wss": "https"}
+"""Schemes that people write for ours."""
+
+
+def call_for(target: Any) -> str | None:
+    """The call of `connect` for a text, bytes or a path; None where there is none that is known to work."""
+    is_path = isinstance(target, os.PathLike)
+    argument = _command([os.fspath(target)]) if is_path else _argument_for(target)
+    if argument is None or len(argument) > MAX_ADVICE_CHARACTERS:
+        return None
+    return f"connect({argument})"
+
+
+def call_for_url(url: str) -> str | None:
+    """The call of `connect` for a URL with a part that it must not have."""
+    parts = urlsplit(url.replace(" ", "%20"))
+    if not parts.hostname or not parts.geturl().isprintable() or len(url) > MAX_ADVICE_CHARACTERS:
+        return None
+    host = parts.netloc.rpartition("@")[2]
+    right = parts._replace(netloc=host, fragment="").geturl()
+    more = ", headers={'Authorization': ...}" if host != parts.netloc else ""
+    return f"connect({right!r}{more})"
+
+
+def _argument_for(target: str | bytes) -> str | None:
+    """The argument that was meant by a text, as Python code."""
+    try:
+        text = (target if isinstance(target, str) else target.decode("utf-8")).strip()
+    except UnicodeDecodeError:
+        return None
+    scheme, separator, rest = text.partition("://")
+    if separator and scheme.isalnum():
+        return _of_scheme(scheme.lower(), rest)
+    url = _url(text)
+    if url is not None:
+        return repr(url)
+    if _SHELL.search(text):
+        return repr(["sh", "-c", text])
+    try:
+        return _command(shlex.split(text))
+    except ValueError:  # a quotation mark that is not closed
+        return None
+
+
+def _of_scheme(scheme: str, rest: str) -> str | None:
+    """The argument for scheme://rest."""
+    if scheme == "file":
+        return _command([unquote(rest)])
+    if scheme not in _SCHEMES or "@" in rest:
+        return None
+    return repr(f"{_SCHEMES[scheme]}://{quote(rest, safe='/?&=:[]%')}")
+
+
+def _url(text: str) -> str | None:
+    """The URL for an address without a scheme; None if it is none."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        return None
+    slashes, host, port, path = found.groups()
+    is_local = host.startswith("[") or host == "localhost" or re.fullmatch(r"[\d.]+", host) is not None
+    if not (slashes or port or is_local or ("." in host and path and not Path(text).exists())):
+        return None  # more likely the name of a program
+    scheme = "http" if is_local or port not in (None, ":443") else "https"
+    return f"{scheme}://{text.removeprefix('//')}"
+
+
+def _command(words: list[str]) -> str | None:
+    """A command as a list, as Python code."""
+    if not words:
+        return None
+    words = [str(Path.home() / word[2:]) if word.startswith("~/") else word for word in words]
+    code = [repr(word) for word in words]
+    interpreter = _INTERPRETERS.get(Path(words[0]).suffix)
+    if interpreter is not None:
+        code.insert(0, interpreter)
+    elif words[0] in ("python", "python3") and shutil.which(words[0]) is None:
+        code[0] = "sys.executable"
+    return f"[{', '.join(code)}]"
