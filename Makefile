@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test coverage lint types docs bench clauses conformance parity clean
+.PHONY: demo test busy coverage lint types docs bench clauses conformance parity clean
 
 .venv/.base: setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -18,6 +18,9 @@ demo: .venv/.base  ## a client and a server, every message between them, in both
 
 test: .venv/.test .venv/.peer .venv/.deploy  ## the test suite
 	$(BIN)/python -m pytest --junitxml=build/tests.xml
+
+busy: .venv/.test .venv/.peer .venv/.deploy  ## the test suite, beside processes that take all cores
+	$(BIN)/python tests/busy.py
 
 coverage: .venv/.test .venv/.peer  ## each module by its own test file, 95 % at least
 	$(BIN)/python tests/coverage_by_module.py
