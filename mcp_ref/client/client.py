@@ -108,6 +108,10 @@ class Client(Features):
         self._hooks = (*self._hooks, hook)
         return hook
 
+    def is_immediate(self, context: Context) -> bool:
+        """Only `ping` is: other methods by these names are the application's own."""
+        return context.method == "ping"
+
     def is_quick(self, context: Context) -> bool:
         """What an application does for a server is not for the thread that reads."""
         return False
@@ -194,7 +198,10 @@ class Client(Features):
         self._line.open()
 
     def probe(self) -> Json:
-        """The params of server/discover.  # spec: server/discover/no-body-parameters"""
+        """The params of server/discover.
+
+        # spec: server/discover/no-body-parameters, basic/transports/stdio/probe-preferred-version
+        """
         latest = newest(self.revisions, Era.MODERN) or LATEST
         self.capabilities = pruner(lifecycle.ClientCapabilities, latest.date)(self.declared)
         return {"_meta": versioning.request_meta(latest.date, self.capabilities, self.info)}

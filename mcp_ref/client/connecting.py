@@ -16,7 +16,7 @@ from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import check_extensions
 from mcp_ref.basic.patterns.mrtr import MAX_ROUNDS
-from mcp_ref.basic.transports import memory, stdio
+from mcp_ref.basic.transports import era, memory, stdio
 from mcp_ref.client.asking import AnyLine
 from mcp_ref.client.callbacks import MODES, Callbacks
 from mcp_ref.client.client import Client
@@ -45,6 +45,7 @@ def connect(
     revision: str | versioning.Revision | None = None,
     timeout: float = 30.0,
     max_timeout: float | None = None,
+    probe_timeout: float = era.PROBE_TIMEOUT_SECONDS,
     name: str = "mcp_ref",
     version: str = "0",
     title: str | None = None,
@@ -80,6 +81,8 @@ def connect(
     `target` is a URL, a command as a list, which is started without a shell, or a Server of this process.
     To a URL, `headers` go with each request; a function that returns them is called each time. A `session`
     of requests says what else there is to say of HTTP: proxies, certificates, cookies.
+    A command, or a Server, has `probe_timeout` seconds, but at most `timeout`, to answer the question what it
+    speaks; then it is sent `initialize`, which has `timeout` seconds of its own (basic/transports/era).
     `env` adds to the few variables that a child sees by default. `confirm(tool, hints, arguments)` sees
     every tool call before it goes and says whether it may. `elicitation`, `sampling` and `roots` are what
     the application does for servers (client/callbacks), within `ask_timeout` seconds and as often as
@@ -110,6 +113,7 @@ def connect(
         max_rounds=max_rounds,
         seconds={"timeout": timeout, "grace": grace, "max_timeout": max_timeout},
     )
+    check_seconds("probe_timeout", probe_timeout)
     check_text_if_any(revision=revision)
     if not revisions:
         raise ValueError("revisions names at least one revision")
@@ -150,7 +154,7 @@ def connect(
 
     def line(client: Client) -> AnyLine:
         if not over_http:
-            return Line(client, dial, **options)
+            return Line(client, dial, probe_timeout=probe_timeout, **options)
         from mcp_ref.client.http_line import HttpLine  # not before it is needed: it takes its time
 
         return HttpLine(client, target, headers=headers, session=session, **options)

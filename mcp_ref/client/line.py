@@ -44,12 +44,14 @@ class Line:
         timeout: float,
         max_timeout: float | None,
         max_message_bytes: int,
+        probe_timeout: float = era.PROBE_TIMEOUT_SECONDS,
     ) -> None:
         self._client = client
         self._dial = dial
         self._timeout = timeout
         self._max_timeout = max_timeout
         self._limit = max_message_bytes
+        self._probe_timeout = probe_timeout
         self._opening = threading.Lock()
         self._restarts: list[float] = []  # guarded by _opening
         self._closed = False
@@ -85,7 +87,7 @@ class Line:
 
     def open(self) -> None:
         """Agree with the server on a revision. Raises if that cannot be."""
-        era.open_connection(self._client, self.connection)
+        era.open_connection(self._client, self.connection, self._probe_timeout)
 
     def _read(self, link: Any, connection: Connection) -> None:
         try:

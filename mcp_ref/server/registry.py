@@ -99,6 +99,8 @@ class Registry:
         self.directories: tuple[Directory, ...] = ()
         self.hooks: tuple[Hook, ...] = ()
         self.listeners_of: dict[str, Callable[..., Any]] = {}
+        self.own_methods: set[str] = set()
+        """Methods that a function of the author's answers."""
         self.tables = {date: methods(rows, date) for date in REVISIONS}
 
     @overload
@@ -207,6 +209,7 @@ class Registry:
 
         def decorate(function: F) -> F:
             call = handler_of(function)
+            self.own_methods.add(method)
             row = Method(method, lambda server, params, context: call(params, context), since, until)
             for date, table in self.tables.items():
                 if row.holds(date):

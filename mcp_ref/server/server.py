@@ -14,7 +14,8 @@ doors, through the hooks, to the handler of its method, and out again, dressed f
 
 Revisions   all; `Server(revisions=...)` restricts them.
 Threads     registering may happen on any thread at any time. `answer` runs on workers, one request each
-            (ping and initialize: on the reader). `notice` runs on the reader and hands on.
+            (ping, initialize and server/discover: on the reader, see `is_immediate`). `notice` runs on
+            the reader and hands on.
 """
 
 from __future__ import annotations
@@ -86,6 +87,9 @@ ROWS = (
     *subscriptions.METHODS,
     *log_page.METHODS,
 )
+
+UNHOOKED = frozenset({"ping", "initialize"})
+"""Methods that hooks do not see: they belong to the connection."""
 
 PRINCIPALS = 10_000
 """Callers whose limits are remembered; the least recent is forgotten first."""
@@ -276,6 +280,14 @@ class Server(Registry):
 
     # -- what a connection asks (basic/patterns/request_response.Endpoint) ----------------------
 
+    def is_immediate(self, context: Context) -> bool:
+        """Whether the reader may answer this request, one of IMMEDIATE: hooks and own methods may be slow.
+
+        `principal` is not called for these, since nothing in their answers depends on it.
+        """
+        method = context.method
+        return method not in self.own_methods and (method in UNHOOKED or not self.hooks)
+
     def is_quick(self, context: Context) -> bool:
         """Whether a request needs no worker where a thread waits for it anyway. Hooks may be slow."""
         return not self.hooks and self._principal is None and tools.is_quick(self, context)
@@ -297,14 +309,14 @@ class Server(Registry):
             # spec: schema/method-not-found-ungated, schema/removed-methods-2026
             raise MethodNotFound(f"there is no method {context.method[:100]!r} here, in {context.revision}")
         row.check(params, context.revision.date)
-        if self._principal is not None:
+        if self._principal is not None and not (row.name in IMMEDIATE and self.is_immediate(context)):
             context.principal = self._principal(context)
         context.asks = row.asks
         if row.asks and ("requestState" in params or "inputResponses" in params) and context.revision.modern:
             mrtr.resume(context)
         token = log_page.current.set(context)
         try:
-            if self.hooks and row.name not in IMMEDIATE:
+            if self.hooks and row.name not in UNHOOKED:
                 result = through(self.hooks, self._handler(row), context, params)
             else:
                 result = row.handler(self, params, context)

@@ -101,8 +101,8 @@ def test_the_revision_is_the_one_the_client_wants(sessions):
     ids=["all", "modern", "legacy", "old"],
 )
 def test_the_newest_revision_that_both_know_is_agreed_on(revisions, agreed):
-    """The SDK's server takes longer to start than our probe waits before it tries `initialize` as well."""
-    with nothing_left(), connect(OFFICIAL, revisions=revisions) as client:
+    """However long the SDK's server takes to start: it is sent the probe alone until it answers."""
+    with nothing_left(), connect(OFFICIAL, revisions=revisions, probe_timeout=100, timeout=100) as client:
         assert client.revision.date == agreed
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
 

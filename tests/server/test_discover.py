@@ -69,7 +69,11 @@ def test_a_server_of_the_legacy_era_only_refuses_as_such_servers_do():
         assert client.revision.date == LEGACY[-1]
 
 
-@pytest.mark.spec("server/discover/no-body-parameters", "server/discover/stdio-probe")
+@pytest.mark.spec(
+    "server/discover/no-body-parameters",
+    "server/discover/stdio-probe",
+    "basic/transports/stdio/probe-preferred-version",
+)
 def test_the_probe_comes_first_and_carries_its_meta_and_nothing_else():
     notes = Notes()
     with connect(raw_server("open_modern()\ngo_on()"), on_stderr=notes) as client:
@@ -78,6 +82,7 @@ def test_the_probe_comes_first_and_carries_its_meta_and_nothing_else():
         assert notes.all[0] is first
         assert first["params"].keys() == {"_meta"}
         assert first["params"]["_meta"].keys() == META.keys()
+        assert first["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] == MODERN
         again = notes.until(lambda m: m["method"] == "server/discover" and m is not first)
         assert again["params"].keys() == {"_meta"}
 

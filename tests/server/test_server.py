@@ -787,3 +787,80 @@ def test_run_serves_the_streams_of_this_process(monkeypatch):
     server = demo()
     server.run()
     assert served == [server]
+
+
+# -- what the reader answers itself ----------------------------------------------------------------
+
+
+BUSY = """
+import threading
+
+@server.tool
+def hold() -> str:
+    threading.Event().wait(30)
+    return "held"
+"""
+
+
+def hello(date="2025-11-25"):
+    return {"protocolVersion": date, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+
+
+def test_server_discover_is_answered_where_initialize_is():
+    """On the reader: at once while every worker is busy, and in the order in which they were sent."""
+    with RawClient(source(BUSY, options="workers=1"), revision=MODERN) as raw:
+        raw.call("hold", id="held")
+        raw.ask("server/discover", id="first")
+        raw.revision = None
+        raw.ask("initialize", hello(), id="second")
+        raw.revision = MODERN
+        raw.ask("server/discover", id="third")
+        assert [raw.receive()["id"] for _ in range(3)] == ["first", "second", "third"]
+        assert raw.child is not None
+        raw.child.kill()
+
+
+def test_the_reader_runs_no_function_of_the_authors():
+    """A `principal` and a hook may be slow: lifecycle requests do not wait for them."""
+    held, went_on = threading.Event(), threading.Event()
+    threads: dict[str, str] = {}
+
+    def principal(context):
+        threads[context.method] = threading.current_thread().name
+        return "ada"
+
+    server = Server("held", principal=principal)
+    with RawClient(server, revision="2025-11-25") as raw:
+        assert "result" in raw.request("ping")
+        raw.revision = MODERN
+        assert "result" in raw.request("server/discover")
+    assert threads == {}
+
+    @server.around
+    def slow(context, params, proceed):
+        threads[context.method] = threading.current_thread().name
+        held.set()
+        assert went_on.wait(10)
+        return proceed(params)
+
+    with RawClient(server, revision="2025-11-25") as raw:
+        raw.revision = MODERN
+        raw.ask("server/discover", id="slow")
+        assert held.wait(10)
+        raw.revision = "2025-11-25"
+        assert "result" in raw.request("ping"), "the reader is free while the hook waits"
+        went_on.set()
+        assert "result" in raw.answer("slow")
+    assert threads["server/discover"].startswith("mcp_ref worker")
+
+
+@pytest.mark.parametrize("method", ["ping", "server/discover"])
+def test_a_lifecycle_method_that_the_author_answers_is_run_by_a_worker(method):
+    server = Server("own")
+
+    @server.on_request(method)
+    def own(params):
+        return {"thread": threading.current_thread().name}
+
+    with RawClient(server, revision="2025-11-25" if method == "ping" else MODERN) as raw:
+        assert raw.request(method)["result"]["thread"].startswith("mcp_ref worker")

@@ -12,8 +12,9 @@ Revisions   2024-11-05  either side asks the other
             2025-06-18  - batches
             2026-07-28  only clients ask (see Context.request and Client.answer)
 
-Threads     reader      one a connection: runs `receive` and nothing slow. It answers `ping` and
-                        `initialize` itself, delivers responses, sets flags of cancellation.
+Threads     reader      one a connection: runs `receive` and nothing slow. It answers `ping`,
+                        `initialize` and `server/discover` itself, unless that would run functions of the
+                        author's; it delivers responses and sets flags of cancellation.
             worker      one a request, from start to end; may block as long as it likes
             Writing is no thread but a lock (runtime/outbox). `serving` is a plain dict: whoever takes
             an entry out owns its end, and that decides every race (with a lock, since an id may come
@@ -67,8 +68,10 @@ __all__ = ["Connection", "Endpoint"]
 
 _log = logging.getLogger("mcp_ref.connection")
 
-IMMEDIATE = frozenset({"ping", "initialize"})
-"""Answered by the reader itself: quick, and later messages depend on the outcome."""
+IMMEDIATE = frozenset({"ping", "initialize", "server/discover"})
+"""Answered by the reader itself, in the order in which they came: they are quick, and what a client does
+next depends on the outcome. Where the author's own functions would run for one, `Endpoint.is_immediate` says
+no, and a worker answers it."""
 
 MAX_BATCH = 1000
 """Messages in a batch: their answers are all kept until the last one is there."""
@@ -87,6 +90,9 @@ class Endpoint(Protocol):
 
     def answer(self, context: Context) -> Json | Encoded:
         """The result of a request; raises ProtocolError. Runs on a worker (IMMEDIATE: the reader)."""
+
+    def is_immediate(self, context: Context) -> bool:
+        """Whether the reader may answer a request of IMMEDIATE: no function of the author's runs for it."""
 
     def is_quick(self, context: Context) -> bool:
         """Whether a request can neither speak before its answer nor, as far as is known, take long."""
@@ -187,7 +193,9 @@ class Connection(Requester):
             outbox.begins(context)
             if self.serving.setdefault(context.key, context) is not context:
                 raise InvalidRequest(f"the id {request_id!r:.80} is in use by a request that still runs")
-            if method in IMMEDIATE or (outbox.waits and self.endpoint.is_quick(context)):
+            if method in IMMEDIATE and self.endpoint.is_immediate(context):
+                self._run(context, is_reader=True)
+            elif outbox.waits and self.endpoint.is_quick(context):
                 self._run(context)  # a thread that would only wait for a worker can as well do it
             elif not self.workers.submit(self._run, context):  # spec: basic/index/interleaved-conversations
                 self._take_off(context)
@@ -199,7 +207,7 @@ class Connection(Requester):
         except ProtocolError as problem:
             self.refuse(request_id, problem, outbox, batch)
 
-    def _run(self, context: Context) -> None:
+    def _run(self, context: Context, is_reader: bool = False) -> None:
         """Run one request and send its answer: the one place where exceptions become errors."""
         if context.cancelled:
             return
@@ -215,7 +223,7 @@ class Connection(Requester):
             _log.debug("%s: %s", context.method, problem)
             line = encode_error(context.request_id, InternalError(f"{context.method} was given up"))
         except BaseException as problem:
-            if isinstance(problem, KeyboardInterrupt) and context.method in IMMEDIATE:
+            if isinstance(problem, KeyboardInterrupt) and is_reader:
                 raise  # not the request's: a signal for the thread that reads
             _log.exception("%s failed", context.method)
             line = encode_error(context.request_id, InternalError(f"{context.method} failed"))

@@ -24,7 +24,7 @@ import logging
 from typing import Any
 
 from mcp_ref.basic.errors import ErrorResponse, LocalError, McpError, MethodNotFound
-from mcp_ref.basic.transports.era import judge
+from mcp_ref.basic.transports.era import judge, speak_legacy
 from mcp_ref.basic.transports.http_client import UrlConnection
 from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus, status_of
 from mcp_ref.basic.versioning import MODERN_CODES, Era, newest
@@ -74,8 +74,8 @@ def _discovered(client: Any, connection: UrlConnection) -> bool:
             raise outcome
         _log.info("the server is no modern one: %.300r", outcome)
         return False
-    if chosen is None and modern_only:
-        raise LocalError(f"the server does not speak {client.revisions[-1]}")
+    if chosen is None and modern_only:  # spec: basic/versioning/modern-client-actionable-error
+        raise LocalError(f"the server named no version of the modern era; {speak_legacy(client)}")
     if chosen is None:
         return False
     client.checked("server/discover", {}, outcome)

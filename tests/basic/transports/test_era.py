@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peers import LEGACY, MODERN, REVISIONS, Notes, nothing_left, raw_server
+from peers import (
+    ENV,
+    LEGACY,
+    MODERN,
+    REVISIONS,
+    Notes,
+    nothing_left,
+    python,
+    raw_server,
+    recorded,
+    source,
+    tap,
+)
 
 from mcp_ref import ConnectionClosed, ErrorResponse, InvalidResponse, RequestTimeout, Server, connect
 from mcp_ref.basic.errors import LocalError, McpError
 from mcp_ref.basic.transports import era
-from mcp_ref.basic.versioning import Era, revision
+from mcp_ref.basic.versioning import Era
 
 
 @pytest.fixture(autouse=True)
@@ -55,30 +71,52 @@ def test_any_other_error_means_legacy(code: int) -> None:
     assert notes.message("initialize")["params"]["protocolVersion"] == "2025-11-25"
 
 
-def test_a_quick_legacy_server_does_not_wait_for_the_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_quick_legacy_server_does_not_wait_for_the_probe() -> None:
     """The time limit counts only for silence."""
-    monkeypatch.setattr(era, "PROBE", 30.0)
     started = time.monotonic()
-    with connect(raw_server("open_legacy('2024-11-05')\ngo_on()"), on_stderr=Notes()) as client:
+    command = raw_server("open_legacy('2024-11-05')\ngo_on()")
+    with connect(command, on_stderr=Notes(), probe_timeout=1000, timeout=1000) as client:
         assert str(client.revision) == "2024-11-05"
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 100
 
 
-@pytest.mark.spec("basic/transports/stdio/probe-legacy-fallback")
+SILENT = """
+request = receive("initialize")
+answer(request, {"protocolVersion": DATE, "capabilities": ABLE, "serverInfo": INFO})
+go_on({"said": "yes"})
+"""
+
+
+@pytest.mark.spec(
+    "basic/transports/stdio/probe-legacy-fallback", "basic/transports/stdio/probe-reasonable-timeout"
+)
 @pytest.mark.parametrize("date", LEGACY)
-def test_a_legacy_server_that_stays_silent(date: str) -> None:
-    """It ignores what it does not know: after half a second it is sent initialize as well."""
-    script = f"""
-    request = receive("initialize")
-    answer(request, {{"protocolVersion": {date!r}, "capabilities": ABLE, "serverInfo": INFO}})
-    go_on({{"said": "yes"}})
-    """
+def test_a_legacy_server_that_stays_silent(date: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It ignores what it does not know: after `probe_timeout` it is sent initialize, and the log says so."""
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes) as client:
+    started = time.monotonic()
+    with connect(raw_server(f"DATE = {date!r}\n{SILENT}"), on_stderr=notes, probe_timeout=0.3) as client:
+        assert time.monotonic() - started >= 0.3
         assert str(client.revision) == date
         assert client.request("vendor/x")["said"] == "yes"
     assert methods(notes)[:2] == ["server/discover", "initialize"]
     assert "notifications/cancelled" not in methods(notes)
+    assert "no answer to server/discover within 0.3 s" in caplog.text
+
+
+def test_a_legacy_server_that_stays_silent_is_reached_whatever_the_time_limits_are() -> None:
+    """A `probe_timeout` beyond `timeout` counts as `timeout`; initialize has its own."""
+    notes = Notes()
+    command = raw_server(f"DATE = '2025-06-18'\n{SILENT}")
+    with connect(command, on_stderr=notes, probe_timeout=1000, timeout=3) as client:
+        assert str(client.revision) == "2025-06-18"
+    assert methods(notes)[:2] == ["server/discover", "initialize"]
+
+
+@pytest.mark.parametrize("wrong", [0, -1, float("nan"), True, "5", None])
+def test_a_probe_timeout_that_is_none_is_refused(wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="probe_timeout is a number of seconds"):
+        connect(["no-such-program-at-all"], probe_timeout=wrong)
 
 
 @pytest.mark.spec("basic/transports/stdio/probe-legacy-fallback")
@@ -203,68 +241,138 @@ def test_a_modern_server_without_a_version_in_common(versions: list[Any], how: s
     assert methods(notes) == ["server/discover"]
 
 
-@pytest.mark.parametrize("refuses", [True, False])
-def test_a_modern_server_that_is_slow_to_start(refuses: bool) -> None:
-    """It answers the probe after a second. Meanwhile initialize was sent, and refused or ignored."""
-    script = f"""
-    time.sleep(1)
-    answer(receive("server/discover"), discovered())
-    request = receive()
-    if request["method"] == "initialize":
-        note("greeted")
-        if {refuses}:
-            error(request, -32601, "Method not found")
-    go_on({{"resultType": "complete", "said": "yes"}})
+def let_go(fifo: Path, after: float) -> threading.Thread:
+    """A thread that lets a child go on which waits at `open(fifo)`, so many seconds from now."""
+
+    def run() -> None:
+        threading.Event().wait(after)
+        fifo.write_text("go")
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+@pytest.mark.spec("basic/transports/stdio/probe-success", "basic/transports/stdio/dual-era-probe")
+@pytest.mark.parametrize("served", [REVISIONS, [MODERN]])
+def test_a_server_of_ours_that_starts_slowly_is_not_sent_initialize(served: Any, tmp_path: Path) -> None:
+    """A real child, held back for a second: two up-to-date sides agree on 2026-07-28 and nothing else."""
+    fifo, record = tmp_path / "fifo", tmp_path / "wire"
+    os.mkfifo(fifo)
+    command = python(f"open({str(fifo)!r}).read()\n" + source("", options=f"revisions={list(served)!r}"))
+    thread = let_go(fifo, 1.0)
+    with connect(tap(command, record), env=ENV, probe_timeout=100, timeout=100) as client:
+        assert str(client.revision) == MODERN
+        client.ping()
+    thread.join()
+    assert [message["method"] for message in recorded(record)[0]] == ["server/discover"] * 2
+
+
+@pytest.mark.spec("basic/transports/stdio/probe-reasonable-timeout")
+def test_the_probe_waits_five_seconds_unless_told_otherwise() -> None:
+    assert inspect.signature(connect).parameters["probe_timeout"].default == 5.0
+
+
+BOTH = """
+probe = receive("server/discover")
+request = receive("initialize")
+
+def discover():
+    answer(probe, discovered())
+
+def welcome():
+    answer(request, {"protocolVersion": "2025-11-25", "capabilities": ABLE, "serverInfo": INFO})
+
+def refuse():
+    error(request, -32601, "Method not found")
+
+"""
+
+
+@pytest.mark.parametrize("order", ["discover(); welcome()", "welcome(); discover()"])
+def test_a_server_that_answers_both_is_a_legacy_one(order: str) -> None:
+    """It was sent initialize and opened a session: what it says to the probe so late decides nothing."""
+    notes = Notes()
+    script = BOTH + order + "\nreceive('notifications/initialized')\ngo_on({'said': 'yes'})"
+    with connect(raw_server(script), on_stderr=notes, probe_timeout=0.2) as client:
+        assert str(client.revision) == "2025-11-25"
+        assert client.request("vendor/x")["said"] == "yes"
+        assert "_meta" not in notes.message("vendor/x").get("params", {})
+
+
+@pytest.mark.parametrize("order", ["discover(); refuse()", "refuse(); discover()"])
+def test_a_server_that_refuses_initialize_and_answers_the_probe_is_a_modern_one(order: str) -> None:
+    """However late: a modern server that took long to start knows no initialize."""
+    notes = Notes()
+    script = BOTH + order + "\ngo_on({'resultType': 'complete', 'said': 'yes'})"
+    with connect(raw_server(script), on_stderr=notes, probe_timeout=0.2) as client:
+        assert str(client.revision) == MODERN
+        assert client.request("vendor/x")["said"] == "yes"
+    assert methods(notes) == ["server/discover", "initialize", "vendor/x"]
+
+
+@pytest.mark.spec("basic/lifecycle/handle-init-timeout")
+def test_a_late_answer_to_the_probe_is_not_enough_where_initialize_is_not_answered() -> None:
+    """It may still open a session: nothing that is said then would be understood."""
+    with pytest.raises(RequestTimeout, match="did not answer initialize within 2 s"):
+        connect(
+            raw_server(BOTH + "discover()\nreceive('never')"), on_stderr=Notes(), probe_timeout=0.2, timeout=2
+        )
+
+
+def test_a_late_modern_error_is_followed_by_a_second_try() -> None:
+    script = (
+        BOTH
+        + """
+refuse()
+error(probe, -32022, "late", data={"supported": ["2026-07-28"], "requested": "x"})
+open_modern()
+go_on()
+"""
+    )
+    with connect(raw_server(script), on_stderr=Notes(), probe_timeout=0.2) as client:
+        assert str(client.revision) == MODERN
+        client.ping()
+
+
+def test_silence_after_a_modern_error_is_a_time_out_and_no_reason_to_initialize() -> None:
+    script = """
+    error(receive(), -32022, "no", data={"supported": ["2026-07-28"], "requested": "x"})
+    receive("never")
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes) as client:
-        assert str(client.revision) == MODERN
-        assert client.request("vendor/x")["said"] == "yes"
-        client.ping()
-    assert "notifications/initialized" not in methods(notes)
-    assert "notifications/cancelled" not in methods(notes)
+    with pytest.raises(RequestTimeout, match="did not answer server/discover within 2 s"):
+        connect(raw_server(script), on_stderr=notes, probe_timeout=0.2, timeout=2)
+    assert methods(notes) == ["server/discover"] * 2
 
 
-def test_a_modern_only_server_that_refuses_initialize_before_it_answers_the_probe() -> None:
-    """The refusal of initialize is not the last word: the answer to the probe is still to come."""
-    script = """
-    probe = receive("server/discover")
-    error(receive("initialize"), -32601, "Method not found")
-    receive_nothing = time.sleep(0.2)
-    answer(probe, discovered())
-    go_on({"resultType": "complete", "said": "yes"})
-    """
-    with connect(raw_server(script), on_stderr=Notes()) as client:
-        assert str(client.revision) == MODERN
-        assert client.request("vendor/x")["said"] == "yes"
-
-
-def test_a_server_that_refuses_both_raises_what_initialize_was_told() -> None:
-    script = """
-    probe = receive("server/discover")
-    error(receive("initialize"), -32000, "no initialize")
-    error(probe, -32601, "no discover")
-    go_on()
-    """
+@pytest.mark.parametrize("order", ["error(probe, -32601, 'no discover'); no()", "no(); error(probe, -32601)"])
+def test_a_server_that_refuses_both_raises_what_initialize_was_told(order: str) -> None:
+    script = BOTH + f"def no(): error(request, -32000, 'no initialize')\n{order}\ngo_on()"
     with pytest.raises(ErrorResponse, match="no initialize"):
-        connect(raw_server(script), on_stderr=Notes())
+        connect(raw_server(script), on_stderr=Notes(), probe_timeout=0.2)
 
 
-def test_a_slow_server_of_ours_is_found_to_be_modern() -> None:
-    """Dual-era, and it gets both requests at once when it wakes: the first answer wins."""
+def test_a_server_that_dies_between_the_two_is_told_with_its_last_words() -> None:
+    with pytest.raises(ConnectionClosed, match="exited with code 3"):
+        connect(raw_server("receive('initialize')\nsys.exit(3)"), on_stderr=Notes(), probe_timeout=0.2)
+
+
+def test_a_hook_of_ours_that_is_slow_does_not_change_the_era() -> None:
     server = Server("tests")
-    lines: list[bytes] = []
+    seen: list[str] = []
 
     @server.around
     def slow(context: Any, params: Any, proceed: Any) -> Any:
-        if context.method == "server/discover" and not lines:
-            lines.append(b"")
-            time.sleep(era.PROBE + 0.2)
+        seen.append(context.method)
+        if len(seen) == 1:
+            threading.Event().wait(1.0)
         return proceed(params)
 
-    with connect(server) as client:
-        assert client.revision in (revision(MODERN), revision("2025-11-25"))
+    with connect(server, probe_timeout=100, timeout=100) as client:
+        assert str(client.revision) == MODERN
         client.ping()
+    assert seen == ["server/discover"] * 2
 
 
 # --------------------------------------------------------------------------- garbage
@@ -360,13 +468,34 @@ def test_who_speaks_legacy_revisions_only_does_not_probe() -> None:
     assert methods(notes)[0] == "initialize"
 
 
+LEGACY_ANSWERS = [
+    "open_legacy()\ngo_on()",
+    "answer(receive(), {'tools': []})\ngo_on()",
+    "answer(receive(), discovered(supportedVersions=['2025-11-25', '2024-11-05']))\ngo_on()",
+    "receive('never')",
+]
+
+
+@pytest.mark.spec(
+    "basic/transports/stdio/modern-only-probe", "basic/versioning/modern-client-actionable-error"
+)
+@pytest.mark.parametrize("script", LEGACY_ANSWERS)
+@pytest.mark.parametrize("options", [{"revision": MODERN}, {"revisions": [MODERN]}])
+def test_a_modern_client_says_what_to_do_about_a_legacy_server(script: str, options: Any) -> None:
+    """The version that it speaks, and the argument of `connect` that helps. Nothing but the probe is sent."""
+    notes = Notes()
+    with pytest.raises(McpError) as caught:
+        connect(raw_server(script), on_stderr=notes, timeout=2, **options)
+    assert MODERN in str(caught.value)
+    assert "revision='2025-11-25'" in str(caught.value)
+    assert methods(notes) == ["server/discover"]
+
+
 @pytest.mark.spec("basic/transports/stdio/modern-only-probe")
 def test_who_speaks_the_modern_revision_only_tells_a_legacy_server_from_a_slow_one() -> None:
-    with pytest.raises(LocalError, match="does not speak 2026-07-28"):
-        connect(raw_server("open_legacy()\ngo_on()"), on_stderr=Notes(), revisions=[MODERN])
     notes = Notes()
     command = raw_server("time.sleep(0.7)\nopen_modern()\ngo_on()")
-    with connect(command, on_stderr=notes, revisions=[MODERN]) as client:
+    with connect(command, on_stderr=notes, revisions=[MODERN], probe_timeout=0.1) as client:
         assert str(client.revision) == MODERN
     assert "initialize" not in methods(notes)
 
@@ -381,21 +510,6 @@ def test_a_server_that_never_answers_is_a_time_out_and_leaves_no_child(asked: st
     with pytest.raises(RequestTimeout):
         connect(raw_server("while receive(): pass"), on_stderr=notes, revision=asked, timeout=0.8)
     assert time.monotonic() - started < 5
-
-
-def test_an_answer_after_the_time_out_of_the_probe_changes_nothing() -> None:
-    """initialize was answered first; the late DiscoverResult is nobody's."""
-    script = """
-    probe = receive("server/discover")
-    request = receive("initialize")
-    answer(request, {"protocolVersion": "2025-11-25", "capabilities": ABLE, "serverInfo": INFO})
-    receive("notifications/initialized")
-    answer(probe, discovered())
-    go_on({"said": "yes"})
-    """
-    with connect(raw_server(script), on_stderr=Notes()) as client:
-        assert client.request("vendor/x")["said"] == "yes"
-        assert str(client.revision) == "2025-11-25"
 
 
 # ----------------------------------------------------------------------------- judge
