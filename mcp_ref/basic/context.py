@@ -240,7 +240,7 @@ class Context:
 
         # spec: basic/patterns/index/server-initiates-nothing, basic/index/requests-client-to-server-only
         """
-        timeout = self._may_request(method, timeout)
+        timeout = self._may_request(method, params, timeout)
         return self.connection.request(
             method, params, timeout=timeout, on_progress=on_progress, on_behalf_of=self
         )
@@ -249,25 +249,24 @@ class Context:
         """Like `request`, for several that are sent at once; all have the time that the slowest may take."""
         if not several:
             return []
-        limits = [self._may_request(method, timeout) for method, _ in several]
+        limits = [self._may_request(method, params, timeout) for method, params in several]
         longest = max((seconds for seconds in limits if seconds is not None), default=None)
         return self.connection.request_all(several, timeout=longest, on_behalf_of=self)
 
-    def _may_request(self, method: str, timeout: float | None) -> float | None:
+    def _may_request(self, method: str, params: Json | None, timeout: float | None) -> float | None:
         """Raises LocalError if this may not be asked; else how long to wait for it."""
+        from mcp_ref.basic.patterns import mrtr
+
         if self.revision.modern:
             raise LocalError(f"in {self.revision} a server sends no requests, so not {method} either")
-        needed = method.partition("/")[0]
-        if needed in ("sampling", "elicitation", "roots") and needed not in self.client_capabilities:
-            # spec: basic/lifecycle/negotiated-capabilities-only
-            raise LocalError(f"{method}: the client did not declare the capability {needed!r}")
+        mrtr.check_declared(self, method, mrtr.needs_of(method, params, self.revision))
         if not self.outbox.two_way:
             raise LocalError(
                 f"{method}: a client cannot be asked here while its request runs: responses are JSON "
                 "only (answers='json'), or the HTTP server has one thread"
             )
         self.check_cancelled()
-        if timeout is None and needed in ("sampling", "elicitation"):
+        if timeout is None and method.startswith(("sampling/", "elicitation/")):
             return FOR_PEOPLE  # somebody is to read this, and to think
         return timeout
 

@@ -56,6 +56,9 @@ NEEDS = {
 }
 """The first part of a method -> the server capability behind it."""
 
+PARTS = resources.PARTS
+"""A method -> the part of that capability behind it, if only some servers with the capability have it."""
+
 BEFORE: dict[str, Callable[[Any, Json], None]] = {"tools/call": tools.review}
 AFTER: dict[str, Callable[[Any, Json, Json, float | None], None]] = {
     "tools/call": tools.check_result,
@@ -323,12 +326,22 @@ class Asking:
         # spec: basic/lifecycle/negotiated-capabilities-only, architecture/index/respect-declared-capabilities
         # spec: basic/lifecycle/negotiated-capabilities-only-should, basic/lifecycle/handle-capability-failure
         """
+        lacking = self.undeclared(method)
+        if lacking is not None:
+            raise LocalError(f"{method}: the server did not declare the capability {lacking!r}")
+
+    def undeclared(self, method: str) -> str | None:
+        """The capability that the server would have declared if it could be asked this; None if it can."""
         capability = NEEDS.get(method.partition("/")[0])
         if capability == "completions" and not self.revision.reaches("2025-03-26"):
-            return  # there was completion before there was a capability for it
+            return None  # there was completion before there was a capability for it
         declared = self.server_capabilities
-        if capability is not None and declared is not None and capability not in declared:
-            raise LocalError(f"{method}: the server did not declare the capability {capability!r}")
+        if capability is None or declared is None:
+            return None
+        if capability not in declared:
+            return capability
+        part = PARTS.get(method)
+        return f"{capability}.{part}" if part is not None and not declared[capability].get(part) else None
 
     def with_meta(self, params: Json) -> Json | None:
         """Params with what the revision wants in their `_meta`."""

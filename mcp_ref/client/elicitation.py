@@ -111,6 +111,14 @@ URLS_SINCE = "2025-11-25"
 # ----------------------------------------------------------------------- server half
 
 
+def needs(params: Json, at: Revision) -> Json:
+    """The capability that a client declares in order to be asked this.
+
+    # spec: client/elicitation/no-unsupported-mode
+    """
+    return {"elicitation": {str(params.get("mode", "form")): {}}}
+
+
 @dataclass(frozen=True)
 class Answer:
     """What became of a question: "accept", "decline" (they said no) or "cancel" (they said nothing).
@@ -167,8 +175,7 @@ class Elicit:
                 raise InvalidResponse(f"the client's answer does not fit the form: {problem}") from None
 
         shaped = pruner(ElicitRequestFormParams, context.revision.date)(params)
-        # spec: client/elicitation/no-unsupported-mode
-        return Question("elicitation/create", shaped, {"elicitation": {"form": {}}}, read)
+        return Question("elicitation/create", shaped, needs(shaped, context.revision), read)
 
 
 def check_exists(context: Context, mode: str) -> None:

@@ -41,6 +41,7 @@ from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
+    from mcp_ref.basic.versioning import Revision
 
 __all__ = ["ListRoots", "Root", "as_roots", "path_of", "within"]
 
@@ -113,13 +114,23 @@ def path_of(uri: str) -> Path:
 # ----------------------------------------------------------------------- server half
 
 
+def needs(params: Json, at: Revision) -> Json:
+    """The capability that a client declares in order to be asked this.
+
+    # spec: client/roots/check-capability
+    """
+    return {"roots": {}}
+
+
 @dataclass(frozen=True)
 class ListRoots:
     """Which directories is the work about?"""
 
     def question(self, context: Context) -> Question:
-        """# spec: client/roots/list-input-request, client/roots/check-capability"""
-        return Question("roots/list", {}, {"roots": {}}, functools.partial(_read, context.revision.date))
+        """# spec: client/roots/list-input-request"""
+        return Question(
+            "roots/list", {}, needs({}, context.revision), functools.partial(_read, context.revision.date)
+        )
 
 
 def _read(date: str, result: Json) -> list[Root]:

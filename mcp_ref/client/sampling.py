@@ -43,7 +43,7 @@ from mcp_ref.basic.errors import (
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import JSONObject, RequestMeta
 from mcp_ref.basic.patterns.mrtr import Question
-from mcp_ref.basic.versioning import LATEST, Revision
+from mcp_ref.basic.versioning import LATEST, Revision, missing_capabilities
 from mcp_ref.client.messages import (
     SamplingContent,
     SamplingMessage,
@@ -140,6 +140,23 @@ DEFINITIONS: dict[str, Any] = {
     "ToolUseContent": Annotated[ToolUseContent, since("2025-11-25")],
 }
 
+CONTEXT_DECLARED_SINCE = "2025-11-25"
+"""Before, every client that could be asked for a message could be asked for one with context."""
+
+
+def needs(params: Json, at: Revision) -> Json:
+    """The capability that a client declares in order to be asked this.
+
+    # spec: client/sampling/no-tools-without-capability, client/sampling/include-context-needs-capability
+    """
+    parts: Json = {}
+    if "tools" in params or "toolChoice" in params:
+        parts["tools"] = {}
+    if params.get("includeContext", "none") != "none" and at.reaches(CONTEXT_DECLARED_SINCE):
+        parts["context"] = {}
+    return {"sampling": parts}
+
+
 # ----------------------------------------------------------------------- server half
 
 
@@ -181,11 +198,8 @@ class Sample:
             raise ValueError(f"sample: {problem}") from None
         params = _without_undeclared_context(params, context)
         params = _for_revision(params, context.revision)
-        with_tools = any(name in params for name in ("tools", "toolChoice"))
-        # spec: client/sampling/no-tools-without-capability
-        needs: Json = {"sampling": {"tools": {}} if with_tools else {}}
         read = functools.partial(_read, may_use_tools(params), context.revision)
-        return Question("sampling/createMessage", params, needs, read)
+        return Question("sampling/createMessage", params, needs(params, context.revision), read)
 
     def _params(self) -> Json:
         """As the newest revision has them."""
@@ -237,11 +251,10 @@ def _check_own(params: Json) -> None:
 
 def _without_undeclared_context(params: Json, context: Context) -> Json:
     """# spec: client/sampling/include-context-needs-capability, schema/sampling-context-none"""
-    wanted = params.get("includeContext", "none")
-    if wanted == "none" or not context.revision.reaches("2025-11-25"):
+    lacking = missing_capabilities(needs(params, context.revision), context.client_capabilities)
+    if "context" not in lacking.get("sampling", {}):
         return params
-    if "context" in context.client_capabilities.get("sampling", {}):
-        return params
+    wanted = params["includeContext"]
     _log.info("includeContext %s is left out: the client did not declare sampling.context", wanted)
     return {name: value for name, value in params.items() if name != "includeContext"}
 

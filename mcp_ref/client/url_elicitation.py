@@ -44,6 +44,7 @@ from mcp_ref.client.elicitation import (
     check_exists,
     check_url,
     checked,
+    needs,
 )
 from mcp_ref.runtime.checks import check_text, check_text_if_any
 from mcp_ref.schema import checker, pruner, since, until
@@ -129,7 +130,7 @@ class ElicitUrl:
             return Answer(checked(result, context.revision)[0])
 
         shaped = pruner(ElicitRequestURLParams, context.revision.date)(params)
-        return Question("elicitation/create", shaped, {"elicitation": {"url": {}}}, read)
+        return Question("elicitation/create", shaped, needs(shaped, context.revision), read)
 
     def params(self) -> Json:
         """As the revision with the most has them."""
@@ -166,7 +167,7 @@ def required(context: Context, problem: UrlElicitationRequired) -> None:
     """
     try:
         check_exists(context, "url")
-        check_declared(context, "elicitation/create", {"elicitation": {"url": {}}})
+        check_declared(context, "elicitation/create", needs({"mode": "url"}, context.revision))
         if context.revision.modern:  # spec: basic/index/no-emit-32042
             answers = context.ask_all(*problem.elicitations)
             if not all(each.accepted for each in answers):

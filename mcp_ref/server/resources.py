@@ -368,6 +368,12 @@ def _pruned(item: Json, date: str) -> Json:
     return pruner(BlobResourceContents if "blob" in item else TextResourceContents, date)(item)
 
 
+PARTS = {"resources/subscribe": "subscribe", "resources/unsubscribe": "subscribe"}
+"""The part of the capability `resources` that a server declares in order to be sent these.
+
+# spec: architecture/index/subscription-capability-needed
+"""
+
 _OWN: Json = {"capability": "resources"}
 _LIST: Json = {**_OWN, "params": PaginatedRequestParams, "cacheable": True}
 _READ: Json = {**_OWN, "params": ReadResourceRequestParams, "cacheable": True, "asks": True}

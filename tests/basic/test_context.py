@@ -485,7 +485,75 @@ def test_a_client_is_asked_nothing_that_it_did_not_declare(method):
     with connect(server, revision="2025-11-25") as client:
         said = client.call_tool("ask")
     assert said.is_error
-    assert said.text == f"{method}: the client did not declare the capability {method.partition('/')[0]!r}"
+    assert said.text == f"{method}: the client did not declare the capability {method.partition('/')[0]}"
+
+
+URL_PARAMS = {"mode": "url", "message": "Go", "url": "https://example.com/", "elicitationId": "1"}
+SAMPLE_PARAMS = {"messages": [], "maxTokens": 5}
+
+
+@pytest.mark.spec(
+    "basic/lifecycle/negotiated-capabilities-only",
+    "client/elicitation/no-unsupported-mode",
+    "client/sampling/no-tools-without-capability",
+    "client/sampling/include-context-needs-capability",
+)
+@pytest.mark.parametrize(
+    ("method", "params", "part"),
+    [
+        ("elicitation/create", URL_PARAMS, "elicitation.url"),
+        ("elicitation/create", {**URL_PARAMS, "mode": "dance"}, "elicitation.dance"),
+        ("sampling/createMessage", {**SAMPLE_PARAMS, "tools": []}, "sampling.tools"),
+        ("sampling/createMessage", {**SAMPLE_PARAMS, "toolChoice": {"mode": "none"}}, "sampling.tools"),
+        ("sampling/createMessage", {**SAMPLE_PARAMS, "includeContext": "thisServer"}, "sampling.context"),
+        ("sampling/createMessage", {**SAMPLE_PARAMS, "includeContext": "allServers"}, "sampling.context"),
+    ],
+)
+def test_a_raw_request_asks_no_part_of_a_capability_that_the_client_did_not_declare(method, params, part):
+    server, asked = Server("asks"), []
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return str(ctx.request(method, params))
+
+    bare = {"elicitation": asked.append, "elicitation_modes": ["form"], "sampling": asked.append}
+    with connect(server, revision="2025-11-25", **bare) as client:
+        said = client.call_tool("ask")
+    assert (said.is_error, said.text) == (
+        True,
+        f"{method}: the client did not declare the capability {part}",
+    )
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("date", "method", "params"),
+    [
+        ("2025-11-25", "elicitation/create", URL_PARAMS),
+        ("2025-11-25", "sampling/createMessage", {**SAMPLE_PARAMS, "tools": [], "includeContext": "none"}),
+        ("2025-11-25", "sampling/createMessage", {**SAMPLE_PARAMS, "includeContext": "thisServer"}),
+        # There was no such part of the capability yet.
+        ("2025-06-18", "sampling/createMessage", {**SAMPLE_PARAMS, "includeContext": "thisServer"}),
+    ],
+)
+def test_a_raw_request_asks_what_the_client_declared(date, method, params):
+    server, asked = Server("asks"), []
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return str(ctx.request(method, params))
+
+    def model(request):
+        asked.append(request)
+        return "hello"
+
+    full = {"elicitation": asked.append, "sampling": model}
+    if date == "2025-11-25":
+        full |= {"sampling_tools": True, "sampling_context": True}
+    with connect(server, revision=date, **full) as client:
+        said = client.call_tool("ask")
+    assert not said.is_error, said.text
+    assert len(asked) == 1
 
 
 # -- asking the client: the same call in either era (basic/patterns/mrtr) ------------------------

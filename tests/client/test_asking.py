@@ -117,6 +117,31 @@ def test_what_the_server_did_not_declare_is_not_asked_of_it(date, method, capabi
             client.request("vendor/x")  # a method of one's own needs no capability
 
 
+@pytest.mark.spec(
+    "basic/lifecycle/negotiated-capabilities-only", "architecture/index/subscription-capability-needed"
+)
+@pytest.mark.parametrize("declared", [{}, {"listChanged": True}, {"subscribe": False}], ids=str)
+@pytest.mark.parametrize("method", ["resources/subscribe", "resources/unsubscribe"])
+@pytest.mark.parametrize("date", LEGACY)
+def test_no_part_of_a_capability_is_used_that_the_server_did_not_declare(date, method, declared):
+    notes = Notes()
+    script = f"ABLE['resources'] = {declared!r}\nopen_legacy({date!r})\ngo_on({{'resources': []}})"
+    with connect(raw_server(script), revision=date, on_stderr=notes) as client:
+        for act in (client.request, client.submit):
+            with pytest.raises(LocalError, match=r"did not declare the capability 'resources\.subscribe'"):
+                act(method, {"uri": "x://a"})
+        client.request("resources/list")  # whose capability it declared
+        notes.message("resources/list")
+        assert not [note for note in notes.all if isinstance(note, dict) and note.get("method") == method]
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_a_part_of_a_capability_that_the_server_declared_is_used(date):
+    script = f"ABLE['resources'] = {{'subscribe': True}}\nopen_legacy({date!r})\ngo_on({{}})"
+    with connect(raw_server(script), revision=date, on_stderr=Notes()) as client:
+        assert client.request("resources/subscribe", {"uri": "x://a"}) == {}
+
+
 def test_completion_of_2024_11_05_needs_no_capability():
     """There was none: only the server's answer tells."""
     with connect(Server("bare"), revision="2024-11-05") as client, pytest.raises(ErrorResponse) as refused:

@@ -357,7 +357,7 @@ def _subscribe(changes: Changes) -> None:
     client = changes.client
     declared: Json = client.server_capabilities or {}
     agreed = {kind for kind in changes.kinds if declared.get(kind, {}).get("listChanged")}
-    if declared.get("resources", {}).get("subscribe"):
+    if client.undeclared("resources/subscribe") is None:
         with client.subscribing:
             agreed |= {uri for uri in changes.uris if _subscribed(client, uri)}
     changes.agree(agreed)

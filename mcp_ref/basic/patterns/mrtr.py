@@ -122,15 +122,6 @@ def ask(context: Context, questions: Sequence[Question], timeout: float | None =
         raise LocalError(f"{context.method} was answered: nothing can be asked for it any more")
     if not questions:
         return []
-    needs: Json = {}
-    for question in questions:
-        for name, parts in question.needs.items():
-            needs[name] = {**needs.get(name, {}), **parts}
-    if context.revision.modern:
-        require_capability(context, needs)  # all that lacks is told at once
-    else:
-        for question in questions:
-            check_declared(context, question.method, question.needs)
     return WAYS[context.revision.era](context, questions, timeout)
 
 
@@ -147,8 +138,17 @@ def check_declared(context: Context, method: str, needs: Json) -> None:
         raise LocalError(f"{method}: the client did not declare the capability {lacking}")
 
 
+def needs_of(method: str, params: Any, at: Revision) -> Json:
+    """What a client declares in order to be asked this: its page says. Nothing for a method of one's own."""
+    from mcp_ref.client import elicitation, roots, sampling
+
+    pages = {"elicitation": elicitation.needs, "roots": roots.needs, "sampling": sampling.needs}
+    page = pages.get(method.partition("/")[0])
+    return {} if page is None else page(params if isinstance(params, dict) else {}, at)
+
+
 def _by_request(context: Context, questions: Sequence[Question], timeout: float | None) -> list[Any]:
-    """Legacy: each question is a request of ours, and this thread waits."""
+    """Legacy: each question is a request of ours, and this thread waits. What lacks is told there."""
     results = context.requests([(q.method, q.params) for q in questions], timeout=timeout)
     return [question.read(result) for question, result in zip(questions, results, strict=True)]
 
@@ -157,6 +157,11 @@ def _by_round(context: Context, questions: Sequence[Question], timeout: float | 
     """Modern: the answers that the client sent along, or the end of this round."""
     if not context.asks:  # spec: basic/patterns/mrtr/unsupported-requests
         raise LocalError(f"{context.method}: only {', '.join(ASKING)} may ask the client")
+    needs: Json = {}
+    for question in questions:
+        for name, parts in question.needs.items():
+            needs[name] = {**needs.get(name, {}), **parts}
+    require_capability(context, needs)  # all that lacks is told at once
     return exchange_of(context).ask(questions)
 
 
