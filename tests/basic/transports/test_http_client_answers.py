@@ -2,6 +2,7 @@
 
 import json
 import pickle
+import time
 
 import pytest
 from web import web
@@ -106,6 +107,38 @@ def test_an_error_page_is_told_by_what_it_says():
     said = str(refused(502, page, "Content-Type: text/html"))
     assert "502 Bad Gateway 502 Bad Gateway" in said and "nginx" in said
     assert not any(part in said for part in ("<", "alert", "hidden", "color", "\x1b", "\n"))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b"<!--", b"<script ", b"<script>", b"<style", b"<", b"<a", b"&", b"&#", b"&#9", b"<!-- --", b"</script", b" "],
+)
+def test_an_error_page_is_read_in_time_that_grows_with_its_length(piece):
+    """Processor time of this thread, so that a busy machine changes nothing."""
+    page = (b"Bad Gateway" + piece * 65536)[:65536]
+    begun = time.thread_time()
+    problem = refused(502, page, "Content-Type: text/html")
+    assert time.thread_time() - begun < 2
+    assert problem.status == 502 and "Bad Gateway" in str(problem) and len(str(problem)) < 500
+
+
+@pytest.mark.parametrize(
+    ("page", "said"),
+    [
+        (b"a<!-- b > c -->d", "a d"),
+        (b"a<!-- b", "a"),
+        (b"a<!--> b", "a b"),
+        (b"a<script>b<c</SCRIPT >d", "a d"),
+        (b"a<STYLE type=x>b</style>d", "a d"),
+        (b"a<script>b", "a"),
+        (b"a<scripted>b", "a b"),
+        (b"a<b", "a"),
+        (b"a&amp;b &lt;b&gt;", "a&b <b>"),
+        (b"&#" + b"9" * 5000 + b";", "\ufffd"),
+    ],
+)
+def test_of_a_page_only_its_text_is_told(page, said):
+    assert cleaned("text/html", page) == said
 
 
 def test_only_the_beginning_of_a_text_is_told():
