@@ -140,8 +140,8 @@ _MARKUP = re.compile(
     r"<!--(?:-?>|.*?(?:-->|\Z))|<(script|style)\b.*?(?:</\1\s*>|\Z)|<[a-z/!?][^>]*(?:>|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
-"""What a page has besides its text. What does not end goes on to the end of the page: if it were no match then,
-each `<!--` of a hostile page would be looked through to the end, which takes quadratic time."""
+"""What a page has besides its text. What is never closed goes on to the end of the page: if it were no match
+then, the page would be looked through to its end for each `<!--` in it, which takes quadratic time."""
 
 
 def _retry_after(exchange: HttpExchange) -> float | None:

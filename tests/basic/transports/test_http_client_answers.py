@@ -111,7 +111,20 @@ def test_an_error_page_is_told_by_what_it_says():
 
 @pytest.mark.parametrize(
     "piece",
-    [b"<!--", b"<script ", b"<script>", b"<style", b"<", b"<a", b"&", b"&#", b"&#9", b"<!-- --", b"</script", b" "],
+    [
+        b"<!--",
+        b"<script ",
+        b"<script>",
+        b"<style",
+        b"<",
+        b"<a",
+        b"&",
+        b"&#",
+        b"&#9",
+        b"<!-- --",
+        b"</script",
+        b" ",
+    ],
 )
 def test_an_error_page_is_read_in_time_that_grows_with_its_length(piece):
     """Processor time of this thread, so that a busy machine changes nothing."""
