@@ -4,7 +4,8 @@ Both sides speak JSON-RPC 2.0. A *request* has an id and wants exactly one *resp
 an error with the same id. A *notification* has no id and wants nothing. This module turns bytes
 into a message and back.
 
-    decode     one line of bytes -> one JSON value, or a ParseError that says why not
+    decode     one line of bytes -> one JSON value, or a ParseError that says why not; the parts of a
+               large one are counted before any is made
     classify   JSON value -> "request", "notification" or "response", or an InvalidRequest
     begins     the beginning of a line that is not read -> what it was, as far as it says
     encode     message -> one line of UTF-8
@@ -54,6 +55,12 @@ _log = logging.getLogger("mcp_ref.messages")
 
 MAX_DEPTH = 200
 """How deep a message may nest. Deeper ones would exhaust the stack of whoever walks through them."""
+
+SMALL_BYTES = 64 << 10
+"""Bytes of a message that is read without counting its parts first: there cannot be many."""
+
+MAX_PARTS = 1_000_000
+"""Commas and opening brackets of a message; each may stand for a value of up to 200 bytes in memory."""
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -142,11 +149,13 @@ DEFINITIONS: dict[str, Any] = {
 # ---------------------------------------------------------------------------- reading
 
 
-def decode(line: bytes) -> Any:
+def decode(line: bytes, max_parts: int = MAX_PARTS) -> Any:
     """One JSON value from one line. Raises ParseError, which says what is wrong with it.
 
     Stricter than Python's `json`: whatever two peers could read differently is refused.
     """
+    if len(line) > SMALL_BYTES and has_more_parts(line, max_parts):
+        raise ParseError(f"a message has more than {max_parts:,} parts (commas and opening brackets)")
     try:
         value = _DECODER.decode(line.decode("utf-8"))  # spec: basic/transports/index/utf8
     except UnicodeDecodeError as problem:
@@ -163,6 +172,30 @@ def decode(line: bytes) -> Any:
     if b"\\" in line and _LONE_SURROGATE.search(line) and not _encodable(value):
         raise ParseError("a string holds half a surrogate pair, which UTF-8 cannot carry")
     return value
+
+
+_MARKS_OF_PARTS = (b",", b"[", b"{")
+_COUNTED_AT_ONCE_BYTES = 16 << 10
+
+
+def has_more_parts(line: bytes, most: int) -> bool:
+    """Whether a text has more than so many parts: commas and opening brackets outside of strings.
+
+    It has at most one value more than it has parts. All are counted first, which is quick; where these are
+    too many, those inside of strings are left out, piece by piece, until it is clear.
+    """
+    if sum(map(line.count, _MARKS_OF_PARTS)) <= most:
+        return False
+    line = line.replace(b"\\\\", b"").replace(b'\\"', b"")  # now each quote begins or ends a string
+    count, is_inside = 0, False
+    for start in range(0, len(line), _COUNTED_AT_ONCE_BYTES):
+        pieces = line[start : start + _COUNTED_AT_ONCE_BYTES].split(b'"')
+        outside = b"".join(pieces[is_inside::2])
+        is_inside ^= len(pieces) % 2 == 0
+        count += sum(map(outside.count, _MARKS_OF_PARTS))
+        if count > most:
+            return True
+    return False
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> Json:

@@ -3,6 +3,7 @@
 import json
 import math
 import threading
+import tracemalloc
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -14,6 +15,8 @@ from mcp_ref.basic import messages
 from mcp_ref.basic.errors import InvalidRequest, ParseError
 from mcp_ref.basic.messages import (
     MAX_DEPTH,
+    MAX_PARTS,
+    SMALL_BYTES,
     Encoded,
     classify,
     decode,
@@ -177,6 +180,42 @@ GOOD_JSON = {
 @pytest.mark.parametrize(("line", "value"), GOOD_JSON.values(), ids=GOOD_JSON)
 def test_good_json_is_taken_as_it_is(line, value):
     assert decode(line) == value
+
+
+@pytest.mark.parametrize("part", ["[]", "{}", '{"a":1}', '""', "1"])
+def test_a_text_of_too_many_parts_is_refused_before_anything_is_made_of_it(part):
+    """An array of a million empty arrays takes 80 MB."""
+    line = ("[" + ",".join([part] * (MAX_PARTS + 1)) + "]").encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(ParseError, match="1,000,000 parts"):
+            decode(line)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_commas_and_brackets_in_strings_are_no_parts():
+    text = ',[{"\\' * 30_000 + "\\\\"
+    for value in ([text], {text: [text, "x"]}, [text, "", '"', text]):
+        line = json.dumps(value).encode()
+        assert len(line) > SMALL_BYTES
+        assert decode(line, 10) == value
+        with pytest.raises(ParseError):
+            decode(line, 0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_parts_are_counted_the_same_wherever_a_text_is_cut(size, monkeypatch):
+    monkeypatch.setattr(messages, "_COUNTED_AT_ONCE_BYTES", size)
+    line = rb'[{"a":",[{","b\\":"\"[","c":[1,2]},"",[]]'
+    parts = 9
+    assert not messages.has_more_parts(line, parts)
+    assert messages.has_more_parts(line, parts - 1)
+
+
+def test_a_small_text_has_its_parts_uncounted():
+    assert decode(b"[1,2,3]", 0) == [1, 2, 3]
 
 
 @pytest.mark.parametrize("kind", ["arrays", "objects", "mixed"])

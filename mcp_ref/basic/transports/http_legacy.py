@@ -226,6 +226,13 @@ class LegacyEra:
         self._app.sessions.remove(self._session_of(environ, principal), "the client ended the session")
         return HttpAnswer(204, [], ())
 
+    def check_session(self, environ: Json, principal: str | None) -> None:
+        """A POST whose body is still to be read. Raises Refused if its headers name no session."""
+        version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
+        is_legacy = self.dates and not self._stateless and version not in self._app.server.modern_versions()
+        if is_legacy and "HTTP_MCP_SESSION_ID" in environ:
+            self._session_of(environ, principal)
+
     def _session_of(self, environ: Json, principal: str | None) -> HttpSession:
         try:
             self._version(environ)

@@ -9,6 +9,7 @@ its message is read,
     authenticated   401   the server's own hook does not know who asks
     Rates.check     429   this principal asks too often
     check_post      415   the body is not plain JSON         406   the answer would not be understood
+    BodyBudget      503   too many large bodies are under way
     read_body       413   it is too long          400, 411   its length is wrong, or is not told
 
 and what does not pass is a `Refused`: a status, headers, and as body a JSON-RPC error without id.
@@ -19,7 +20,8 @@ Revisions   2024-11-05  the Origin is checked
 Not here    what a message's own headers must say (basic/transports/http_headers), on which address
             a server listens (basic/transports/streamable_http).
 Threads     whichever the WSGI server serves a request on. What was decided about the
-            value of a header is kept in dicts that need no lock; `Rates` has one for its table.
+            value of a header is kept in dicts that need no lock; `Rates` has one for its table, and
+            `BodyBudget` one for its shares.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakSet
 
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.runtime.limits import Limit, Limiter
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Authenticate",
+    "BodyBudget",
+    "BodyShare",
     "Gate",
     "Rates",
     "accepts",
@@ -248,36 +253,112 @@ PIECE = 1 << 20
 """Bytes of a body that are asked for at once, whatever length was announced."""
 
 
-def read_body(environ: Environ, limit: int) -> bytes:
-    """The whole body. Raises Refused; never reads more than one byte beyond the limit."""
+SMALL_BODY_BYTES = 64 << 10
+"""Bytes of a body that is always read: there are no more of these than the server has connections."""
+
+
+class BodyBudget:
+    """The large bodies that are under way together: so many bytes.
+
+    Each has a share of it, which counts for as long as anything refers to it. A request's `environ` does, to
+    which its context refers: so a share is given back when its message is no longer in memory, for whatever
+    reason.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._shares: WeakSet[BodyShare] = WeakSet()  # guarded by _lock
+
+    def share(self, environ: Environ) -> BodyShare | None:
+        """What the body of a request has of the budget; None if it is a small one, which needs no share."""
+        said = environ.get("CONTENT_LENGTH")
+        if said and len(said) <= 5 and said.isascii() and said.isdigit() and int(said) <= SMALL_BODY_BYTES:
+            return None
+        share = environ["mcp_ref.body_share"] = BodyShare(self)
+        return share
+
+    @property
+    def taken(self) -> int:
+        """Bytes that are under way."""
+        with self._lock:
+            return sum(share.size for share in self._shares)
+
+    def grow(self, share: BodyShare, size: int) -> None:
+        """Let a share have so many bytes. Raises Refused where there is no room for that."""
+        with self._lock:
+            others = sum(other.size for other in self._shares if other is not share)
+            if others + size > self.limit:
+                raise Refused(
+                    503,
+                    f"The large bodies under way have {others} of {self.limit} bytes; retry in 1 s.",
+                    [("Retry-After", "1")],
+                )
+            share.size = size
+            self._shares.add(share)
+
+
+class BodyShare:
+    """What one body has of a BodyBudget."""
+
+    def __init__(self, budget: BodyBudget) -> None:
+        self.size = 0  # written by the thread that reads the body
+        self._budget = budget
+
+    def reserve(self, size: int) -> None:
+        """So many bytes are about to be in memory. Raises Refused."""
+        if size > max(self.size, SMALL_BODY_BYTES):
+            self._budget.grow(self, size)
+
+    def settle(self, size: int) -> None:
+        """The body is read: it has so many bytes, and no more."""
+        self.size = min(self.size, size)
+
+
+def read_body(environ: Environ, limit: int, share: BodyShare | None = None) -> bytes:
+    """The whole body. Raises Refused; never reads more than one byte beyond the limit.
+
+    A body that tells its length has its share before a byte of it is read; one in chunks as they come.
+    """
     told = environ.get("CONTENT_LENGTH")
     if not told:
         if not environ.get("wsgi.input_terminated"):
             raise Refused(411, "the request says no Content-Length")
-        body = _read(environ, limit + 1)
+        body = _read(environ, limit + 1, share)
     elif not (told.isascii() and told.isdigit()):
         raise Refused(400, f"the Content-Length {told!r:.40} is not a number")
     elif len(told) > 18 or (length := int(told)) > limit:
         raise Refused(413, f"the body has more than {limit} bytes")
     else:
-        body = _read(environ, length)
+        if share is not None:
+            share.reserve(length)
+        body = _read(environ, length, share)
         if len(body) < length:
             raise Refused(400, f"the body ends after {len(body)} of {length} bytes")
     if len(body) > limit:
         raise Refused(413, f"the body has more than {limit} bytes")
+    if share is not None:
+        share.settle(len(body))
     return body
 
 
-def _read(environ: Environ, most: int) -> bytes:
+def _read(environ: Environ, most: int, share: BodyShare | None) -> bytes:
     """Up to so many bytes."""
     source, pieces, size = environ["wsgi.input"], [], 0
+    # What has no share yet takes it as it comes.
+    at_once = PIECE if share is None or share.size >= most else SMALL_BODY_BYTES
     try:
         while size < most:
-            piece = source.read(min(PIECE, most - size))
+            step = min(at_once, most - size)
+            if share is not None:
+                share.reserve(size + step)
+            piece = source.read(step)
             if not piece:
                 break
             pieces.append(piece)
             size += len(piece)
+    except Refused:
+        raise
     except BadRequest as problem:  # our own server's
         raise Refused(int(problem.status[:3]), str(problem)) from None
     except TimeoutError:

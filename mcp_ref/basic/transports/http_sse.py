@@ -33,10 +33,10 @@ from urllib.parse import parse_qs, quote
 
 from mcp_ref.basic.batch import wants_answer
 from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest
-from mcp_ref.basic.messages import Json, classify, decode, is_id
+from mcp_ref.basic.messages import Json, classify, is_id
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_responses import ACCEPTED, HttpAnswer
-from mcp_ref.basic.transports.http_security import accepts, check_post, read_body
+from mcp_ref.basic.transports.http_security import accepts, check_post
 from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern, revision
 from mcp_ref.runtime import events
@@ -195,7 +195,7 @@ class OldTransport:
         """A message; what is to be said to it goes out on the stream."""
         session = self._find(environ, principal)
         check_post(environ, ())
-        message = decode(read_body(environ, self._app.max_body_bytes))
+        message = self._app.receive(environ, self._app.bodies.share(environ))
         way = _Posted(session.stream, environ, principal)
         if type(message) is list:
             if any(map(wants_answer, message)):

@@ -132,6 +132,9 @@ class HttpStream:
     def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
         """The last message.  # spec: basic/transports/streamable-http/sse-terminates-after-response"""
         kept = False
+        if problem is not None:
+            # Its frames know the message, and this stream: together they would outlive the request.
+            problem.__traceback__ = problem.__context__ = problem.__cause__ = None
         with self._lock:
             self.problem = problem
             try:

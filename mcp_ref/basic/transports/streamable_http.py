@@ -37,7 +37,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_ref.basic.errors import ConnectionClosed, InvalidParams, InvalidRequest, ParseError, ProtocolError
-from mcp_ref.basic.messages import Json, classify, decode
+from mcp_ref.basic.messages import MAX_PARTS, Json, classify, decode
 from mcp_ref.basic.meta import PROTOCOL_VERSION
 from mcp_ref.basic.transports import http_headers
 from mcp_ref.basic.transports.http_legacy import LegacyEra, header_of, mirrored, nothing
@@ -45,6 +45,8 @@ from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_responses import ACCEPTED, STATUS, HttpAnswer, error, plain, reason
 from mcp_ref.basic.transports.http_security import (
     Authenticate,
+    BodyBudget,
+    BodyShare,
     Gate,
     Rates,
     authenticated,
@@ -75,6 +77,20 @@ NEEDS = {
 """What the Accept of a POST must take, by the setting `answers`."""
 
 
+MAX_BODY_BYTES = 4 << 20
+"""Bytes of the longest body, unless the application says otherwise: a stranger may send it."""
+
+BYTES_OF_A_PART = 16
+"""A body may have one part (basic/messages) for so many of the bytes that it may have: so that what it
+becomes in memory is in proportion to them.
+"""
+
+FEW_PARTS = 10_000
+"""Parts that a body may have besides, however short it must be."""
+
+BODIES_UNDER_WAY = 8
+"""Bodies of the greatest length that may be under way together, unless the application says otherwise."""
+
 MANY = Limit(rate=1e6, burst=1_000_000)
 """Notifications to all modern clients together; each of them is bounded by how quickly it reads."""
 
@@ -98,6 +114,7 @@ class Application:
         rate: Limit | None = None,
         require_headers: bool = False,
         max_body_bytes: int | None = None,
+        max_bytes_in_flight: int | None = None,
         max_sessions: int = 1000,
         session_idle: float = 1800.0,
         max_streams: int = 1000,
@@ -110,8 +127,10 @@ class Application:
         streams where "auto" would look what comes first. `stateless` opens no sessions. `rate` bounds the
         requests of each principal, which `authenticate(request)` names. `require_headers` demands the
         interim draft's headers within sessions. `threads` says how many the WSGI server has, so that streams
-        and calls are refused before the last is used up. `keep_alive` is how long a stream may be silent.
-        `log_bytes` bounds what each session keeps for clients that were cut off.
+        and calls are refused before the last is used up. `max_body_bytes` is 4 MiB unless said otherwise;
+        `max_bytes_in_flight`, eight times as much, is for all large bodies under way together. `keep_alive`
+        is how long a stream may be silent. `log_bytes` bounds what each session keeps for clients that were
+        cut off.
         """
         check_text(path=path)
         check_callable(authenticate=authenticate)
@@ -120,7 +139,11 @@ class Application:
         if answers not in NEEDS:
             raise ValueError(f"answers is 'auto', 'json' or 'stream', not {answers!r}")
         check_bool(stateless=stateless, require_headers=require_headers)
-        told = {"threads": threads, "max_body_bytes": max_body_bytes}
+        told = {
+            "threads": threads,
+            "max_body_bytes": max_body_bytes,
+            "max_bytes_in_flight": max_bytes_in_flight,
+        }
         check_count(1, **{name: count for name, count in told.items() if count is not None})
         if not isinstance(rate, Limit | None):
             raise TypeError(f"rate is a Limit, not {rate!r:.60}")
@@ -131,7 +154,14 @@ class Application:
         if self.health_path == self.path:
             raise ValueError(f"health_path and path are both {self.path}")
         self.stateless, self.answers = stateless, answers
-        self.max_body_bytes = server.max_message_bytes if max_body_bytes is None else max_body_bytes
+        self.max_body_bytes = max_body_bytes or min(MAX_BODY_BYTES, server.max_message_bytes)
+        if max_bytes_in_flight is not None and max_bytes_in_flight < self.max_body_bytes:
+            raise ValueError(
+                f"max_bytes_in_flight is {max_bytes_in_flight}, which is less than one body may have: "
+                f"{self.max_body_bytes} (max_body_bytes)"
+            )
+        self.bodies = BodyBudget(max_bytes_in_flight or BODIES_UNDER_WAY * self.max_body_bytes)
+        self._max_parts = min(MAX_PARTS, self.max_body_bytes // BYTES_OF_A_PART + FEW_PARTS)
         self.waiting = Waiting(
             answers=answers,
             keep_alive=check_seconds("keep_alive", keep_alive),
@@ -254,14 +284,20 @@ class Application:
     def _post(self, environ: Json, principal: str | None) -> HttpAnswer:
         """One message (or a batch of them).  # spec: basic/transports/streamable-http/endpoint-post"""
         check_post(environ, NEEDS[self.answers])
-        body = read_body(environ, self.max_body_bytes)
+        share = self.bodies.share(environ)
+        if share is not None:  # a large body: what can be said without it is said first
+            self._legacy.check_session(environ, principal)
         try:
-            message = decode(body)
+            message = self.receive(environ, share)
         except ParseError as problem:
             return error(400, problem, None)
         if self._is_modern(environ, message):
             return self._post_modern(environ, message, principal)
         return self._legacy.post(environ, message, principal)
+
+    def receive(self, environ: Json, share: BodyShare | None) -> Any:
+        """The message in a body. Raises Refused, ParseError."""
+        return decode(read_body(environ, self.max_body_bytes, share), self._max_parts)
 
     def _is_modern(self, environ: Json, message: Any) -> bool:
         """# spec: basic/versioning/dual-era-selects-stateless"""

@@ -502,6 +502,19 @@ def test_a_message_beyond_the_limit_is_not_kept_in_memory(options: str, allowed:
         assert peak_memory(client.child.pid) - before < allowed + 12
 
 
+@pytest.mark.parametrize("part", [b"[]", b'{"a":1}'], ids=["arrays", "objects"])
+def test_a_message_of_many_small_parts_is_refused_before_it_takes_memory(part: bytes) -> None:
+    """62 MiB, of which Python would make up to 2 GB."""
+    with RawClient(source(""), revision=MODERN) as client:
+        assert client.is_alive()
+        assert client.child is not None
+        before = peak_memory(client.child.pid)
+        client.write(b"[" + b",".join([part] * (62 * (1 << 20) // (len(part) + 1))) + b"]\n")
+        assert client.receive()["error"]["code"] == -32700
+        assert client.is_alive()
+        assert peak_memory(client.child.pid) - before < 3 * 64 + 12
+
+
 # ------------------------------------------------------------------------ the client's half
 
 

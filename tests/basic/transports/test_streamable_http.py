@@ -1013,7 +1013,7 @@ def test_the_page_names_every_setting_and_its_value():
             number, _, unit = told.partition(" ")
             assert float(number) * {"KiB": 1024}.get(unit, 1) == value
         else:
-            assert not re.search(r"\d", told) or name == "max_body_bytes"
+            assert not re.search(r"\d", told) or name == "max_body_bytes", name
 
 
 def test_an_application_is_what_a_server_makes(server):
