@@ -14,6 +14,7 @@ Threads     registering may happen on any thread at any time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from typing import Any, TypedDict, TypeVar, Unpack, overload
@@ -202,7 +203,12 @@ class Registry:
     def on_request(
         self, method: str, *, since: str = REVISIONS[0], until: str = REVISIONS[-1]
     ) -> Callable[[F], F]:
-        """Decorator: `fn(params)` or `fn(params, ctx)` answers a method of your own, with a dict."""
+        """Decorator: `fn(params)` or `fn(params, ctx)` answers a method of your own, with a dict.
+
+        A method of the specification keeps what its page says of the result: tools/call, prompts/get and
+        resources/read may ask the client, and what may be cached carries its hints.
+        # spec: basic/patterns/mrtr/supported-requests, server/utilities/caching/hints-required
+        """
         check_text(method=method)
         for date in (since, until):
             revision(date)  # an unknown one is an error
@@ -213,7 +219,10 @@ class Registry:
             row = Method(method, lambda server, params, context: call(params, context), since, until)
             for date, table in self.tables.items():
                 if row.holds(date):
-                    table[method] = row
+                    known = table.get(method, row)
+                    if known.capability is not None:  # spec: server/tools/capability-declared
+                        self._declared |= {known.capability}
+                    table[method] = replace(row, asks=known.asks, cacheable=known.cacheable)
             return function
 
         return decorate

@@ -1,11 +1,13 @@
 """Registry: what an author says to a server (page: server/index)."""
 
+import contextlib
 import threading
 
 import pytest
+from http_peers import endpoint
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
 
-from mcp_ref import Context, ErrorResponse, Server, connect
+from mcp_ref import Caching, Context, ErrorResponse, Server, connect
 from mcp_ref.basic.versioning import Method, revision
 from mcp_ref.schema import pruner
 from mcp_ref.server.prompts import Prompt
@@ -299,6 +301,97 @@ def test_a_method_may_be_replaced_also_one_that_there_is(date):
         assert client.call_tool("it").text == "not it"
     with connect(Server("other"), revision=date) as client, pytest.raises(ErrorResponse):
         client.request("vendor/x")
+
+
+RESULTS = {
+    "tools/call": lambda said: {"content": [{"type": "text", "text": said}]},
+    "prompts/get": lambda said: {
+        "messages": [{"role": "user", "content": {"type": "text", "text": said}}],
+    },
+    "resources/read": lambda said: {"contents": [{"uri": "x://y", "text": said}]},
+}
+"""What a handler of one's own returns that says something."""
+
+PARAMS = {"tools/call": {"name": "x"}, "prompts/get": {"name": "x"}, "resources/read": {"uri": "x://y"}}
+QUESTION = {
+    "method": "elicitation/create",
+    "params": {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}},
+}
+
+
+def by_asking(method, ctx):
+    """A handler that asks with its context."""
+    return RESULTS[method]("yes" if ctx.elicit("Sure?") else "no")
+
+
+def by_returning(method, ctx):
+    """A handler that returns its question, and finds the answer when it runs again."""
+    answer = ctx.input_responses.get("sure")
+    if answer is None:
+        return {"resultType": "input_required", "inputRequests": {"sure": QUESTION}}
+    return RESULTS[method]("yes" if answer["action"] == "accept" else "no")
+
+
+@pytest.mark.spec("basic/patterns/mrtr/supported-requests")
+@pytest.mark.parametrize("date", [*LEGACY[2:], MODERN])
+@pytest.mark.parametrize("method", RESULTS)
+@pytest.mark.parametrize("how", [by_asking, by_returning])
+@pytest.mark.parametrize("transport", ["memory", "http"])
+def test_a_handler_of_ones_own_may_ask_where_the_method_may(date, method, how, transport):
+    server, questions = Server("own"), []
+
+    @server.on_request(method)
+    def handle(params, ctx: Context):
+        return how(method, ctx)
+
+    def callback(question):
+        questions.append(question.message)
+        return len(questions) == 1
+
+    with contextlib.ExitStack() as stack:
+        target = server if transport == "memory" else stack.enter_context(endpoint(server))
+        url = target if target is server else f"http://127.0.0.1:{target.port}/mcp"
+        client = stack.enter_context(connect(url, revision=date, elicitation=callback))
+        assert [client.request(method, PARAMS[method]).text for _ in range(2)] == ["yes", "no"]
+    assert questions == ["Sure?", "Sure?"]
+
+
+@pytest.mark.spec("basic/patterns/mrtr/unsupported-requests")
+@pytest.mark.parametrize("method", ["vendor/x", "tools/list"])
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        (lambda method, ctx: {"said": ctx.elicit("Sure?").action}, "{} failed"),
+        (by_returning, "{}: only tools/call, prompts/get and resources/read may ask"),
+    ],
+)
+def test_a_handler_of_ones_own_asks_nothing_where_the_method_may_not(method, how, said):
+    server = Server("own")
+    server.on_request(method)(lambda params, ctx: how(method, ctx))
+    with connect(server, revision=MODERN, elicitation=lambda question: True) as client:
+        with pytest.raises(ErrorResponse) as refused:
+            client.request(method)
+    assert (refused.value.code, refused.value.message) == (-32603, said.format(method))
+
+
+@pytest.mark.spec("server/tools/capability-declared")
+@every
+@pytest.mark.parametrize("method", ["tools/call", "tools/list", "prompts/get", "resources/read"])
+def test_a_handler_of_ones_own_for_a_feature_declares_it(date, method):
+    server = Server("own")
+    server.on_request(method)(lambda params: {})
+    server.on_request("vendor/x")(lambda params: {})
+    with connect(server, revision=date) as client:
+        assert set(client.server_capabilities) == {"logging", method.partition("/")[0]}
+
+
+@pytest.mark.spec("server/utilities/caching/hints-required")
+def test_a_list_of_ones_own_carries_the_hints_of_its_method():
+    server = Server("own", caching={"tools/list": Caching(5000, "public")})
+    server.on_request("tools/list")(lambda params: {"tools": []})
+    with connect(server, revision=MODERN) as client:
+        result = client.request("tools/list")
+    assert (result["ttlMs"], result["cacheScope"]) == (5000, "public")
 
 
 @pytest.mark.parametrize("date", [LEGACY[0], MODERN])
