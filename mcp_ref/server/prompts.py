@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
 from mcp_ref.basic.errors import (
@@ -170,8 +169,7 @@ def on_get_prompt(server: Any, params: Json, context: Context) -> Json:
     name = params["name"]
     prompt: RegisteredPrompt | None = server.prompts.get(name)
     if prompt is None:  # spec: server/prompts/invalid-name-32602, schema/invalid-params-contexts
-        known = ", ".join(islice(server.prompts.keys(), 20)) or "none"
-        raise InvalidParams(f"Unknown prompt: {name[:200]}; known: {known}")
+        raise InvalidParams(f"Unknown prompt: {name[:200]}{server.known(server.prompts.keys())}")
     try:
         arguments = prompt.load(params.get("arguments", {}))
     except Mismatch as problem:  # spec: server/prompts/missing-argument-32602

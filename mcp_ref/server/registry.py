@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from os import PathLike
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
@@ -99,6 +100,8 @@ class Registry:
         self._declared = _features(offers)
         self.directories: tuple[Directory, ...] = ()
         self.hooks: tuple[Hook, ...] = ()
+        self._may_hide = False
+        """Whether code of the author's stands between the lists and the clients."""
         self.listeners_of: dict[str, Callable[..., Any]] = {}
         self.own_methods: set[str] = set()
         """Methods that a function of the author's answers."""
@@ -220,6 +223,7 @@ class Registry:
             for date, table in self.tables.items():
                 if row.holds(date):
                     known = table.get(method, row)
+                    self._may_hide = self._may_hide or known is not row
                     if known.capability is not None:  # spec: server/tools/capability-declared
                         self._declared |= {known.capability}
                     table[method] = replace(row, asks=known.asks, cacheable=known.cacheable)
@@ -246,6 +250,7 @@ class Registry:
         """
         check_callable(hook=hook)
         self.hooks = (*self.hooks, hook)
+        self._may_hide = True
         return hook
 
     # -- what there is -----------------------------------------------------------------------------
@@ -268,6 +273,12 @@ class Registry:
             return any(item.complete for item in completable)
         return self.logging
 
+    def known(self, names: Iterable[str]) -> str:
+        """The end of an error about an unknown name: what there is, unless a hook may hide some of it."""
+        if self._may_hide:
+            return ""
+        return f"; known: {', '.join(islice(names, MAX_NAMES_KNOWN)) or 'none'}"
+
     def has_resource(self, uri: str) -> bool:
         """Whether something could be read there."""
         try:
@@ -276,6 +287,9 @@ class Registry:
             return False
         return True
 
+
+MAX_NAMES_KNOWN = 20
+"""Names that an error lists."""
 
 FEATURES = ("tools", "resources", "prompts", "completions")
 

@@ -219,8 +219,7 @@ def on_call_tool(server: Any, params: Json, context: Context) -> Json:
     try:
         tool: RegisteredTool | None = server.toolbox.get(params["name"])
         if tool is None:  # spec: server/tools/protocol-errors
-            known = ", ".join(server.toolbox.keys()[:20]) or "none"
-            raise InvalidParams(f"Unknown tool: {params['name'][:200]}; known: {known}")
+            raise InvalidParams(f"Unknown tool: {params['name'][:200]}{server.known(server.toolbox.keys())}")
         wait = limiter.enter()  # spec: server/tools/rate-limit
         if wait:
             raise TooManyRequests("too many tool calls", wait)

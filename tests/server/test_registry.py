@@ -368,9 +368,11 @@ def test_a_handler_of_ones_own_may_ask_where_the_method_may(date, method, how, t
 def test_a_handler_of_ones_own_asks_nothing_where_the_method_may_not(method, how, said):
     server = Server("own")
     server.on_request(method)(lambda params, ctx: how(method, ctx))
-    with connect(server, revision=MODERN, elicitation=lambda question: True) as client:
-        with pytest.raises(ErrorResponse) as refused:
-            client.request(method)
+    with (
+        connect(server, revision=MODERN, elicitation=lambda question: True) as client,
+        pytest.raises(ErrorResponse) as refused,
+    ):
+        client.request(method)
     assert (refused.value.code, refused.value.message) == (-32603, said.format(method))
 
 
@@ -392,6 +394,83 @@ def test_a_list_of_ones_own_carries_the_hints_of_its_method():
     with connect(server, revision=MODERN) as client:
         result = client.request("tools/list")
     assert (result["ttlMs"], result["cacheScope"]) == (5000, "public")
+
+
+LISTS = {
+    "tools/list": ("tools", "name"),
+    "prompts/list": ("prompts", "name"),
+    "resources/list": ("resources", "uri"),
+    "resources/templates/list": ("resourceTemplates", "uriTemplate"),
+}
+COMPLETE = {"argument": {"name": "a", "value": ""}}
+UNKNOWN = [
+    ("tools/call", {"name": "nothing"}, "Unknown tool: nothing"),
+    ("prompts/get", {"name": "nothing"}, "Unknown prompt: nothing"),
+    ("resources/read", {"uri": "x://nothing"}, "Resource not found"),
+    (
+        "completion/complete",
+        {"ref": {"type": "ref/prompt", "name": "nothing"}, **COMPLETE},
+        "Unknown prompt: nothing",
+    ),
+    (
+        "completion/complete",
+        {"ref": {"type": "ref/resource", "uri": "x://{nothing}"}, **COMPLETE},
+        "Unknown resource template: x://{nothing}",
+    ),
+]
+
+
+def with_secrets():
+    """A server with one of everything that not every client is to know of."""
+    server = Server("discreet")
+    server.add_tool(lambda: "x", name="secret")
+    server.add_prompt(lambda a: "x", name="secret", complete={"a": ["x"]})
+    server.add_resource(lambda: "x", "secret://one")
+    server.add_resource(lambda a: "x", "secret://all/{a}", complete={"a": ["x"]})
+    return server
+
+
+def without_secrets(method, result):
+    """The result of a list, without what is secret."""
+    kind, key = LISTS[method]
+    return {**result, kind: [item for item in result[kind] if not item[key].startswith("secret")]}
+
+
+def by_hook(server):
+    """Hide them with a hook."""
+
+    @server.around
+    def hide(ctx, params, proceed):
+        result = proceed(params)
+        return without_secrets(ctx.method, result) if ctx.method in LISTS else result
+
+
+def by_lists(server):
+    """Hide them with lists of one's own."""
+    for method, (kind, _) in LISTS.items():
+        server.on_request(method)(lambda params, kind=kind: {kind: []})
+
+
+@every
+@pytest.mark.parametrize("hide", [by_hook, by_lists])
+def test_what_a_list_hides_is_named_by_no_error(date, hide):
+    server = with_secrets()
+    hide(server)
+    with RawClient(server, revision=date) as raw:
+        said = [raw.request(method) for method in LISTS]
+        for method, params, start in UNKNOWN:
+            response = raw.request(method, params)
+            assert response["error"]["message"].startswith(start)
+            said.append(response)
+    assert "secret" not in str(said)
+
+
+def test_where_nothing_is_hidden_an_error_names_what_there_is():
+    with RawClient(with_secrets(), revision=MODERN) as raw:
+        named = [raw.request(method, params)["error"]["message"] for method, params, _ in UNKNOWN]
+    assert named[0] == "Unknown tool: nothing; known: secret"
+    assert named[1] == named[3] == "Unknown prompt: nothing; known: secret"
+    assert named[4] == "Unknown resource template: x://{nothing}; known: secret://all/{a}"
 
 
 @pytest.mark.parametrize("date", [LEGACY[0], MODERN])

@@ -307,7 +307,7 @@ def _found(server: Any, params: Json) -> Completer | None:
 def _of_prompt(server: Any, ref: Json) -> tuple[str, list[str], Mapping[str, Completer]]:
     prompt = server.prompts.get(ref["name"])
     if prompt is None:
-        raise InvalidParams(f"Unknown prompt: {ref['name'][:200]}; known: {_some(server.prompts.keys())}")
+        raise InvalidParams(f"Unknown prompt: {ref['name'][:200]}{server.known(server.prompts.keys())}")
     names = [argument["name"] for argument in prompt.definition.get("arguments", ())]
     return f"the prompt {ref['name']}", names, prompt.complete
 
@@ -319,8 +319,8 @@ def _of_resource(server: Any, ref: Json) -> tuple[str, list[str], Mapping[str, C
     if template is not None:
         return f"the template {uri}", list(template.template.variables), template.complete
     if server.resources.get(uri) is None and not any(found.find(uri) for found in server.directories):
-        known = _some(server.templates.keys())
-        raise InvalidParams(f"Unknown resource template: {uri[:200]}; known: {known}")
+        known = server.known(server.templates.keys())
+        raise InvalidParams(f"Unknown resource template: {uri[:200]}{known}")
     return f"the resource {uri}", [], {}
 
 
