@@ -107,6 +107,7 @@ class Settings:
         if (select_proxy(self.url, proxies) or "").startswith("https:"):
             raise ValueError("a proxy is reached by http: or socks:, not by https:")
         adapter: Any = session.get_adapter(self.url)
+        _check_retries(getattr(adapter, "max_retries", None))
         self._is_ours = type(adapter) is HTTPAdapter
         if self._is_ours:  # one of the application's own is used as it is
             adapter = _Adapter(pool_connections=1, pool_maxsize=limit)
@@ -166,6 +167,23 @@ class Settings:
             self.pool.close()
         if self._is_own:
             self._session.close()
+
+
+def _check_retries(retry: Any) -> None:
+    """Raises ValueError for an adapter that would send requests again: a call could be done twice."""
+
+    def may(count: Any) -> bool:
+        return count is None or count > 0
+
+    # One that is no urllib3.Retry belongs to an adapter of the application's own making.
+    if not isinstance(retry, urllib3.Retry) or not may(retry.total):
+        return
+    if any(map(may, (retry.connect, retry.read, retry.status, retry.other))):
+        raise ValueError(
+            f"the adapter of the session retries (max_retries={retry!r}), and a call that is sent again "
+            "could be done twice; mount HTTPAdapter() without max_retries, and repeat in your own code "
+            "what may be done twice"
+        )
 
 
 def checked(headers: Any) -> dict[str, str]:

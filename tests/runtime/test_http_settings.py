@@ -3,8 +3,10 @@
 import pytest
 import requests
 from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
 from web import JSON, certificate, web
 
+from mcp_ref import connect
 from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.exchanges import Exchanges
@@ -260,3 +262,37 @@ def test_an_own_session_is_closed_and_anothers_is_not():
     Settings("http://127.0.0.1/", session, None, 4).close()
     assert session.closed == 0
     Settings("http://127.0.0.1/", None, None, 4).close()
+
+
+def retrying(retry, prefix="http://"):
+    """A session whose adapter has this to say of retries."""
+    session = requests.Session()
+    session.mount(prefix, HTTPAdapter(max_retries=retry))
+    return session
+
+
+@pytest.mark.parametrize(
+    "retry",
+    [3, Retry(total=None), Retry(total=None, connect=2, read=0, status=0, other=0), Retry(5, status=0)],
+    ids=repr,
+)
+def test_a_session_whose_adapter_retries_is_refused_with_what_to_do_instead(retry):
+    """What was sent again could be done twice."""
+    with retrying(retry) as session, pytest.raises(ValueError) as refused:
+        connect("http://127.0.0.1:1/mcp", session=session)
+    assert str(refused.value).startswith("the adapter of the session retries (max_retries=Retry(")
+    assert "mount HTTPAdapter() without max_retries" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "retry",
+    [0, False, Retry(0, read=False), Retry(False), Retry(total=0, connect=3), Retry(redirect=3, total=0)],
+)
+def test_a_session_whose_adapter_does_not_retry_is_used(at, retry):
+    with web(ok) as site, retrying(retry) as session:
+        assert ask(at(site, session=session)) == (200, b"{}")
+
+
+def test_an_adapter_for_another_server_may_retry(at):
+    with web(ok) as site, retrying(3, "http://elsewhere.invalid/") as session:
+        assert ask(at(site, session=session)) == (200, b"{}")
