@@ -37,7 +37,7 @@ __all__ = ["all_pages", "everything", "page", "pages"]
 _log = logging.getLogger("mcp_ref.pagination")
 
 MAX_PAGES = 10_000
-"""A list with more pages than this does not end."""
+"""That a client fetches of one list: this alone ends one that goes round in a circle."""
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -125,7 +125,6 @@ def pages(
     # spec: server/utilities/pagination/page-size-by-server
     """
     params = dict(params or {})
-    seen = {params.get("cursor")}
     for _ in range(MAX_PAGES):
         if deadline is not None:
             timeout = deadline.left()
@@ -140,11 +139,12 @@ def pages(
             return
         if not isinstance(cursor, str):
             raise InvalidResponse(f"{method}: nextCursor is not a string: {cursor!r:.80}")
-        if cursor in seen:  # then the list goes round in a circle
-            raise InvalidResponse(f"{method}: the server sent the same cursor twice")
-        seen.add(cursor)
+        # One that was here before is no sign of a circle: only the count of pages ends those.
+        # spec: server/utilities/pagination/cursor-value-decides-nothing
         params["cursor"] = cursor  # spec: server/utilities/pagination/cursor-not-persisted
-    raise InvalidResponse(f"{method}: no end after {MAX_PAGES} pages")
+    raise InvalidResponse(
+        f"{method}: the server's list has more than {MAX_PAGES} pages; fewer and longer ones are needed."
+    )
 
 
 def all_pages(client: Any, method: str, **limits: Any) -> list[Any]:
