@@ -711,9 +711,9 @@ def test_a_question_travels_in_the_answer_and_its_answer_in_the_next_request(ser
 # -- subscriptions
 
 
-def listen(peer, **wanted):
+def listen(peer, *, meta=None, **wanted):
     """A subscription that was acknowledged."""
-    reply = peer.ask("subscriptions/listen", {"notifications": wanted})
+    reply = peer.ask("subscriptions/listen", {"notifications": wanted, "_meta": meta or {}})
     first = reply.message()
     assert first is not None and first["method"] == "notifications/subscriptions/acknowledged"
     return reply
@@ -725,11 +725,23 @@ def listen(peer, **wanted):
 )
 @pytest.mark.parametrize("answers", ["auto", "json", "stream"])
 def test_a_subscription_is_a_stream_of_changes_and_of_nothing_else(server, answers):
+    """Whatever it asks for itself: what calls report and log meanwhile does not come on it."""
+
+    @server.tool
+    def talk(ctx: Context) -> str:
+        ctx.log("emergency", "of the call")
+        ctx.progress(1, 2)
+        return "said"
+
+    asked = {"io.modelcontextprotocol/logLevel": "debug", "progressToken": "t"}
     with endpoint(server, answers=answers) as at, Peer(at.port) as peer:
-        with listen(peer, resourceSubscriptions=["demo://a"]) as stream:
+        with listen(peer, resourceSubscriptions=["demo://a"], meta=asked) as stream:
             assert stream.headers["x-accel-buffering"] == "no"
-            with peer.call("count", {"to": 2}, {"progressToken": "t"}) as reply:
-                assert text(reply.answer()["result"]) == "counted"
+            with peer.call("talk", meta=asked) as reply:
+                *messages, answer = reply.messages()
+            assert text(answer["result"]) == "said"
+            methods = [] if answers == "json" else ["notifications/message", "notifications/progress"]
+            assert [message["method"] for message in messages] == methods
             server.resource_updated("demo://a")
             told = stream.message()
             assert told["method"] == "notifications/resources/updated"

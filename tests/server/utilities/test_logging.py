@@ -5,6 +5,7 @@ import queue
 import threading
 
 import pytest
+from http_peers import Peer, endpoint
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient
 
 from mcp_ref import Context, ErrorResponse, Limit, Server, connect
@@ -14,6 +15,7 @@ from mcp_ref.server.utilities import logging as page
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 LEVEL = "io.modelcontextprotocol/logLevel"
+SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 
 def talkative(**options):
@@ -155,6 +157,48 @@ def test_a_tool_that_logs_at_no_level_is_told_so(level):
 
 
 @pytest.mark.spec("server/utilities/logging/request-scoped-only")
+def test_over_http_the_messages_of_a_request_are_on_its_own_stream_and_on_no_other():
+    """Not on a subscription, although that one asks for messages; not on the stream of another call."""
+    server = talkative()
+    begun, go = threading.Event(), threading.Event()
+
+    @server.tool
+    def wait(ctx: Context) -> str:
+        ctx.log("debug", "of the other call")
+        begun.set()
+        return "done" if go.wait(PATIENCE) else "left alone"
+
+    with endpoint(server) as at, Peer(at.port) as peer:
+        wanted = {"notifications": {"toolsListChanged": True}, "_meta": {LEVEL: "debug"}}
+        with peer.ask("subscriptions/listen", wanted) as listening:
+            assert listening.message()["method"] == "notifications/subscriptions/acknowledged"
+            with peer.call("wait", meta={LEVEL: "debug"}) as other:
+                assert begun.wait(PATIENCE)
+                with peer.call("talk", meta={LEVEL: "debug"}) as own:
+                    *messages, answer = own.messages()
+                assert levels(message["params"] for message in messages) == list(LEVELS)
+                assert "result" in answer
+                go.set()
+                message, answer = other.messages()
+                assert message["params"]["data"] == "of the other call"
+                assert answer["result"]["content"][0]["text"] == "done"
+            server.remove_tool("wait")
+            assert listening.message()["method"] == "notifications/tools/list_changed"
+
+
+@pytest.mark.spec("server/utilities/logging/request-scoped-only")
+def test_on_a_pipe_no_message_belongs_to_a_subscription():
+    with RawClient(talkative(), revision=MODERN) as raw:
+        wanted = {"notifications": {"toolsListChanged": True}, "_meta": {LEVEL: "debug"}}
+        raw.ask("subscriptions/listen", wanted)
+        assert raw.receive()["method"] == "notifications/subscriptions/acknowledged"
+        messages = heard(raw, meta={LEVEL: "debug"})
+        assert levels(messages) == list(LEVELS)
+        assert not [message for message in messages if SUBSCRIPTION in message.get("_meta", {})]
+        assert raw.is_alive()
+        assert raw.aside == []
+
+
 @pytest.mark.parametrize("date", REVISIONS)
 def test_after_its_request_is_over_a_context_is_silent(date):
     server = Server("late")
