@@ -115,7 +115,10 @@ class UrlSession:
             if self._renewing is not None or len(self._renewals) >= RENEWALS:
                 raise lost
             self._renewals.append(now)
-            _log.warning("opening a new session: %.300r", lost)
+            # A server may repeat the id in what it says.
+            # spec: basic/transports/streamable-http/session-id-handled-securely
+            said = repr(lost).replace(served, "...") if served else repr(lost)
+            _log.warning("opening a new session: %.300s", said)
             self._renewing = threading.get_ident()
             before, self._agreed_before = connection.session, self.agreed
             connection.session = Session()

@@ -1,5 +1,6 @@
 """The session of a client over HTTP: opened, named, lost, and opened anew, once for all who notice."""
 
+import logging
 import threading
 
 import pytest
@@ -61,6 +62,51 @@ def test_no_session_is_needed():
 def test_a_session_id_that_none_may_be_is_refused(session):
     with web(opened(plain, "2025-11-25", session)) as site, pytest.raises(InvalidResponse, match="visible"):
         connect(site.url, revision="2025-11-25")
+
+
+@pytest.mark.spec("basic/transports/streamable-http/session-id-handled-securely")
+@pytest.mark.parametrize("ends", ["with an error", "with words"])
+def test_no_log_and_no_description_holds_the_id_of_a_session(caplog, ends):
+    """Not of a new session either, and not where the server says the id in its refusals."""
+    caplog.set_level(logging.DEBUG)
+    ids = ["secret-of-1", "secret-of-2"]
+    left = list(ids)
+
+    def handle(request, wire):
+        if request.headers["mcp-session-id"] == ids[1]:
+            plain(request, wire)
+        elif ends == "with an error":
+            wire.error(request, -32001, f"there is no session {ids[0]}", status=404)
+        else:
+            wire.answer(404, f"there is no session {ids[0]}".encode(), "Content-Type: text/plain")
+
+    def serve(request, wire):
+        opened(handle, "2025-11-25", left.pop(0) if request.rpc == "initialize" else None)(request, wire)
+
+    with web(serve) as site:
+        with connect(site.url, revision="2025-11-25") as client:
+            assert client.call_tool("a").text == "hello"
+            assert client.session_id == ids[1]
+            site.asked(lambda r: r.method == "GET" and r.headers["mcp-session-id"] == ids[1])
+            assert "secret" not in f"{client!r} {client} {client.revision} {client.server_info}"
+        assert [r.headers["mcp-session-id"] for r in site.requests if r.method == "DELETE"] == [ids[1]]
+    assert "opening a new session" in caplog.text
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.spec("basic/transports/streamable-http/session-id-handled-securely")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_the_id_of_a_session_is_not_carried_to_another_server(status):
+    with web(plain) as other:
+
+        def elsewhere(request, wire):
+            wire.answer(status, b"", f"Location: {other.url}")
+
+        with talking(elsewhere, "2025-11-25", SESSION) as (site, client):
+            with pytest.raises(HttpError, match="is not followed"):
+                client.call_tool("a")
+            assert site.of("tools/call")[0].headers["mcp-session-id"] == SESSION
+        assert other.requests == []
 
 
 class Sessions:
