@@ -6,11 +6,13 @@ import threading
 import tracemalloc
 
 import pytest
+from http_peers import Peer, endpoint
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from peers import LEGACY, REVISIONS, RawClient
+from peers import ENV, LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, python, recorded, source, tap
+from web import result_of, talking, text
 
-from mcp_ref import Server
+from mcp_ref import Context, ErrorResponse, Server, connect
 from mcp_ref.basic import messages
 from mcp_ref.basic.errors import InvalidRequest, ParseError
 from mcp_ref.basic.messages import (
@@ -328,7 +330,7 @@ def test_every_way_to_write_a_value_is_read_alike(value, style):
 BASE = {"jsonrpc": "2.0"}
 
 
-@pytest.mark.spec("basic/index/json-rpc-2", "basic/index/request-method-name")
+@pytest.mark.spec("basic/index/request-method-name")
 @pytest.mark.parametrize(
     ("message", "kind"),
     [
@@ -352,7 +354,7 @@ def test_each_message_is_of_one_kind(message, kind):
     assert classify(message) == kind
 
 
-@pytest.mark.spec("schema/jsonrpc-version")
+@pytest.mark.spec("schema/jsonrpc-version", "basic/index/json-rpc-2")
 @pytest.mark.parametrize("version", ["1.0", "2", "2.00", 2.0, 2, None, True, ["2.0"], {}, ""])
 def test_another_version_of_jsonrpc_is_refused(version):
     with pytest.raises(InvalidRequest, match=r'"jsonrpc": "2\.0"'):
@@ -517,7 +519,7 @@ def test_a_result_is_any_object():
 # -- the shapes -------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("schema/jsonrpc-version", "basic/index/json-rpc-2")
+@pytest.mark.spec("schema/jsonrpc-version")
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_every_message_has_its_shape_in_every_revision(revision):
     shapes = definitions(revision)
@@ -559,3 +561,120 @@ def test_an_error_whose_data_is_no_json_is_an_error_all_the_same(data):
     answered = json.loads(messages.encode_error(5, InvalidRequest("no", data=data)))
     assert answered["id"] == 5
     assert answered["error"] == {"code": -32600, "message": "an error that has no JSON form"}
+
+
+# -- on the wire ------------------------------------------------------------------------------
+
+CHATTY = """
+    from mcp_ref import ErrorResponse
+
+    @server.tool
+    def chat(ctx: Context) -> str:
+        ctx.progress(1, 2)
+        ctx.log("error", "said")
+        if ctx.session is not None:
+            ctx.request("ping")
+            try:
+                ctx.request("vendor/unknown")
+            except ErrorResponse:
+                pass
+        return "done"
+
+    @server.tool
+    def wait(ctx: Context) -> None:
+        ctx.sleep(60)
+"""
+
+
+def kinds(messages):
+    """What kinds of messages these are. Each must be JSON-RPC 2.0."""
+    assert [message for message in messages if message.get("jsonrpc") != "2.0"] == []
+    return {"error" if "error" in message else classify(message) for message in messages}
+
+
+def chatted(client):
+    """Have all kinds of messages sent in both directions."""
+    client.set_log_level("error")
+    assert client.call_tool("chat", on_progress=lambda *_: None).text == "done"
+    client.notify("notifications/vendor")
+    with pytest.raises(ErrorResponse):
+        client.request("vendor/unknown")
+
+
+@pytest.mark.spec("basic/index/json-rpc-2", "schema/jsonrpc-version")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_every_message_on_a_pipe_is_json_rpc_2(revision, tmp_path):
+    wire = tmp_path / "wire"
+    with connect(tap(python(source(CHATTY)), wire), env=ENV, revision=revision) as client:
+        chatted(client)
+        pending = client.submit("tools/call", {"name": "wait", "arguments": {}})
+        pending.cancel()
+    sent, received = recorded(wire)
+    legacy = {"response", "error"} if revision != MODERN else set()
+    assert kinds(sent) == {"request", "notification", *legacy}
+    assert kinds(received) == {"notification", "response", "error"} | ({"request"} if legacy else set())
+
+
+@pytest.mark.spec("basic/index/json-rpc-2", "schema/jsonrpc-version")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_the_answer_to_what_is_no_message_is_json_rpc_2(revision):
+    with RawClient(Server("strict"), revision=revision) as raw:
+        for line in (
+            b"nonsense\n",
+            b'{"id":1,"method":"ping"}\n',
+            b'{"jsonrpc":"1.0","id":2,"method":"ping"}\n',
+        ):
+            raw.write(line)
+            assert kinds([raw.receive()]) == {"error"}
+
+
+@pytest.mark.spec("basic/index/json-rpc-2", "schema/jsonrpc-version")
+@pytest.mark.parametrize("revision", [*LEGACY[1:], MODERN])
+def test_every_message_of_a_client_over_http_is_json_rpc_2(revision):
+    answered = threading.Event()
+
+    def handle(request, wire):
+        if request.rpc == "notifications/mine":
+            wire.answer(202)
+        elif "method" not in request.message:
+            if "error" in request.message:
+                answered.set()
+            wire.answer(202)
+        elif revision == MODERN:
+            wire.result(request, text("done"))
+        else:
+            wire.stream()
+            for number, method in enumerate(("ping", "vendor/unknown")):
+                wire.event({**BASE, "id": number, "method": method})
+            assert answered.wait(PATIENCE)
+            wire.event(result_of(request, text("done")))
+            wire.end()
+
+    with talking(handle, revision) as (site, client):
+        assert client.call_tool("a").text == "done"
+        client.notify("notifications/mine")
+    legacy = {"response", "error"} if revision != MODERN else set()
+    assert kinds([r.message for r in site.requests if r.body]) == {"request", "notification", *legacy}
+
+
+@pytest.mark.spec("basic/index/json-rpc-2", "schema/jsonrpc-version")
+@pytest.mark.parametrize("revision", [*LEGACY[1:], MODERN])
+def test_every_message_of_a_server_over_http_is_json_rpc_2(revision):
+    server = Server("chatty")
+
+    @server.tool
+    def chat(ctx: Context) -> str:
+        ctx.progress(1, 2)
+        return "done"
+
+    with endpoint(server) as at, Peer(at.port, revision) as peer:
+        with peer.call("chat", meta={"progressToken": "t"}) as reply:
+            assert kinds(reply.messages()) == {"notification", "response"}
+        with peer.call("chat") as reply:
+            assert kinds(reply.messages()) == {"response"}
+        with peer.ask("vendor/unknown") as reply:
+            assert kinds(reply.messages()) == {"error"}
+        for body, headers in ((b"nonsense", {}), (b"[]", {}), (b"{}", {"Origin": "http://other.invalid"})):
+            with peer.post(body, **headers) as reply:
+                assert reply.status in (400, 403)
+                assert kinds([reply.json()]) == {"error"}
