@@ -4,6 +4,7 @@ import itertools
 import threading
 
 import pytest
+from http_peers import Peer, endpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, RawClient, nothing_left, raw_server
@@ -165,11 +166,7 @@ def raw():
         yield raw
 
 
-@pytest.mark.spec(
-    "basic/index/no-state-from-prior-requests",
-    "basic/versioning/version-judged-per-request",
-    "basic/versioning/dual-era-selects-stateless",
-)
+@pytest.mark.spec("basic/versioning/dual-era-selects-stateless")
 def test_a_request_says_itself_who_asks_and_how(raw):
     meta = {
         PROTOCOL_VERSION: MODERN,
@@ -184,6 +181,51 @@ def test_a_request_says_itself_who_asks_and_how(raw):
     assert told["capabilities"] == {"roots": {}}
     assert told["level"] == "error"
     assert told["token"] == "t"
+
+
+@pytest.mark.spec("basic/index/no-state-from-prior-requests")
+def test_nothing_that_one_request_says_counts_for_the_next(raw):
+    full = {
+        **META,
+        CLIENT_CAPABILITIES: {"roots": {}},
+        CLIENT_INFO: {"name": "a", "version": "1"},
+        LOG_LEVEL: "error",
+        "progressToken": "t",
+    }
+    least = {PROTOCOL_VERSION: MODERN, CLIENT_CAPABILITIES: {}}
+    nothing = {"revision": MODERN, "info": {}, "capabilities": {}, "level": None, "token": None}
+    for _ in range(2):
+        assert who(raw, full)["capabilities"] == {"roots": {}}
+        assert {**who(raw, least), **nothing} == who(raw, least)
+        for missing in least:  # what the last one brought does not complete this one
+            rest = {key: value for key, value in full.items() if key != missing}
+            assert who(raw, rest)["code"] == -32602
+
+
+@pytest.mark.spec("basic/versioning/version-judged-per-request")
+@pytest.mark.parametrize("first", [MODERN, "2099-01-01"])
+def test_each_request_is_judged_by_its_own_version_whatever_came_before(raw, first):
+    """On one connection; an accepted version covers no later one, and a refused version taints none."""
+    for date in (first, MODERN, "2099-01-01", "2099-01-02", MODERN, MODERN, "2099-01-01"):
+        told = who(raw, {**META, PROTOCOL_VERSION: date})
+        if date == MODERN:
+            assert told["revision"] == MODERN
+        else:
+            assert (told["code"], told["data"]["requested"]) == (-32022, date)
+
+
+@pytest.mark.spec("basic/versioning/version-judged-per-request")
+def test_over_http_each_request_of_a_connection_is_judged_by_its_own_version():
+    with endpoint(telling()) as at, Peer(at.port) as peer:
+        connection = peer.connect()
+        for date in (MODERN, "2099-01-01", MODERN, "2099-01-02"):
+            message = peer.message("vendor/who", {"_meta": {PROTOCOL_VERSION: date}})
+            with peer.post(message, on=connection, MCP_Protocol_Version=date) as reply:
+                answer = reply.answer()
+            if date == MODERN:
+                assert answer["result"]["revision"] == MODERN
+            else:
+                assert (answer["error"]["code"], answer["error"]["data"]["requested"]) == (-32022, date)
 
 
 @pytest.mark.spec("basic/versioning/discover-first-optional")
