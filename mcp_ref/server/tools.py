@@ -376,12 +376,19 @@ def hints(tool: Any) -> ToolAnnotations:
     # spec: schema/annotation-defaults, schema/annotations-conditional, schema/annotations-no-decisions
     """
     given = tool.get("annotations")
-    said: ToolAnnotations = {"readOnlyHint": False, "openWorldHint": True}
+    said: Json = {"readOnlyHint": False, "openWorldHint": True}
     if isinstance(given, dict):
-        said = {**said, **given}
-    if said.get("readOnlyHint") is not True:
-        return {"destructiveHint": True, "idempotentHint": False, **said}
-    return {**said, "destructiveHint": False, "idempotentHint": True}
+        # "false" would be true to a `confirm` that asks `if hints["readOnlyHint"]`.
+        # spec: server/tools/annotations-untrusted
+        said.update({name: value for name, value in given.items() if _is_hint(name, value)})
+    if said["readOnlyHint"]:
+        return typing.cast(ToolAnnotations, {**said, "destructiveHint": False, "idempotentHint": True})
+    return typing.cast(ToolAnnotations, {"destructiveHint": True, "idempotentHint": False, **said})
+
+
+def _is_hint(name: str, value: Any) -> bool:
+    """Whether a member of annotations has its type of the page; what the page lacks may have any."""
+    return type(value) is bool if name.endswith("Hint") else name != "title" or type(value) is str
 
 
 def check_result(client: Any, params: Json, result: Json, timeout: float | None) -> None:

@@ -12,6 +12,7 @@ from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, raw_ser
 from web import opened, text, web
 
 from mcp_ref import (
+    ConnectionClosed,
     Context,
     ErrorResponse,
     InvalidResponse,
@@ -517,14 +518,84 @@ def test_hints_have_their_defaults(said, hints):
     assert page.hints({"name": "x", **({"annotations": said} if said is not None else {})}) == hints
 
 
+@pytest.mark.spec("server/tools/annotations-untrusted")
+@pytest.mark.parametrize("lie", ["yes", "false", 1, 0, None, [], {"a": True}])
+@pytest.mark.parametrize("hint", DEFAULTS)
+def test_a_hint_that_is_no_boolean_is_not_believed(hint, lie):
+    """So that `if hints["readOnlyHint"]` in a `confirm` is true for True only."""
+    found = page.hints({"name": "x", "annotations": {hint: lie, "title": "T"}})
+    assert found == {**DEFAULTS, "title": "T"}
+
+
+def test_a_title_that_is_no_text_is_none_and_what_is_not_known_stays():
+    found = page.hints({"name": "x", "annotations": {"title": ["T"], "vendor": ["T"], "newHint": True}})
+    assert found == {**DEFAULTS, "vendor": ["T"], "newHint": True}
+
+
+CLAIMS = [
+    {"readOnlyHint": True},
+    {"readOnlyHint": True, "destructiveHint": False, "idempotentHint": True, "openWorldHint": False},
+    {"destructiveHint": False},
+    {"idempotentHint": True},
+    {"openWorldHint": False},
+    {"title": "Harmless"},
+]
+
+
 @pytest.mark.spec("server/tools/annotations-untrusted", "schema/annotations-no-decisions")
-def test_what_annotations_claim_changes_nothing_by_itself():
-    """A server that calls its tool harmless is asked about like any other."""
-    server, served, seen, confirm = reviewed(False, readOnlyHint=True, destructiveHint=False)
-    with connect(server, confirm=confirm) as client, pytest.raises(page.CallRefused):
-        client.call_tool("wipe", {"what": "x"})
+@pytest.mark.parametrize("date", REVISIONS[1:])
+@pytest.mark.parametrize("claim", CLAIMS, ids=str)
+def test_what_annotations_claim_changes_nothing_by_itself(claim, date):
+    """A server that calls its tool harmless is asked about like any other, each time and whichever way."""
+    server, served, seen, confirm = reviewed(False, **claim)
+    with connect(server, revision=date, confirm=confirm) as client:
+        (listed,) = client.list_tools()
+        assert listed["annotations"] == claim
+        for call in (
+            lambda: client.call_tool("wipe", {"what": "x"}),
+            lambda: client.call_tool("wipe", {"what": "x"}),
+            lambda: client.submit("tools/call", {"name": "wipe", "arguments": {"what": "x"}}),
+            lambda: client.request("tools/call", {"name": "wipe", "arguments": {"what": "x"}}),
+        ):
+            with pytest.raises(page.CallRefused):
+                call()
     assert served == []
-    assert len(seen) == 1
+    assert [(tool["name"], arguments) for tool, _, arguments in seen] == [("wipe", {"what": "x"})] * 4
+
+
+@pytest.mark.spec("server/tools/annotations-untrusted", "schema/annotations-no-decisions")
+@pytest.mark.parametrize("date", REVISIONS[1:])
+@pytest.mark.parametrize("claim", CLAIMS, ids=str)
+def test_no_claim_saves_a_call_or_repeats_one(claim, date):
+    """Two calls are two, though it only reads, it says; a call whose answer was lost is not sent again."""
+    called = []
+
+    def handle(request, wire):
+        if request.rpc == "tools/list":
+            listed = {"name": "it", "inputSchema": {"type": "object"}, "annotations": claim}
+            more = {"resultType": "complete", "ttlMs": 60_000, "cacheScope": "private"}
+            wire.result(request, {"tools": [listed], **more})
+            return
+        called.append(request.message["params"]["arguments"])
+        if len(called) < 3:
+            wire.result(request, {"resultType": "complete", "content": [TEXT]})
+        else:
+            wire.stream()
+            wire.close()
+
+    def serve(request, wire):
+        if request.rpc == "tools/list":
+            handle(request, wire)
+        else:
+            opened(handle, date)(request, wire)
+
+    with web(serve) as site, connect(site.url, revision=date) as client:
+        assert client.list_tools()[0]["annotations"] == claim
+        for _ in range(2):
+            assert client.call_tool("it", {"a": 1}).text == "x"
+        with pytest.raises(ConnectionClosed):
+            client.call_tool("it", {"a": 1})
+    assert called == [{"a": 1}] * 3
 
 
 # -- what a client takes from a server -------------------------------------------------------------
