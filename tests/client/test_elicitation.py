@@ -26,7 +26,8 @@ from mcp_ref.basic.versioning import revision
 from mcp_ref.client import elicitation
 from mcp_ref.client.callbacks import Callbacks
 from mcp_ref.client.elicitation import Answer, Asked, Elicit
-from mcp_ref.client.url_elicitation import Completions
+from mcp_ref.client.roots import ListRoots
+from mcp_ref.client.url_elicitation import Completions, ElicitUrl, UrlElicitationRequired
 from mcp_ref.runtime.bounds import Bounds
 from mcp_ref.schema import Mismatch, checker, definitions
 
@@ -723,3 +724,68 @@ def test_the_client_tells_its_caller_what_a_modern_server_gets_wrong():
         pytest.raises(InputRefused, match="required: there is no field 'x'"),
     ):
         connected.call_tool("x")
+
+
+# -- no mode that the client lacks, whichever way it is asked ----------------------------------------
+
+VISIT = ElicitUrl("Sign in", "https://example.org/x")
+OWN_FORM = {"method": "elicitation/create", "params": {"mode": "form", **FORM}}
+OWN_URL = {"method": "elicitation/create", "params": URL}
+
+
+def own(question):
+    """An input_required result of a handler's own making."""
+    return {"resultType": "input_required", "inputRequests": {"it": question}, "requestState": "x"}
+
+
+def raising():
+    raise UrlElicitationRequired(VISIT)
+
+
+WAYS = {
+    "form": {
+        "elicit": lambda ctx: ctx.elicit("Who?"),
+        "confirm": lambda ctx: ctx.confirm("Sure?"),
+        "ask_all": lambda ctx: ctx.ask_all(ListRoots(), Elicit("Who?")),
+        "own result": lambda ctx: own(OWN_FORM),
+        "request": lambda ctx: ctx.request("elicitation/create", FORM),
+    },
+    "url": {
+        "elicit_url": lambda ctx: ctx.elicit_url("Sign in", "https://example.org/x"),
+        "ask_all": lambda ctx: ctx.ask_all(ListRoots(), VISIT),
+        "own result": lambda ctx: own(OWN_URL),
+        "error": lambda ctx: raising(),
+        "request": lambda ctx: ctx.request("elicitation/create", URL),
+    },
+}
+
+
+@pytest.mark.spec("client/elicitation/no-unsupported-mode")
+@pytest.mark.parametrize("date", ["2025-11-25", MODERN])
+@pytest.mark.parametrize(("mode", "way"), [(mode, way) for mode, ways in WAYS.items() for way in ways])
+def test_no_way_of_asking_sends_a_mode_that_the_client_did_not_declare(mode, way, date):
+    """The request ends with what is lacking; on the wire there is no question, not even another beside it."""
+    server = Server("asking", secret="a secret of thirty-two characters")
+
+    @server.tool
+    def tool(ctx: Context) -> str:
+        return WAYS[mode][way](ctx)
+
+    other = {"form": {"url": {}}, "url": {"form": {}}}[mode]
+    for lacking in ({"roots": {}}, {"roots": {}, "elicitation": other}):
+        meta = {"io.modelcontextprotocol/clientCapabilities": lacking} if date == MODERN else None
+        with RawClient(server, revision=date, capabilities=lacking) as raw:
+            request_id = raw.call("tool", meta=meta)
+            said = raw.receive()
+            assert said["id"] == request_id
+            assert "method" not in said
+            assert raw.is_alive()
+            assert raw.aside == []
+        if "error" in said:
+            assert said["error"]["code"] == (-32021 if date == MODERN else -32603)
+            assert "elicitation" in said["error"]["message"]
+        else:
+            assert said["result"]["isError"] is True
+            assert "inputRequests" not in said["result"]
+            (block,) = said["result"]["content"]
+            assert "elicitation" in block["text"] or "sends no requests" in block["text"]
