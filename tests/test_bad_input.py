@@ -444,7 +444,52 @@ def test_missing_meta_of_a_modern_request(client: RawClient) -> None:
     client.send({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     refused(client, -32602, "initialize", "protocolVersion")
     client.ask("tools/list", {"_meta": {"io.modelcontextprotocol/protocolVersion": "1999-01-01"}})
-    assert refused(client, -32022)["error"]["data"]["supported"] == [MODERN]
+    assert refused(client, -32022)["error"]["data"]["supported"] == [*reversed(REVISIONS)]
+
+
+@pytest.mark.spec("basic/index/meta-missing-field-32602")
+@pytest.mark.parametrize("method", ["ping", "tools/list", "logging/setLevel", "no/such/method"])
+@pytest.mark.parametrize("params", [{}, {"_meta": {}}, {"_meta": {"progressToken": 1}}, None])
+def test_a_modern_server_refuses_each_request_without_meta_in_the_same_way(method: str, params: Any) -> None:
+    """Also `ping`, which it does not have, and what nobody has: -32602, and never "send initialize"."""
+    with RawClient(source(BODY, options=f"revisions=[{MODERN!r}]")) as client:
+        message = {"jsonrpc": "2.0", "id": 1, "method": method}
+        client.send(message if params is None else {**message, "params": params})
+        error = refused(client, -32602, "protocolVersion", "clientCapabilities")["error"]
+        assert "initialize" not in error["message"]
+
+
+@pytest.mark.spec("basic/index/request-method-name", "basic/index/error-response-same-id")
+@BOTH
+@pytest.mark.parametrize("more", [{}, {"params": {}}, {"Method": "ping"}])
+def test_a_request_without_a_method_is_answered_under_its_id(client: RawClient, more: Json) -> None:
+    client.send({"jsonrpc": "2.0", "id": "lacks", **more})
+    assert refused(client, -32600, "method")["id"] == "lacks"
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25"])
+def test_an_id_alone_is_the_broken_response_to_what_waits_under_it(revision: str) -> None:
+    """The question fails, and nothing is sent back: an error could meet a question of the client's."""
+    asking = """
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return ctx.elicit("Sure?").action
+    """
+    with RawClient(source(asking), revision=revision, capabilities={"elicitation": {}}) as asked:
+        call = asked.call("ask")
+        question = asked.until(lambda m: m.get("method") == "elicitation/create")
+        asked.send({"jsonrpc": "2.0", "id": question["id"]})
+        assert asked.answer(call)["result"]["isError"] is True
+        assert asked.is_alive()
+        assert not asked.aside
+
+
+@BOTH
+def test_a_response_that_is_none_is_never_answered(client: RawClient) -> None:
+    """With a result and an error it was to be a response, whether or not anything waits for it."""
+    client.send({"jsonrpc": "2.0", "id": 1, "result": {}, "error": {"code": 1, "message": "both"}})
+    assert client.is_alive()
+    assert not client.aside
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25"])
@@ -540,7 +585,6 @@ def test_responses_to_nobody(client: RawClient) -> None:
         client.send({"jsonrpc": "2.0", "id": call_id, "result": {}})
         client.send({"jsonrpc": "2.0", "id": call_id, "error": {"code": 1, "message": "no"}})
         client.send({"jsonrpc": "2.0", "id": call_id, "result": {}, "error": {}})
-        client.send({"jsonrpc": "2.0", "id": call_id})
     client.send({"jsonrpc": "2.0", "error": {"code": -32700, "message": "what?"}})
     client.send({"jsonrpc": "2.0", "result": {}})
 

@@ -14,7 +14,7 @@ import threading
 from typing import Any
 
 from mcp_ref.basic.errors import InvalidRequest
-from mcp_ref.basic.messages import classify
+from mcp_ref.basic.messages import classify, is_broken_response
 from mcp_ref.runtime.outbox import WayOut
 
 __all__ = ["Batch", "wants_answer"]
@@ -45,11 +45,11 @@ class Batch:
 def wants_answer(message: Any) -> bool:
     """Whether a member of a batch gets an answer: requests do, and so does what is no message.
 
-    A response does not, nor what tries to be one (an id and no method): nobody can be answered there.
+    A response does not, nor what tries to be one.
     """
     if type(message) is dict and message.get("method") == "initialize":
         return True  # refused, however it is made
     try:
         return classify(message) == "request"
     except InvalidRequest:
-        return type(message) is not dict or "method" in message or "id" not in message
+        return not is_broken_response(message)

@@ -29,7 +29,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Required, TypedDict
 
 from mcp_ref.basic.errors import InvalidParams, InvalidRequest, InvalidResponse, LocalError
 from mcp_ref.basic.messages import AnyNotificationParams, Json, RequestId
@@ -47,6 +47,7 @@ from mcp_ref.basic.versioning import (
     Revision,
     UnsupportedProtocolVersion,
     newest,
+    newest_first,
 )
 from mcp_ref.schema import Mismatch, checker, pruner, since, until, was
 
@@ -251,6 +252,7 @@ def on_initialize(server: Any, params: Json, context: Context) -> Json:
     """Agree on a version and open the session.
 
     # spec: basic/lifecycle/init-response, basic/versioning/dual-era-selects-legacy
+    # spec: basic/versioning/initialize-scoped-to-process
     """
     session = context.connection.session
     if (session.state, "initialize") not in TRANSITIONS:
@@ -289,8 +291,21 @@ def negotiate(offered: str, supported: Iterable[str]) -> Revision:
     same = newest({offered} & set(supported), Era.LEGACY)
     agreed = same or newest(supported, Era.LEGACY)
     if agreed is None:  # spec: basic/versioning/initialize-error-names-versions
-        raise UnsupportedProtocolVersion(offered, supported)
+        raise UnsupportedProtocolVersion(offered, newest_first(supported))
     return agreed
+
+
+def refuse_initialize(server: Any, params: Any) -> NoReturn:
+    """What a server without the legacy era answers, whatever else is wrong with the request.
+
+    Its client knows no better, and this may be all that its user gets to see.
+    # spec: basic/versioning/initialize-error-names-versions
+    # spec: basic/versioning/modern-only-initialize-stdio, basic/versioning/modern-only-initialize-http
+    """
+    offered = params.get("protocolVersion") if type(params) is dict else None
+    raise UnsupportedProtocolVersion(
+        offered if type(offered) is str else str(offered)[:40], server.supported_versions()
+    )
 
 
 def on_initialized(connection: Connection) -> None:

@@ -284,6 +284,16 @@ def classify(message: Any) -> Literal["request", "notification", "response"]:
     return "response"
 
 
+def lacks_method(message: Any) -> bool:
+    """Whether an object has an id and no method: a response, or what was to be one, or half a request."""
+    return type(message) is dict and "method" not in message and "id" in message
+
+
+def is_broken_response(message: Any) -> bool:
+    """Whether what is no message was to be a response: nothing that is wrong with it is answered."""
+    return lacks_method(message) and ("result" in message or "error" in message)
+
+
 def _kind(value: Any) -> str:
     names = {dict: "an object", list: "an array", str: "a string", bool: "a boolean", int: "an integer"}
     return "null" if value is None else names.get(type(value), "a fractional number")

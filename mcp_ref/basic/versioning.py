@@ -176,6 +176,11 @@ def newest(dates: Iterable[str], era: Era) -> Revision | None:
     return known[-1] if known else None
 
 
+def newest_first(dates: Iterable[str]) -> list[str]:
+    """Dates in the order in which peers are told of them: who takes the first takes the best."""
+    return sorted(dates, reverse=True)
+
+
 @dataclass(frozen=True)
 class Method:
     """A row of the table of methods: who answers, and in which revisions there is such a method."""
@@ -225,10 +230,12 @@ class UnsupportedProtocolVersion(ProtocolError):
 
     def __init__(self, requested: str, supported: Iterable[str]) -> None:
         known = list(supported)
-        super().__init__(
-            f"Unsupported protocol version {requested[:40]!r}; supported: {', '.join(known) or 'none'}",
-            data={"supported": known, "requested": requested},
-        )
+        names = ", ".join(known) or "none"
+        message = f"Unsupported protocol version {requested[:40]!r} (supported: {names})"
+        if requested in known:  # a legacy version in `_meta`, or a modern one in initialize
+            how = "a request with _meta" if revision(requested).modern else "initialize"
+            message = f"Protocol version {requested!r} begins with {how} (supported: {names})"
+        super().__init__(message, data={"supported": known, "requested": requested})
 
 
 class InvalidMeta(InvalidParams):
@@ -263,8 +270,12 @@ def is_modern(params: Json) -> bool:
     return type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)
 
 
-def enter(context: Context, supported: Iterable[str]) -> None:
+def enter(context: Context, modern: Iterable[str], supported: Iterable[str]) -> None:
     """Fill the context of a request from its own `_meta`, and from nothing else.
+
+    `modern` are the versions that it may name, `supported` those that the server speaks in any way: an error
+    lists them all, as `server/discover` does. A client that reads a legacy one there knows that it may send
+    initialize instead.
 
     # spec: basic/index/no-state-from-prior-requests, basic/versioning/version-judged-per-request
     # spec: basic/index/connection-is-not-session, basic/index/no-connection-affinity
@@ -272,7 +283,7 @@ def enter(context: Context, supported: Iterable[str]) -> None:
     """
     meta = context.meta
     requested = meta.get(PROTOCOL_VERSION)
-    if type(requested) is str and requested not in supported:
+    if type(requested) is str and requested not in modern:
         raise UnsupportedProtocolVersion(requested, supported)
     try:
         # spec: basic/index/meta-missing-field-32602, server/utilities/logging/unknown-level-rejected

@@ -65,13 +65,14 @@ DEFINITIONS: dict[str, Any] = {
 def on_discover(server: Any, params: Json, context: Context) -> Json:
     """# spec: server/discover/implemented
 
-    Versions of the legacy era are not among `supportedVersions`: a client chooses one of these for
-    its next request, and a request cannot carry a legacy version.
+    `supportedVersions` are all that the server speaks, newest first, and the same as in an
+    UnsupportedProtocolVersionError. A client that takes a legacy one of them sends `initialize`: no request
+    can carry it.
     """
     from mcp_ref.basic.lifecycle import ServerCapabilities
 
     result: Json = {
-        "supportedVersions": server.modern_versions(),
+        "supportedVersions": server.supported_versions(),
         "capabilities": pruner(ServerCapabilities, context.revision.date)(
             server.capabilities(context.revision)
         ),

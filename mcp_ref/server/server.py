@@ -169,6 +169,8 @@ class Server(Registry):
         self._identity = self.info if identify else None
         self._lifespan = lifespan
         self._modern = self.modern_versions()
+        self._supported = self.supported_versions()
+        self._is_modern_only = self._modern == self._supported
         self._starting = threading.Lock()
         self._running = 0  # guarded by _starting, as the next two
         self._entered: ExitStack | None = None
@@ -298,7 +300,13 @@ class Server(Registry):
         # A server of the legacy era only must not sound like a modern one, or no client falls back.
         # spec: basic/versioning/dual-era-server, basic/versioning/dual-era-concurrent
         if self._modern and is_modern(params):
-            versioning.enter(context, self._modern)
+            versioning.enter(context, self._modern, self._supported)
+        elif self._is_modern_only:
+            # No session can be opened here, so each request without the fields of `_meta` lacks them: also
+            # `ping`, and a method that there is not. The page has one answer to that, -32602.
+            if context.method == "initialize":
+                lifecycle.refuse_initialize(self, params)
+            versioning.enter(context, self._modern, self._supported)
         else:
             lifecycle.enter(context)
         context.server = self
@@ -394,9 +402,13 @@ class Server(Registry):
 
     # -- facts about this server ---------------------------------------------------------------
 
+    def supported_versions(self) -> list[str]:
+        """Versions that this server speaks, in either era, newest first."""
+        return versioning.newest_first(self.revisions)
+
     def modern_versions(self) -> list[str]:
         """Versions that a request may name, newest first."""
-        return [date for date in reversed(self.revisions) if revision(date).modern]
+        return [date for date in self.supported_versions() if revision(date).modern]
 
     def capabilities(self, at: Revision, *, tells: bool = True) -> Json:
         """What a client of this revision may use; `tells` it of changes, if there is a way to it.

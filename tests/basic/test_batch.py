@@ -203,8 +203,7 @@ def test_a_wrong_member_beside_a_slow_one_is_still_part_of_one_array(raw, doors,
 @pytest.mark.parametrize(
     "stray",
     [
-        {"jsonrpc": "2.0", "id": 9},
-        {"id": 9},
+        {"id": 9, "result": {}},
         {"jsonrpc": "2.0", "id": 9, "result": {}},
         {"jsonrpc": "2.0", "id": 9, "result": {}, "error": {"code": 1, "message": "both"}},
         {"jsonrpc": "2.0", "result": {}},
@@ -216,6 +215,13 @@ def test_a_stray_response_in_a_batch_holds_up_no_answer(raw, stray):
     raw.send([stray, request("good")])
     answers = raw.receive()
     assert [answer["id"] for answer in answers] == ["good"]
+
+
+def test_a_member_without_a_method_is_an_error_under_its_id(raw):
+    raw.send([{"jsonrpc": "2.0", "id": "lacks"}, request("good")])
+    answers = by_id(raw.receive())
+    assert answers.keys() == {"lacks", "good"}
+    assert answers["lacks"]["error"]["code"] == -32600
 
 
 @pytest.mark.parametrize("count", [1, 3])

@@ -7,7 +7,18 @@ import threading
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, RawClient, nothing_left, raw_server
+from peers import (
+    LEGACY,
+    META,
+    MODERN,
+    PATIENCE,
+    REVISIONS,
+    Notes,
+    RawClient,
+    nothing_left,
+    raw_server,
+    source,
+)
 
 from mcp_ref import Context, InvalidResponse, Server, connect
 from mcp_ref.basic import lifecycle
@@ -155,7 +166,35 @@ def test_what_is_agreed_on_is_always_something_the_server_has(offered, supported
     assert agreed == (offered if offered in legacy else legacy[-1])
 
 
-@pytest.mark.spec("basic/versioning/initialize-error-names-versions")
+@pytest.mark.spec(
+    "basic/versioning/initialize-error-names-versions", "basic/versioning/modern-only-initialize-stdio"
+)
+@pytest.mark.parametrize("params", [{}, {"protocolVersion": 5}, {"capabilities": {}}, {"_meta": {}}])
+def test_a_modern_server_names_its_versions_whatever_else_is_wrong_with_initialize(params):
+    with RawClient(source("", options=f"revisions=[{MODERN!r}]")) as raw:
+        error = raw.request("initialize", params)["error"]
+        assert error["code"] == -32022
+        assert error["data"]["supported"] == [MODERN]
+        assert MODERN in error["message"]
+        assert raw.request("initialize", {"_meta": META})["error"]["message"].endswith(MODERN)
+
+
+@pytest.mark.spec("basic/versioning/initialize-scoped-to-process", "basic/versioning/dual-era-selects-legacy")
+def test_initialize_makes_a_process_a_legacy_one_at_the_version_agreed_on():
+    """What comes without `_meta` is served in that version from then on; another process knows of nothing."""
+    text = source("server.on_request('vendor/revision')(lambda params, ctx: {'is': ctx.revision.date})")
+    with RawClient(text) as one, RawClient(text) as other:
+        one.initialize("2025-06-18")
+        for _ in range(3):
+            assert one.request("vendor/revision")["result"] == {"is": "2025-06-18"}
+            assert other.request("vendor/revision")["error"]["code"] == -32602
+        assert one.request("initialize", opening("2025-11-25"))["error"]["code"] == -32600
+        assert one.request("vendor/revision")["result"] == {"is": "2025-06-18"}
+
+
+@pytest.mark.spec(
+    "basic/versioning/initialize-error-names-versions", "basic/versioning/modern-only-initialize-stdio"
+)
 @pytest.mark.parametrize("offered", [*LEGACY, MODERN, "1999-01-01"])
 def test_a_modern_server_refuses_initialize_and_names_its_versions(offered):
     with RawClient(telling(revisions=[MODERN])) as raw:
@@ -308,15 +347,14 @@ def test_whatever_the_params_of_initialize_it_is_answered(params):
 
 
 @pytest.mark.spec("basic/utilities/ping/either-side", "basic/utilities/ping/respond-empty")
-@pytest.mark.parametrize("revisions", [REVISIONS, LEGACY, ("2025-06-18",), (MODERN,)])
+@pytest.mark.parametrize("revisions", [REVISIONS, LEGACY, ("2025-06-18",)])
 def test_ping_is_answered_at_any_time(revisions):
     with RawClient(telling(revisions=revisions)) as raw:
         assert raw.request("ping")["result"] == {}
-        answer = raw.request("initialize", opening())
+        assert "result" in raw.request("initialize", opening())
         assert raw.request("ping")["result"] == {}
-        if "result" in answer:
-            raw.notify("notifications/initialized")
-            assert raw.request("ping")["result"] == {}
+        raw.notify("notifications/initialized")
+        assert raw.request("ping")["result"] == {}
 
 
 @pytest.mark.spec("basic/lifecycle/init-first", "basic/lifecycle/no-requests-before-init-response")

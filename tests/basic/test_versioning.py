@@ -247,11 +247,11 @@ def test_a_missing_field_is_named(raw, missing):
     "params", [{}, {"_meta": {}}, {"_meta": None}, {"_meta": {CLIENT_INFO: {"name": "a", "version": "1"}}}]
 )
 @pytest.mark.parametrize("revisions", [REVISIONS, (MODERN,)])
-def test_without_any_of_them_the_error_names_both_ways_in(params, revisions):
+def test_without_any_of_them_the_error_names_each_way_in(params, revisions):
     with RawClient(telling(revisions=revisions)) as raw:
         error = raw.request("vendor/who", params)["error"]
         assert error["code"] == -32602
-        assert "initialize" in error["message"]
+        assert ("initialize" in error["message"]) == (revisions is REVISIONS), "if there is that way"
         assert PROTOCOL_VERSION in error["message"]
         assert "clientCapabilities" in error["message"]
 
@@ -291,9 +291,13 @@ def test_a_field_of_the_wrong_kind_is_named(raw, field, wrong):
 def test_a_version_that_the_server_lacks_is_refused_with_those_it_has(raw, requested):
     error = who(raw, {**META, PROTOCOL_VERSION: requested})
     assert error["code"] == -32022
-    assert error["data"] == {"supported": [MODERN], "requested": requested}
+    assert error["data"] == {"supported": [*reversed(REVISIONS)], "requested": requested}
     assert MODERN in error["message"]
+    assert ("begins with initialize" in error["message"]) == (requested in LEGACY)
     assert len(error["message"]) < 200
+    assert raw.request("server/discover", {"_meta": META})["result"]["supportedVersions"] == [
+        *reversed(REVISIONS)
+    ], "the versions of the error are among those that discover names"
 
 
 @pytest.mark.spec("basic/versioning/unsupported-version-error")

@@ -1,7 +1,7 @@
 """server/discover: one request that tells all about a server."""
 
 import pytest
-from peers import LEGACY, META, MODERN, Notes, RawClient, raw_server
+from peers import LEGACY, META, MODERN, REVISIONS, Notes, RawClient, raw_server
 
 from mcp_ref import Server, connect
 from mcp_ref.basic.errors import InvalidResponse
@@ -9,6 +9,7 @@ from mcp_ref.basic.versioning import MODERN_CODES
 from mcp_ref.schema import checker
 from mcp_ref.server import discover
 
+ALL = [*reversed(REVISIONS)]
 GOOD = {"supportedVersions": [MODERN], "capabilities": {}, "ttlMs": 0, "cacheScope": "private"}
 
 
@@ -32,7 +33,7 @@ def test_discover_tells_versions_capabilities_identity_and_instructions():
     checker(discover.DiscoverResult, MODERN)(result)
     assert result == {
         "resultType": "complete",
-        "supportedVersions": [MODERN],
+        "supportedVersions": ALL,
         "capabilities": {
             "logging": {},
             "tools": {"listChanged": True},
@@ -51,7 +52,18 @@ def test_discover_tells_versions_capabilities_identity_and_instructions():
 def test_what_a_server_does_not_have_is_not_told():
     with RawClient(Server("bare", logging=False, identify=False), revision=MODERN) as raw:
         result = raw.request("server/discover")["result"]
-    assert result == {"resultType": "complete", **GOOD}
+    assert result == {"resultType": "complete", **GOOD, "supportedVersions": ALL}
+
+
+@pytest.mark.parametrize("served", [[MODERN], ["2025-06-18", MODERN], [MODERN, *LEGACY]])
+def test_discover_and_the_error_name_the_same_versions_newest_first(served):
+    """Also those of the legacy era: a server that is asked names what it supports."""
+    with RawClient(Server("some", revisions=served), revision=MODERN) as raw:
+        versions = raw.request("server/discover")["result"]["supportedVersions"]
+        unknown = {"io.modelcontextprotocol/protocolVersion": "1999-01-01"}
+        error = raw.request("tools/list", {"_meta": unknown})["error"]
+    assert versions == sorted(served, reverse=True)
+    assert error["data"] == {"supported": versions, "requested": "1999-01-01"}
 
 
 @pytest.mark.parametrize("date", LEGACY)

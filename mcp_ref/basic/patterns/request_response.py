@@ -55,7 +55,9 @@ from mcp_ref.basic.messages import (
     encode,
     encode_error,
     encode_result,
+    is_broken_response,
     is_id,
+    lacks_method,
 )
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.basic.patterns.requester import Requester
@@ -166,10 +168,7 @@ class Connection(Requester):
         try:
             kind = classify(message)
         except InvalidRequest as problem:
-            if type(message) is dict and "method" not in message and "id" in message:
-                self.deliver_none(message["id"], problem)
-            else:
-                self.refuse(_readable_id(message), problem, outbox, batch)
+            self._route_none(message, problem, outbox, batch)
             return
         if kind == "request":
             self.start(message, outbox, batch)
@@ -177,6 +176,21 @@ class Connection(Requester):
             self.deliver(message)
         else:
             self._notice(message)
+
+    def _route_none(self, message: Any, problem: InvalidRequest, outbox: WayOut, batch: Batch | None) -> None:
+        """What is no message. With a result or an error it was to be a response, which is never answered.
+
+        With an id alone it is a response, too, if something waits under that id. If nothing does, it is a
+        request that lacks its method, and is answered under its id, as JSON-RPC has it.
+        """
+        if is_broken_response(message):
+            self.deliver_none(message["id"], problem)
+        elif lacks_method(message) and is_id(message["id"]) and message["id"] in self.waiting:
+            self.deliver_none(message["id"], problem)
+            if batch is not None:
+                batch.add(None)
+        else:  # spec: basic/index/error-response-id-unless-unreadable, basic/index/error-response-same-id
+            self.refuse(_readable_id(message), problem, outbox, batch)
 
     def start(self, message: Json, outbox: WayOut, batch: Batch | None = None) -> None:
         """A request: have a worker run it."""

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.batch import wants_answer
 from mcp_ref.basic.errors import InvalidRequest, ProtocolError
+from mcp_ref.basic.lifecycle import refuse_initialize
 from mcp_ref.basic.messages import Json, classify
 from mcp_ref.basic.transports import http_headers
 from mcp_ref.basic.transports.http_refusals import Refused
@@ -37,7 +38,7 @@ from mcp_ref.basic.transports.http_responses import ACCEPTED, HttpAnswer, error
 from mcp_ref.basic.transports.http_security import accepts, prefers_events
 from mcp_ref.basic.transports.http_sessions import HttpSession
 from mcp_ref.basic.transports.http_streams import HttpStream
-from mcp_ref.basic.versioning import UnsupportedProtocolVersion, revision
+from mcp_ref.basic.versioning import revision
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.request_response import Connection
@@ -70,7 +71,7 @@ class LegacyEra:
         opens = type(message) is dict and message.get("method") == "initialize"
         try:
             if not self.dates:
-                self._no_such_era(message)
+                refuse_initialize(app.server, message.get("params"))
             version = self._version(environ)
             if opens and (session_id is None or self._stateless):
                 return self._initialize(environ, message, principal)
@@ -93,15 +94,6 @@ class LegacyEra:
             streams.discard(stream)
             return ACCEPTED if stream.problem is None else error(400, stream.problem, None)
         return app.waiting.answered(stream, environ, gone=nothing, over=streams.discard)
-
-    def _no_such_era(self, message: Any) -> None:
-        """A client that knows no better is told what it would have to speak.
-
-        # spec: basic/versioning/initialize-error-names-versions
-        """
-        params = message.get("params")
-        offered = params.get("protocolVersion") if type(params) is dict else None
-        raise UnsupportedProtocolVersion(str(offered), self._app.server.revisions)
 
     def _version(self, environ: Json) -> str | None:
         """The header, if it is there. Raises InvalidRequest for a version that this server does not have.

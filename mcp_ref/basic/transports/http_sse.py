@@ -33,7 +33,7 @@ from urllib.parse import parse_qs, quote
 
 from mcp_ref.basic.batch import wants_answer
 from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest
-from mcp_ref.basic.messages import Json, classify, is_id
+from mcp_ref.basic.messages import Json, classify, is_broken_response, is_id
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_responses import ACCEPTED, HttpAnswer
 from mcp_ref.basic.transports.http_security import accepts, check_post
@@ -215,7 +215,7 @@ class OldTransport:
         except InvalidRequest:
             if type(message) is not dict or not is_id(message.get("id")):
                 raise
-            is_request = "method" in message
+            is_request = not is_broken_response(message)
         if is_request:
             session.stream.pending.add(way)
         date = _modern_date(message) if is_request else None

@@ -361,9 +361,10 @@ class Application:
                 return  # what headers and _meta it has, no page says
             if type(params) is not dict:
                 raise InvalidParams(f"{message['method'][:80]}: params must be an object")
+            before = "; before 2026-07-28 initialize comes first, and then the Mcp-Session-Id that it gives"
             raise InvalidMeta(
-                "params._meta: io.modelcontextprotocol/protocolVersion is missing (before 2026-07-28: send "
-                "initialize first, then the Mcp-Session-Id that it gives)"
+                "params._meta: io.modelcontextprotocol/protocolVersion is missing"
+                f"{before if self._legacy.dates else ''}"
             )
         version = params["_meta"].get(PROTOCOL_VERSION)
         if type(version) is str:  # else the door says what is wrong

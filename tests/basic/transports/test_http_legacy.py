@@ -157,6 +157,9 @@ def test_a_second_handshake_within_a_session_is_refused(server):
         assert len(at.app.sessions) == 1
 
 
+@pytest.mark.spec(
+    "basic/versioning/initialize-error-names-versions", "basic/versioning/modern-only-initialize-http"
+)
 def test_a_server_of_the_modern_era_says_what_it_speaks():
     with endpoint(demo(revisions=["2026-07-28"])) as at, Peer(at.port, None) as peer:
         with peer.ask("initialize", {"protocolVersion": "2025-11-25"}) as reply:
@@ -166,6 +169,7 @@ def test_a_server_of_the_modern_era_says_what_it_speaks():
         assert error["data"] == {"supported": ["2026-07-28"], "requested": "2025-11-25"}
         with peer.post({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": []}) as reply:
             assert reply.status == 400
+            assert reply.json()["error"]["data"]["supported"] == ["2026-07-28"]
 
 
 # -------------------------------------------------------------------------------------- versions
