@@ -14,12 +14,17 @@ from mcp_ref.basic.context import Context
 from mcp_ref.basic.errors import (
     ConnectionClosed,
     ErrorResponse,
+    HttpError,
+    HttpFailure,
     InvalidResponse,
+    LocalError,
     McpError,
     ProtocolError,
+    RefusedByStatus,
     RequestCancelled,
     RequestTimeout,
 )
+from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.basic.patterns.subscriptions import Change
 from mcp_ref.basic.transports.http_refusals import Denied
 from mcp_ref.client.calls import Result
@@ -33,6 +38,7 @@ from mcp_ref.runtime.bounds import Bounds
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.server.resources import ResourceNotFound
 from mcp_ref.server.server import Server
+from mcp_ref.server.tools import CallRefused
 from mcp_ref.server.utilities.caching import Cache, Caching
 
 __all__ = [
@@ -40,6 +46,7 @@ __all__ = [
     "Bounds",
     "Cache",
     "Caching",
+    "CallRefused",
     "Change",
     "Client",
     "ConnectionClosed",
@@ -48,11 +55,16 @@ __all__ = [
     "Elicit",
     "ElicitUrl",
     "ErrorResponse",
+    "HttpError",
+    "HttpFailure",
+    "InputRefused",
     "InvalidResponse",
     "Limit",
     "ListRoots",
+    "LocalError",
     "McpError",
     "ProtocolError",
+    "RefusedByStatus",
     "RequestCancelled",
     "RequestTimeout",
     "ResourceNotFound",

@@ -4,6 +4,8 @@ import ast
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -11,7 +13,9 @@ import pytest
 
 import mcp_ref
 from mcp_ref import Client, Context, Result, Server, connect
+from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.client.calls import PendingCall
+from mcp_ref.runtime.outbox import Full
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "mcp_ref"
@@ -43,6 +47,32 @@ def test_the_package_exports_what_it_says_and_nothing_by_accident():
         assert getattr(importlib.import_module(found.__module__), name) is found
         assert name in importlib.import_module(found.__module__).__all__
         assert found.__doc__, name
+
+
+def all_below(kind):
+    """Every subclass, and theirs."""
+    return {kind, *(found for child in kind.__subclasses__() for found in all_below(child))}
+
+
+def test_every_error_that_a_client_raises_is_exported_and_has_one_base():
+    for path in MODULES:
+        if path.name != "__main__.py":
+            importlib.import_module(dotted(path))
+    sent_by_servers = all_below(mcp_ref.ProtocolError) | all_below(Refused)
+    inner = {Full}  # what its base says is all that a caller can make of it
+    raised = {kind for kind in all_below(mcp_ref.McpError) if kind.__module__.startswith("mcp_ref.")}
+    raised -= sent_by_servers | inner
+    assert {kind.__name__ for kind in raised} - set(mcp_ref.__all__) == set()
+    assert {"HttpError", "LocalError", "ErrorResponse"} <= {kind.__name__ for kind in raised}
+
+
+def test_the_package_is_imported_without_its_http_libraries():
+    """They take longer than all the rest; a client or server over stdio has no use for them."""
+    said = (
+        "import sys, mcp_ref; mcp_ref.HttpError; print({'requests', 'werkzeug', 'urllib3'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", said], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert (done.stdout, done.stderr) == ("set()\n", "")
 
 
 def test_the_version_is_one():

@@ -56,4 +56,4 @@ threading.Thread(target=website.serve_forever, daemon=True).start()
 try:
     connect(f"http://127.0.0.1:{website.server_port}/")
 except McpError as problem:
-    print(type(problem).__name__, problem)
+    print(type(problem).__name__, str(problem).replace(str(website.server_port), "PORT"))

@@ -12,11 +12,16 @@ local fact: a time-out, a lost connection. The two are never mixed up: local one
     |  +- InternalError          -32603
     |  +- TooManyRequests           429  (ours: outside the range that JSON-RPC reserves)
     +- ErrorResponse             what a peer told us; never sent on as ours
+    +- HttpError                 an HTTP status that is no success, or a body that is no MCP: status, url
+    |  +- RefusedByStatus        with a JSON-RPC error in the body: an ErrorResponse, too
+    |  +- HttpFailure            without one: a LocalError, too
     +- LocalError                nothing was told to or by anyone
        +- RequestTimeout         no answer in time
        +- RequestCancelled       this end no longer wants the answer
        +- ConnectionClosed       the peer is gone, and why
        +- InvalidResponse        the peer's answer broke a rule
+       +- HttpFailure            as above
+       +- InputRefused, CallRefused   basic/patterns/mrtr, server/tools
 
 Codes       -32768..-32000 belong to JSON-RPC, and of these -32099..-32020 to the specification,
             which alone may define them. -32000..-32019 carry no meaning, with one exception:
@@ -33,6 +38,8 @@ from mcp_ref.schema import since
 __all__ = [
     "ConnectionClosed",
     "ErrorResponse",
+    "HttpError",
+    "HttpFailure",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
@@ -42,6 +49,7 @@ __all__ = [
     "MethodNotFound",
     "ParseError",
     "ProtocolError",
+    "RefusedByStatus",
     "RequestCancelled",
     "RequestTimeout",
     "TooManyRequests",
@@ -168,6 +176,45 @@ class ConnectionClosed(LocalError, ConnectionError):
 
 class InvalidResponse(LocalError):
     """The peer's answer breaks the rules of its page."""
+
+
+class HttpError(McpError):
+    """A server behind a URL, or a proxy before it, answered with an HTTP status that is no success.
+
+    Also a success whose body is no answer of MCP, such as a website's page. The message always says the
+    status and the URL.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        url: str = "",
+        retry_after: float | None = None,
+        challenge: str | None = None,
+    ) -> None:
+        McpError.__init__(self, message)  # not the next class, which may be ErrorResponse
+        self.status = status
+        self.url = url
+        """Without its query, and without credentials."""
+        self.retry_after = retry_after
+        """Seconds after which to come back, where the server said so (429, 503)."""
+        self.challenge = challenge
+        """`WWW-Authenticate`, of a 401 or 403."""
+
+
+class HttpFailure(HttpError, LocalError):
+    """The server, or a proxy before it, answered in HTTP and not in JSON-RPC."""
+
+
+class RefusedByStatus(HttpError, ErrorResponse):
+    """A JSON-RPC error that came with an HTTP status of its own."""
+
+    def __init__(self, problem: ErrorResponse, status: int, *, url: str = "", **more: Any) -> None:
+        """`more` are those of an HttpError."""
+        HttpError.__init__(self, status, f"{problem}; HTTP status {status} from {url}", url=url, **more)
+        self.code, self.message, self.data = problem.code, problem.message, problem.data
 
 
 # --------------------------------------------------------------------- what arrives

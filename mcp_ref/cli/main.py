@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_ref import __version__
-from mcp_ref.basic.errors import ErrorResponse, InvalidResponse, McpError, RequestTimeout
+from mcp_ref.basic.errors import ErrorResponse, HttpError, InvalidResponse, McpError, RequestTimeout
 from mcp_ref.cli import actions
 from mcp_ref.runtime.plain import plain
 from mcp_ref.schema import REVISIONS
@@ -68,8 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RequestTimeout as problem:
         return _said(str(problem), 5)
     except (McpError, OSError) as problem:
-        answered = hasattr(problem, "status")  # an HttpError; its module is not imported to find out
-        return _said(str(problem), 3 if answered else 4)
+        return _said(str(problem), 3 if isinstance(problem, HttpError) else 4)
 
 
 def _be_the_program() -> None:

@@ -162,6 +162,11 @@ class HttpExchange:
             return ConnectionClosed(f"what {server} answered is no HTTP: {_reason(problem)}")
         return ConnectionClosed(f"{server} closed the connection before it answered: {_reason(problem)}")
 
+    @property
+    def shown_url(self) -> str:
+        """The URL as errors tell it."""
+        return without_query(self._owner.url)
+
     def header(self, name: str) -> str | None:
         """A header of the answer."""
         value: str | None = self._response.headers.get(name)
@@ -330,6 +335,15 @@ class Exchanges:
         """End all, and let go of the connections."""
         self.stop()
         self.settings.close()
+
+
+def without_query(url: str) -> str:
+    """A URL without what may be secret in it; "" for what is no URL."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.server.toolbox import RegisteredTool
 
-__all__ = ["CallToolResult", "Tool", "ToolAnnotations", "call_tool", "list_tools"]
+__all__ = ["CallRefused", "CallToolResult", "Tool", "ToolAnnotations", "call_tool", "list_tools"]
 
 _log = logging.getLogger("mcp_ref.tools")
 

@@ -9,7 +9,8 @@ A body that is an HTML page, a redirect elsewhere, a 200 without a body: each is
 the beginning of the text in it.
 
 Revisions   2025-03-26.
-Errors      HttpError, and RefusedByStatus: an ErrorResponse with the status it came with.
+Errors      HttpError, with the status and the URL: RefusedByStatus where there was a JSON-RPC error (it is an
+            ErrorResponse), HttpFailure where there was none (it is a LocalError).
 Threads     plain functions, on the thread whose exchange it is.
 """
 
@@ -19,11 +20,19 @@ import html
 import re
 from typing import Any
 
-from mcp_ref.basic.errors import ErrorResponse, LocalError, McpError, ParseError, error_response
+from mcp_ref.basic.errors import (
+    ErrorResponse,
+    HttpError,
+    HttpFailure,
+    McpError,
+    ParseError,
+    RefusedByStatus,
+    error_response,
+)
 from mcp_ref.basic.messages import RequestId, decode
-from mcp_ref.runtime.exchanges import HttpExchange, TooLong
+from mcp_ref.runtime.exchanges import HttpExchange, TooLong, without_query
 
-__all__ = ["HttpError", "RefusedByStatus", "refusal", "wrong_type"]
+__all__ = ["HttpError", "HttpFailure", "RefusedByStatus", "refusal", "wrong_type"]
 
 JSON, STREAM = "application/json", "text/event-stream"
 
@@ -43,37 +52,6 @@ _WORDS = {
 }
 
 
-class HttpError(LocalError):
-    """The server, or somebody before it, answered in HTTP and not in JSON-RPC."""
-
-    def __init__(
-        self, status: int, message: str, *, retry_after: float | None = None, challenge: str | None = None
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.retry_after = retry_after
-        """Seconds after which to come back, where the server said so (429, 503)."""
-        self.challenge = challenge
-        """`WWW-Authenticate`, of a 401 or 403."""
-
-
-class RefusedByStatus(ErrorResponse):
-    """A JSON-RPC error that came with an HTTP status of its own."""
-
-    def __init__(
-        self,
-        problem: ErrorResponse,
-        status: int,
-        *,
-        retry_after: float | None = None,
-        challenge: str | None = None,
-    ) -> None:
-        super().__init__(problem.code, problem.message, problem.data)
-        self.status = status
-        self.retry_after, self.challenge = retry_after, challenge
-        """As those of an HttpError."""
-
-
 def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
     """What a status that is no success means, and the body that goes with it."""
     try:
@@ -83,7 +61,13 @@ def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
     told = _json_rpc_error(body, call_id)
     if told is not None:
         challenge = exchange.header("www-authenticate")
-        return RefusedByStatus(told, exchange.status, retry_after=_retry_after(exchange), challenge=challenge)
+        return RefusedByStatus(
+            told,
+            exchange.status,
+            url=exchange.shown_url,
+            retry_after=_retry_after(exchange),
+            challenge=challenge,
+        )
     return _http_error(exchange, body)
 
 
@@ -99,31 +83,35 @@ def _json_rpc_error(body: bytes, call_id: RequestId | None) -> ErrorResponse | N
     return told if isinstance(told, ErrorResponse) else None
 
 
-def _http_error(exchange: HttpExchange, body: bytes) -> HttpError:
+def _http_error(exchange: HttpExchange, body: bytes) -> HttpFailure:
     """The one place where a status becomes an error; what wants authorization is known by `challenge`."""
     status = exchange.status
     said = _WORDS.get(status, "")
     if 300 <= status < 400:
-        said = f"it redirects to {exchange.header('location') or 'nowhere'!s:.200}, which is not followed"
+        where = without_query(exchange.header("location") or "") or "nowhere"
+        said = f"it redirects to {where:.200}, which is not followed"
     seconds = _retry_after(exchange)
     if seconds is not None:
         said = f"try again in {seconds:g} s"
-    parts = [f"the server answered with HTTP status {status}", said, cleaned(exchange.media_type, body)]
-    message = ": ".join(part for part in parts if part)
-    return HttpError(status, message, retry_after=seconds, challenge=exchange.header("www-authenticate"))
+    url = exchange.shown_url
+    answered = f"the server at {url} answered with HTTP status {status}"
+    message = ": ".join(part for part in (answered, said, cleaned(exchange.media_type, body)) if part)
+    challenge = exchange.header("www-authenticate")
+    return HttpFailure(status, message, url=url, retry_after=seconds, challenge=challenge)
 
 
-def wrong_type(exchange: HttpExchange, method: str) -> HttpError:
+def wrong_type(exchange: HttpExchange, method: str) -> HttpFailure:
     """A success that is neither JSON nor an event stream."""
     try:
         body = exchange.read(_READ)
     except TooLong:
         body = b""
-    status, kind = exchange.status, exchange.media_type
+    status, kind, url = exchange.status, exchange.media_type, exchange.shown_url
+    answered = f"{method}: the server at {url} answered with HTTP status {status} and"
     if not body:
-        return HttpError(status, f"{method}: the server answered with HTTP status {status} and no body")
-    what = f"answered with {kind or 'something of no type'}, which is neither {JSON} nor {STREAM}"
-    return HttpError(status, f"{method}: the server {what}: {cleaned(kind, body)}")
+        return HttpFailure(status, f"{answered} no body", url=url)
+    what = f"{kind or 'something of no type'}, which is neither {JSON} nor {STREAM}"
+    return HttpFailure(status, f"{answered} {what}: {cleaned(kind, body)}", url=url)
 
 
 def cleaned(kind: str, body: bytes) -> str:

@@ -8,10 +8,12 @@ import threading
 import time
 
 import pytest
+from http_peers import endpoint
 from peers import META, MODERN, REVISIONS, eventually
 from web import ABLE, INFO, JSON, STREAM, opened, result_of, talking, text, web
 
-from mcp_ref import connect
+import mcp_ref
+from mcp_ref import Denied, Server, connect
 from mcp_ref.basic.errors import (
     ConnectionClosed,
     ErrorResponse,
@@ -923,3 +925,37 @@ def test_those_who_wait_for_room_are_not_in_the_way_of_those_who_read():
         caller.join(5)
         assert seen == ["hello"]
         assert [p.result(5).text for p in pending] == ["hello"] * 3
+
+
+@pytest.mark.parametrize("revision", [None, "2025-03-26", "2025-11-25", "2026-07-28"])
+def test_who_is_denied_learns_the_status_and_the_url_without_the_query(revision):
+    """The body is a JSON-RPC error: neither it nor the status counts alone."""
+
+    def deny(request):
+        raise Denied("bad token")
+
+    with endpoint(Server("closed"), authenticate=deny) as at:
+        url = f"http://127.0.0.1:{at.port}/mcp"
+        with pytest.raises(mcp_ref.HttpError) as refused:
+            connect(f"{url}?key=secret", revision=revision, headers={"Authorization": "Bearer wrong"})
+    problem = refused.value
+    assert isinstance(problem, mcp_ref.ErrorResponse)
+    assert (problem.status, problem.url, problem.code, problem.message) == (401, url, -32600, "bad token")
+    assert str(problem) == f"bad token (-32600); HTTP status 401 from {url}"
+
+
+@pytest.mark.parametrize("status", [403, 503])
+def test_a_call_that_is_denied_says_so_too(status):
+    def deny(request):
+        if request.headers.get("Mcp-Method") == "tools/call":
+            raise Denied("not now", status=status)
+
+    with (
+        endpoint(Server("closed", offers=["tools"]), authenticate=deny) as at,
+        connect(f"http://127.0.0.1:{at.port}/mcp", revision="2026-07-28") as client,
+    ):
+        later = client.submit("tools/call", {"name": "a"})
+        for call in (lambda: client.call_tool("a"), lambda: later.result(10)):
+            with pytest.raises(mcp_ref.HttpError, match=f"HTTP status {status} from http://127") as refused:
+                call()
+            assert refused.value.status == status

@@ -7,7 +7,7 @@ import time
 import pytest
 from web import web
 
-from mcp_ref.basic.errors import ErrorResponse, LocalError
+from mcp_ref.basic.errors import ErrorResponse, HttpFailure, LocalError
 from mcp_ref.basic.transports.http_client_answers import (
     HttpError,
     RefusedByStatus,
@@ -19,10 +19,10 @@ from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.exchanges import Exchanges
 
 
-def judged(judge, status, body=b"", *lines):
+def judged(judge, status, body=b"", *lines, query=""):
     """What is made of an answer."""
     with web(lambda request, wire: wire.answer(status, body, *lines)) as site:
-        exchanges = Exchanges(site.url)
+        exchanges = Exchanges(site.url + query)
         try:
             with exchanges.new(Deadline(5, Clock())) as exchange:
                 exchange.send("POST", {}, b"{}")
@@ -31,8 +31,8 @@ def judged(judge, status, body=b"", *lines):
             exchanges.close()
 
 
-def refused(status, body=b"", *lines):
-    return judged(lambda exchange: refusal(exchange, 7), status, body, *lines)
+def refused(status, body=b"", *lines, **more):
+    return judged(lambda exchange: refusal(exchange, 7), status, body, *lines, **more)
 
 
 def error(code=-32602, message="no", **more):
@@ -45,6 +45,32 @@ def test_a_json_rpc_error_counts_more_than_its_status_and_its_type(id_of, kind):
     problem = refused(400, error(**id_of), f"Content-Type: {kind}")
     assert isinstance(problem, RefusedByStatus) and isinstance(problem, ErrorResponse)
     assert (problem.code, problem.message, problem.status) == (-32602, "no", 400)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "said"),
+    [
+        (401, error(-32600, "bad token"), ErrorResponse, "bad token (-32600); HTTP status 401 from {url}"),
+        (500, error(), ErrorResponse, "no (-32602); HTTP status 500 from {url}"),
+        (403, b"", LocalError, "the server at {url} answered with HTTP status 403: it does not allow this"),
+        (502, b"busy", LocalError, "the server at {url} answered with HTTP status 502: busy"),
+    ],
+)
+def test_an_http_error_says_its_status_and_its_url_without_the_query(status, body, kind, said):
+    problem = refused(status, body, query="?key=secret")
+    assert isinstance(problem, HttpError) and isinstance(problem, kind)
+    assert problem.url.startswith("http://127.0.0.1:") and "secret" not in problem.url
+    assert str(problem) == said.format(url=problem.url)
+    assert problem.status == status
+    again = pickle.loads(pickle.dumps(problem))
+    assert (str(again), again.url, again.status) == (str(problem), problem.url, status)
+
+
+def test_of_a_redirect_the_query_is_not_told():
+    assert "elsewhere.invalid/x, which" in str(
+        refused(302, b"", "Location: https://elsewhere.invalid/x?key=s")
+    )
+    assert "redirects to nowhere" in str(refused(302, b"", "Location: http://[nonsense/"))
 
 
 @pytest.mark.parametrize(
@@ -164,11 +190,11 @@ def test_only_the_beginning_of_a_text_is_told():
 @pytest.mark.parametrize(
     ("status", "body", "lines", "said"),
     [
-        (200, b"", [], "tools/call: the server answered with HTTP status 200 and no body"),
-        (202, b"", [], "tools/call: the server answered with HTTP status 202 and no body"),
-        (204, b"", [], "tools/call: the server answered with HTTP status 204 and no body"),
-        (200, b"<h1>Hello</h1>", ["Content-Type: text/html"], "answered with text/html, .*: Hello"),
-        (200, b"hello", [], "answered with something of no type, .*: hello"),
+        (200, b"", [], "tools/call: the server at http://.* answered with HTTP status 200 and no body"),
+        (202, b"", [], "tools/call: the server at http://.* answered with HTTP status 202 and no body"),
+        (204, b"", [], "tools/call: the server at http://.* answered with HTTP status 204 and no body"),
+        (200, b"<h1>Hello</h1>", ["Content-Type: text/html"], "HTTP status 200 and text/html, .*: Hello"),
+        (200, b"hello", [], "HTTP status 200 and something of no type, .*: hello"),
         (200, b"x" * 100_000, ["Content-Type: image/png"], "no body"),
     ],
 )
@@ -188,8 +214,8 @@ def test_a_json_rpc_error_says_when_to_come_back_and_what_it_wants_too():
 
 def test_the_errors_can_be_sent_to_other_processes():
     for problem in (
-        HttpError(429, "busy", retry_after=7.0),
-        RefusedByStatus(ErrorResponse(-1, "no", {"x": 1}), 429, retry_after=1.0),
+        HttpFailure(429, "busy", url="http://x/", retry_after=7.0),
+        RefusedByStatus(ErrorResponse(-1, "no", {"x": 1}), 429, url="http://x/", retry_after=1.0),
     ):
         again = pickle.loads(pickle.dumps(problem))
         assert (type(again), str(again), again.__dict__) == (type(problem), str(problem), problem.__dict__)
