@@ -36,6 +36,7 @@ from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler, select_addr
 
 from mcp_ref.runtime.connections import HttpConnection
 from mcp_ref.runtime.responses_out import plain
+from mcp_ref.runtime.signals import Uninterrupted
 
 __all__ = ["HttpServer"]
 
@@ -193,7 +194,11 @@ class _Listener(ThreadedWSGIServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A new connection."""
+        """A new connection. Ctrl-C waits until its thread is known: else `join` would not wait for it."""
+        with Uninterrupted():
+            self._accept(request, client_address)
+
+    def _accept(self, request: socket.socket, client_address: Any) -> None:
         self._numbered += 1
         name = f"mcp_ref http {self._numbered}"
         arguments = request, client_address
@@ -211,6 +216,13 @@ class _Listener(ThreadedWSGIServer):
         except RuntimeError as problem:  # the system has no more threads to give
             self._forget(request)
             self._refuse(request, str(problem))
+
+    def shutdown_request(self, request: Any) -> None:
+        """After Ctrl-C in `process_request`: a connection that has a thread is ended by `close`."""
+        with self._changed:
+            has_thread = request in self.threads
+        if not has_thread:
+            super().shutdown_request(request)
 
     def _refuse(self, request: socket.socket, why: str) -> None:
         _log.debug("connection refused: %s", why)

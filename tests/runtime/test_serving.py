@@ -327,6 +327,37 @@ def test_ctrl_c_ends_serve_like_stop():
         assert process.wait(PATIENCE) == 0
 
 
+def test_ctrl_c_while_a_connection_is_accepted_loses_no_thread():
+    """It comes when the thread runs and `start` has not returned yet; `close` waits for that thread, too."""
+    child = (
+        "import os, signal, threading\n"
+        "from mcp_ref.runtime.serving import HttpServer\n"
+        "start = threading.Thread.start\n"
+        "def interrupted(thread):\n"
+        "    start(thread)\n"
+        "    if thread.name.startswith('mcp_ref http'):\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "threading.Thread.start = interrupted\n"
+        "open_until = threading.Event()\n"
+        "def app(environ, start_response):\n"
+        "    open_until.wait(10)\n"
+        "    start_response('200 OK', [('Content-Length', '0')])\n"
+        "    return []\n"
+        "server = HttpServer(app, port=0)\n"
+        "print(server.port, flush=True)\n"
+        "server.serve()\n"
+        "open_until.set()\n"
+        "server.close(10)\n"
+        "print('closed', threading.active_count())\n"
+    )
+    environment = {**os.environ, **ENV}
+    with subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, env=environment) as process:
+        with RawHttp(int(process.stdout.readline())) as client:
+            assert client.send(request()).response().status == 200
+            assert process.stdout.read() == b"closed 1\n"
+        assert process.wait(PATIENCE) == 0
+
+
 def test_close_ends_idle_connections_at_once():
     with nothing_left():
         server = HttpServer(hello, port=0)
