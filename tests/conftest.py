@@ -1,10 +1,21 @@
-"""The mark `spec`: which clauses of docs/clauses.tsv a test proves. tests/clauses.py counts them."""
+"""What holds for every test.
 
+The mark `spec` says which clauses of docs/clauses.tsv a test proves; tests/clauses.py counts them. And Ctrl-C
+arrives, in this process and in its children, also where the run was started with SIGINT ignored.
+"""
+
+import signal
 from pathlib import Path
 
 import pytest
 
 REGISTRY = Path(__file__).resolve().parents[1] / "docs" / "clauses.tsv"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A job in the background of a shell, or one under nohup, ignores SIGINT, and so would its children."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
