@@ -208,6 +208,20 @@ def touch(uris: list[str]) -> int:
     return len(uris)
 
 @server.tool
+def touch_together(uris: list[str]) -> int:
+    '''As touch; the round that tells of it begins when all have changed, however long that takes.'''
+    from mcp_ref.basic.patterns import subscriptions
+    rounds, later = [], subscriptions.later
+    subscriptions.later = lambda seconds, tell: rounds.append(tell)
+    try:
+        touch(uris)
+    finally:
+        subscriptions.later = later
+    for tell in rounds:
+        tell()
+    return len(uris)
+
+@server.tool
 def churn(uris: list[str], rounds: int) -> str:
     for _ in range(rounds):
         touch(uris)
@@ -1221,7 +1235,7 @@ def test_1000_subscriptions(client: RawClient) -> None:
         asked = [client.message(method, {"uri": uri}) for uri in uris]
         client.send(*asked)
         assert all(message in client.answer(a["id"]) for a in asked)
-    call(client, "touch", {"uris": uris * 3})
+    call(client, "touch_together", {"uris": uris * 3})
     assert sorted(told(client)["params"]["uri"] for _ in uris) == sorted(uris)
     asked = [client.message("resources/unsubscribe", {"uri": uri}) for uri in uris]
     client.send(*asked)
