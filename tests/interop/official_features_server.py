@@ -1,6 +1,7 @@
 """A server made with the official SDK's MCPServer: resources, prompts, completion, and what it asks."""
 
 import base64
+import itertools
 import warnings
 from typing import Annotated, Any, Literal
 
@@ -162,19 +163,22 @@ async def complete(
 # -------------------------------------------------------------------------------- changes
 
 
+numbers = itertools.count(1)
+
+
 @server.tool()
 async def change(ctx: Context) -> str:
-    """Adds a resource and a prompt, and tells of it in the way of either era."""
-    if not any(resource.uri == "new://one" for resource in await server.list_resources()):
-        server.add_resource(TextResource(uri="new://one", name="new", text="new"))
-        server.add_prompt(Prompt.from_function(lambda: "new", name="new"))
+    """Adds a resource and a prompt, tells of it in the way of either era, and gives their name."""
+    name = f"new{next(numbers)}"
+    server.add_resource(TextResource(uri=f"new://{name}", name=name, text=name))
+    server.add_prompt(Prompt.from_function(lambda: name, name=name))
     await ctx.session.send_resource_list_changed()
     await ctx.session.send_prompt_list_changed()
     await ctx.session.send_tool_list_changed()
     await ctx.notify_resources_changed()
     await ctx.notify_prompts_changed()
     await ctx.notify_tools_changed()
-    return "changed"
+    return name
 
 
 @server.tool()

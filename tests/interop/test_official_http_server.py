@@ -83,7 +83,7 @@ def options(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module", params=REVISIONS)
-def sessions(request: pytest.FixtureRequest, options: str) -> Iterator[Sessions]:
+def sessions(request: pytest.FixtureRequest, options: str, serve: Serve) -> Iterator[Sessions]:
     notifications: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
     logged: queue.SimpleQueue[tuple[str, Any, str | None]] = queue.SimpleQueue()
 
@@ -97,9 +97,10 @@ def sessions(request: pytest.FixtureRequest, options: str) -> Iterator[Sessions]
         "on_notification": on_notification,
         "on_log": lambda *message: logged.put(message),
     }
+    one, other = (
+        serve(name, **json.loads(options)) for name in ("official_server", "official_lowlevel_server")
+    )
     with (
-        serving_official("official_server", options) as one,
-        serving_official("official_lowlevel_server", options) as other,
         connect(url_for(one, revision), **hear) as official,
         connect(url_for(other, revision), **hear) as lowlevel,
     ):

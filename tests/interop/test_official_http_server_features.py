@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import queue
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -42,24 +43,37 @@ def options(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def fresh(options: str) -> Iterator[tuple[str, str]]:
-    """One of each, for the tests that open a session of their own."""
-    with (
-        serving_official("official_features_server", options) as official,
-        serving_official("official_lowlevel_features_server", options) as lowlevel,
-    ):
-        yield official, lowlevel
+def serve() -> Iterator[Callable[[str], tuple[str, str]]]:
+    """The URLs of the two servers with these options, for all revisions: the SDK is slow to start."""
+    started: dict[str, tuple[str, str]] = {}
+    with nothing_left(), ExitStack() as children:
+
+        def urls_of(options: str) -> tuple[str, str]:
+            if options not in started:
+                official, lowlevel = (
+                    children.enter_context(serving_official(f"official_{kind}features_server", options))
+                    for kind in ("", "lowlevel_")
+                )
+                started[options] = official, lowlevel
+            return started[options]
+
+        yield urls_of
+
+
+@pytest.fixture(scope="module")
+def urls(serve: Callable[[str], tuple[str, str]], options: str) -> tuple[str, str]:
+    return serve(options)
 
 
 @pytest.fixture(autouse=True)
-def over_http(fresh: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(features, "OFFICIAL", fresh[0])
-    monkeypatch.setattr(features, "LOWLEVEL", fresh[1])
+def over_http(urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "OFFICIAL", urls[0])
+    monkeypatch.setattr(features, "LOWLEVEL", urls[1])
 
 
 @pytest.fixture(scope="module", params=REVISIONS)
 def opened(
-    request: pytest.FixtureRequest, options: str, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, urls: tuple[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Sessions]:
     notifications: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
     person, revision = Person(), request.param
@@ -76,9 +90,7 @@ def opened(
     }
     with (
         nothing_left(),
-        serving_official("official_features_server", options) as one,
-        serving_official("official_lowlevel_features_server", options) as other,
-        connect(url_for(one, revision), **said) as official,
-        connect(url_for(other, revision), **said) as lowlevel,
+        connect(url_for(urls[0], revision), **said) as official,
+        connect(url_for(urls[1], revision), **said) as lowlevel,
     ):
         yield Sessions(revision, official, lowlevel, person, notifications, directory)
