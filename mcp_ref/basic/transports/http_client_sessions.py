@@ -50,6 +50,8 @@ class UrlSession:
     def __init__(self, connection: UrlConnection) -> None:
         self._connection = connection
         self.id: str | None = None
+        self.was_renewed_for_stream = False
+        """Whether this session was opened since the one before had no stream for a GET, only 404."""
         self._agreed_before: Revision | None = None
         self._renewal = threading.RLock()
         self._renewing: int | None = None  # the thread that opens a new session

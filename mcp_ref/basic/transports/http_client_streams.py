@@ -220,7 +220,7 @@ class Background:
         except Aborted:
             pass
         except McpError as problem:  # 405 says that there is no such stream; so do others, in their way
-            if stream.was_open and served is not None and status_of(problem) == 404:
+            if served is not None and status_of(problem) == 404 and self._may_renew(stream):
                 self._renew(served, problem)
             else:
                 _log.info("no stream for what belongs to no request: %.300r", problem)
@@ -234,6 +234,7 @@ class Background:
                 try:
                     # spec: basic/transports/streamable-http/get-accept
                     stream.reopen(exchange)
+                    self._connection.belonging.was_renewed_for_stream = False
                     stream.read(exchange, None)
                 except (ConnectionClosed, Expired) as problem:
                     stream.failures += 1
@@ -248,8 +249,22 @@ class Background:
             self._exchange = self._connection.exchanges.new(None, silence=SILENCE)
             return self._exchange
 
+    def _may_renew(self, stream: Following) -> bool:
+        """Whether 404 says that the session is over, as it does to every request with the id of one.
+
+        Not if the session was opened for that reason, and never had this stream either: its id is good, so
+        that it is the GET which the server does not know.
+        # spec: basic/transports/streamable-http/session-restart-on-404
+        """
+        belonging = self._connection.belonging
+        is_first = not stream.was_open
+        if is_first and belonging.was_renewed_for_stream:
+            return False
+        belonging.was_renewed_for_stream = is_first
+        return True
+
     def _renew(self, served: str, problem: McpError) -> None:
-        """The session had this stream, and is over now: open a new one, for whoever listens."""
+        """The session is over: open a new one, for whoever listens."""
         connection = self._connection
         try:
             connection.belonging.renew(served, problem, Deadline(connection.timeout, Clock()))

@@ -434,7 +434,75 @@ def test_there_is_none_in_the_modern_era():
     assert all(r.method == "POST" for r in site.requests)
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 406, 200, 204, 302])
+def gets(site):
+    """The sessions for which a stream was asked for, in order."""
+    return [r.headers.get("mcp-session-id") for r in site.requests if r.method == "GET"]
+
+
+@pytest.mark.spec("basic/transports/streamable-http/session-restart-on-404")
+def test_404_to_the_first_get_means_that_the_session_is_over():
+    """As to any request with its id: a new one is opened, and its stream is heard."""
+    sessions = iter(["s-1", "s-2"])
+    heard = threading.Event()
+
+    def handle(request, wire):
+        if request.rpc == "initialize":
+            opened(handle, "2025-11-25", next(sessions))(request, wire)
+        elif request.method == "GET" and request.headers["mcp-session-id"] == "s-1":
+            wire.answer(404)
+        elif request.method == "GET":
+            wire.stream()
+            wire.event({"jsonrpc": "2.0", "method": "notifications/note", "params": {}})
+            wire.gone()
+        else:
+            opened(lambda request, wire: wire.result(request, text("x")), "2025-11-25")(request, wire)
+
+    with (
+        web(handle) as site,
+        connect(site.url, revision="2025-11-25", on_notification=lambda *note: heard.set()) as client,
+    ):
+        assert heard.wait(10)
+        assert client.session_id == "s-2"
+        assert client.call_tool("a").text == "x"
+        assert gets(site) == ["s-1", "s-2"]
+
+
+def test_404_to_the_get_of_the_new_session_as_well_means_that_there_is_no_such_stream():
+    """The server has just given that id: it is the GET that it does not know. One more handshake, no loop."""
+    sessions = iter(["s-1", "s-2", "s-3"])
+
+    def handle(request, wire):
+        if request.rpc == "initialize":
+            opened(handle, "2025-11-25", next(sessions))(request, wire)
+        elif request.method == "GET":
+            wire.answer(404)
+        else:
+            opened(lambda request, wire: wire.result(request, text("x")), "2025-11-25")(request, wire)
+
+    with web(handle) as site, connect(site.url, revision="2025-11-25") as client:
+        assert eventually(lambda: gets(site) == ["s-1", "s-2"])
+        assert eventually(lambda: not [t for t in threading.enumerate() if t.name == "mcp_ref stream"])
+        assert client.call_tool("a").text == "x"
+        assert client.session_id == "s-2"
+        assert (gets(site), len(site.of("initialize"))) == (["s-1", "s-2"], 2)
+
+
+@pytest.mark.parametrize("status", [404, 405])
+def test_without_a_session_there_is_none_to_be_lost(status):
+    def handle(request, wire):
+        if request.method == "GET":
+            wire.answer(status)
+        else:
+            wire.result(request, text("x"))
+
+    with talking(handle, "2025-11-25", get=True) as (site, client):
+        assert eventually(lambda: gets(site) == [None])
+        assert eventually(lambda: not [t for t in threading.enumerate() if t.name == "mcp_ref stream"])
+        assert client.call_tool("a").text == "x"
+        assert (gets(site), len(site.of("initialize"))) == ([None], 1)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 405, 406, 200, 204, 302])
 def test_a_server_without_such_a_stream_is_not_asked_again(status, caplog):
     def handle(request, wire):
         if request.method == "GET":
