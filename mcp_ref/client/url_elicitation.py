@@ -35,7 +35,7 @@ from mcp_ref.basic.errors import (
     ProtocolError,
 )
 from mcp_ref.basic.messages import Json, RequestId
-from mcp_ref.basic.patterns.mrtr import InputRefused, Question, check_declared
+from mcp_ref.basic.patterns.mrtr import InputRefused, Question, ask_again, check_declared
 from mcp_ref.basic.patterns.replay import MAX_QUESTIONS
 from mcp_ref.client.elicitation import (
     URLS_SINCE,
@@ -172,8 +172,8 @@ def required(context: Context, problem: UrlElicitationRequired) -> None:
             answers = context.ask_all(*problem.elicitations)
             if not all(each.accepted for each in answers):
                 raise InternalError("the person did not agree to open the URL")
-            # Consent is not completion: they are under way, and to ask again at once would help nobody.
-            raise InternalError(f"{problem.message}: not done yet, ask again when it is")
+            # Consent is not completion: the handler looked again, and it is not done yet.
+            ask_again(context, [each.question(context) for each in problem.elicitations])
         for each in problem.data["elicitations"]:
             remember(context, each["elicitationId"])
     except (LocalError, ValueError) as told:

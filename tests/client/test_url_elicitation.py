@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventually, nothing_left, raw_server
 
-from mcp_ref import ConnectionClosed, Context, ErrorResponse, Server, UrlElicitationNeeded, connect
+from mcp_ref import ConnectionClosed, Context, ErrorResponse, McpError, Server, UrlElicitationNeeded, connect
 from mcp_ref.basic.errors import InvalidResponse, LocalError
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.basic.versioning import revision
@@ -17,6 +17,7 @@ from mcp_ref.schema import Mismatch, checker, definitions
 
 WITH_URLS = REVISIONS[3:]
 WHERE = "https://example.com/sign-in?state=1"
+FORM = {"type": "object", "properties": {"name": {"type": "string"}}}
 ABLE = {"elicitation": {"form": {}, "url": {}}}
 
 
@@ -284,13 +285,14 @@ def test_tools_prompts_resources_and_hooks_may_need_visits(kind, date):
     server, call = needing_two(kind)
     with (
         connect(server, revision=date, elicitation=lambda q: asked.append(q.message) or True) as client,
-        pytest.raises(ErrorResponse) as problem,
+        pytest.raises(McpError) as problem,
     ):
         call(client)
     if date == MODERN:
-        assert asked == ["Sign in", "Sign in there"]
-        assert "not done yet, ask again when it is" in problem.value.message
+        assert asked == ["Sign in", "Sign in there"] * 30
+        assert isinstance(problem.value, InputRefused)
     else:
+        assert isinstance(problem.value, UrlElicitationNeeded)
         assert not asked
         assert [each["message"] for each in problem.value.elicitations] == ["Sign in", "Sign in there"]
 
@@ -338,23 +340,68 @@ def test_in_the_modern_era_the_same_is_a_question():
         assert client.call_tool("need").text == "signed in as id-1"
 
 
-@pytest.mark.spec("client/elicitation/handle-decline", "client/elicitation/url-accept-is-consent")
-@pytest.mark.parametrize(
-    ("said", "why"),
-    [
-        (True, "sign in first: not done yet, ask again when it is"),
-        (False, "the person did not agree to open the URL"),
-        (None, "the person did not agree to open the URL"),
-    ],
-)
-def test_whoever_did_not_go_there_gets_no_further(said, why):
+@pytest.mark.spec("client/elicitation/url-accept-is-consent", "basic/patterns/mrtr/repeat-input-required")
+def test_who_accepted_and_is_not_back_yet_is_asked_again_and_not_refused():
+    """Consent is not the visit: on the retry the server looks, and answers with another question."""
+    server, asked = signing_in(), []
+
+    def ask(question):
+        asked.append(question.url)
+        if len(asked) == 3:
+            server.done.add("id-1")
+        return True
+
+    with connect(server, revision=MODERN, elicitation=ask) as client:
+        assert client.call_tool("need").text == "signed in as id-1"
+    assert asked == [WHERE] * 3
+
+
+@pytest.mark.spec("client/elicitation/url-accept-is-consent", "basic/patterns/mrtr/repeat-input-required")
+@pytest.mark.parametrize("first", [False, True])
+def test_on_the_wire_the_second_question_is_another_input_required_result(first):
+    """Also after other questions of the handler's, whose answers stay."""
+    server = Server("signing in", secret="a secret of thirty-two characters")
+    signed_in = []
+
+    @server.tool
+    def need(ctx: Context) -> str:
+        who = ctx.elicit("Who?", FORM).content["name"] if first else "nobody"
+        if not signed_in:
+            raise UrlElicitationRequired(ElicitUrl("Sign in", WHERE))
+        return who
+
+    with RawClient(server, revision=MODERN) as raw:
+        able = {"io.modelcontextprotocol/clientCapabilities": ABLE}
+        params = {"name": "need", "arguments": {}, "_meta": able}
+
+        def go_on(result, answer):
+            [key] = result["inputRequests"]
+            again = {"inputResponses": {key: answer}, "requestState": result["requestState"]}
+            return raw.request("tools/call", {**params, **again})["result"]
+
+        result = raw.request("tools/call", params)["result"]
+        if first:
+            result = go_on(result, {"action": "accept", "content": {"name": "ada"}})
+        for _ in range(3):
+            assert result["resultType"] == "input_required"
+            [question] = result["inputRequests"].values()
+            assert question["params"]["url"] == WHERE
+            result = go_on(result, {"action": "accept"})
+        signed_in.append(1)
+        result = go_on(result, {"action": "accept"})
+        assert result["content"][0]["text"] == ("ada" if first else "nobody")
+
+
+@pytest.mark.spec("client/elicitation/handle-decline")
+@pytest.mark.parametrize("said", [False, None])
+def test_whoever_does_not_agree_gets_no_further(said):
     asked = []
     with (
         connect(signing_in(), revision=MODERN, elicitation=lambda q: asked.append(1) or said) as client,
         pytest.raises(ErrorResponse) as problem,
     ):
         client.call_tool("need")
-    assert problem.value.message == why
+    assert problem.value.message == "the person did not agree to open the URL"
     assert problem.value.code == -32603
     assert asked == [1]
 

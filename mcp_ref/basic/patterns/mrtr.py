@@ -38,7 +38,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, Required, TypeAlias, TypedDict, Union
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Required, TypeAlias, TypedDict, Union
 
 from mcp_ref.basic.errors import (
     InternalError,
@@ -163,6 +163,14 @@ def _by_round(context: Context, questions: Sequence[Question], timeout: float | 
             needs[name] = {**needs.get(name, {}), **parts}
     require_capability(context, needs)  # all that lacks is told at once
     return exchange_of(context).ask(questions)
+
+
+def ask_again(context: Context, questions: Sequence[Question]) -> NoReturn:
+    """Ask once more what was answered last: the answers were not enough. Raises InputRequired.
+
+    # spec: basic/patterns/mrtr/repeat-input-required
+    """
+    exchange_of(context).ask_again(questions)
 
 
 WAYS = {Era.LEGACY: _by_request, Era.MODERN: _by_round}

@@ -19,7 +19,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from mcp_ref.basic.errors import InternalError
 from mcp_ref.basic.messages import Json, to_json
@@ -109,6 +109,15 @@ class Exchange:
                 raise InputRequired
         # Copies: what the author does with them must not get into the state.
         return [q.read(copy.deepcopy(answer)) for q, answer in zip(questions, found, strict=True)]
+
+    def ask_again(self, questions: Sequence[Question]) -> NoReturn:
+        """Forget the answers to the questions that were asked last, these, and ask them once more."""
+        with self._lock:
+            first = self._asked - len(questions) + 1
+            self._answers = {n: answer for n, answer in self._answers.items() if int(n) < first}
+            for number, question in enumerate(questions, first):
+                self._known(str(number), question)
+            raise InputRequired
 
     def _known(self, number: str, question: Question) -> Any:
         """The recorded answer to a question; without one, None, and it is pending. Holds _lock."""
