@@ -157,6 +157,10 @@ class ErrorResponse(McpError):
         self.message = message
         self.data = data
 
+    def advise(self, advice: str) -> None:
+        """Add for people what they can do about it; `message` stays the peer's."""
+        self.args = (f"{self.args[0]}; {advice}",)
+
 
 class LocalError(McpError):
     """Something that no peer said.  # spec: basic/index/local-errors-distinguishable"""

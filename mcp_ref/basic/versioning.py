@@ -248,7 +248,9 @@ class MissingRequiredClientCapability(ProtocolError):
     code = -32021
 
     def __init__(self, required: Json) -> None:
-        names = [".".join([name, *parts][:2]) for name, parts in required.items()]
+        names = [
+            f"{name}.{part}" if part else name for name, parts in required.items() for part in parts or [""]
+        ]
         super().__init__(
             f"this request needs the client capability {', '.join(names)}",
             data={"requiredCapabilities": required},

@@ -25,7 +25,7 @@ from mcp_ref.basic.meta import LOG_LEVEL, Implementation, check_meta
 from mcp_ref.basic.patterns.mrtr import InputRefused, check_question, gather, is_question, retry
 from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.request_response import Connection
-from mcp_ref.basic.versioning import TABLE, Revision, result_type
+from mcp_ref.basic.versioning import TABLE, MissingRequiredClientCapability, Revision, result_type
 from mcp_ref.client import tool_headers, url_elicitation
 from mcp_ref.client.callbacks import Callbacks
 from mcp_ref.client.calls import PendingCall, Result
@@ -256,6 +256,10 @@ class Asking:
 
     def explained(self, problem: ErrorResponse) -> ErrorResponse:
         """An error of the server's, as the exception that says most."""
+        if problem.code == MissingRequiredClientCapability.code:
+            declare = self.callbacks.arguments_for(problem.data)
+            if declare:
+                problem.advise(f"connect(..., {', '.join(declare)}) declares it")
         return url_elicitation.explained(self, problem)
 
     def _kept(self, method: str, params: Json) -> Result | None:

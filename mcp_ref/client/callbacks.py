@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.errors import ConnectionClosed, InternalError, ProtocolError, TooManyRequests
 from mcp_ref.basic.messages import Json
+from mcp_ref.basic.versioning import missing_capabilities
 from mcp_ref.runtime.checks import check_callable, check_seconds
 from mcp_ref.runtime.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.limits import Limit, Limiter
@@ -35,6 +36,10 @@ _log = logging.getLogger("mcp_ref.client")
 MODES = ("form", "url")
 PEOPLE = Limit(rate=10.0, burst=100, at_once=10)
 """What a person, or a model that somebody pays for, is asked at most by default."""
+
+
+MAX_SHOWN_CHARACTERS = 300
+"""Of what a server says that it needs, in an error."""
 
 
 class CallbackTimeout(InternalError):
@@ -93,6 +98,30 @@ class Callbacks:
             found["sampling"] = {name: {} for name, given in parts.items() if given}
         if self.roots is not None:
             found["roots"] = {"listChanged": True}  # left out where the revision has no such thing
+        return found
+
+    def arguments_for(self, data: Any) -> list[str]:
+        """The arguments of `connect` that declare what a server missed, as the `data` of -32021 tells it.
+
+        # spec: basic/index/missing-capability-error
+        """
+        required = data.get("requiredCapabilities") if isinstance(data, dict) else None
+        if not isinstance(required, dict) or not all(isinstance(parts, dict) for parts in required.values()):
+            return []
+        found = []
+        for name, parts in missing_capabilities(required, self.capabilities()).items():
+            if name == "elicitation" and self.elicitation is not None:
+                modes = [mode for mode in MODES if mode in parts or mode in self.elicitation_modes]
+                found.append(f"elicitation_modes={modes}")
+            elif name == "elicitation":
+                found.append("elicitation=...")
+            elif name == "sampling":
+                found += ["sampling=..."] if self.sampling is None else []
+                found += [f"sampling_{part}=True" for part in ("tools", "context") if part in parts]
+            elif name == "roots":
+                found.append("roots=[...]")
+            elif name in ("extensions", "experimental"):
+                found.append(f"{name}={parts!r:.{MAX_SHOWN_CHARACTERS}}")
         return found
 
     def run(

@@ -145,7 +145,7 @@ class PendingCall(Future[Result]):
         if self.call.deadline.left() > 0:
             self.watch()
         elif self._connection.waiting.pop(self.call.id, None) is not None:
-            problem = RequestTimeout(f"{self.call.method}: no answer in time")
+            problem = RequestTimeout(f"{self.call.method}: no answer within {self.call.deadline.reached()}")
             if not self._connection.workers.submit(self._give_up, problem, always=True):
                 self.call.finish(problem)  # the connection is closed, and nobody left to be told
 

@@ -69,7 +69,7 @@ class Clock:
 class Deadline:
     """When to stop waiting.  # spec: basic/patterns/cancellation/timeout-all-requests"""
 
-    __slots__ = ("_cap", "_clock", "_end", "_last", "span")
+    __slots__ = ("_cap", "_clock", "_end", "_has_restarted", "_last", "_longest", "span")
 
     def __init__(self, seconds: float, clock: Clock, *, cap: float | None = None) -> None:
         now = clock.now()
@@ -78,6 +78,8 @@ class Deadline:
         self._end = now + seconds
         # spec: basic/patterns/cancellation/timeout-hard-cap
         longest = max(seconds, cap) if cap is not None else seconds
+        self._longest = longest
+        self._has_restarted = False
         self._cap = now + longest
         self._last = time.monotonic() + longest + FOR_PEOPLE
 
@@ -88,6 +90,15 @@ class Deadline:
     def restart(self) -> None:
         """The peer is at work.  # spec: basic/patterns/cancellation/timeout-reset-on-progress"""
         self._end = self._clock.now() + self.span
+        self._has_restarted = True
+
+    def reached(self) -> str:
+        """The limit that ended the wait, for the error that tells of it: "no answer within ..."."""
+        if time.monotonic() >= self._last:
+            return f"{self._longest + FOR_PEOPLE:g} s in all, with the time in which somebody was asked"
+        if self._cap < self._end:
+            return f"{self._longest:g} s in all (max_timeout), in spite of progress"
+        return f"{self.span:g} s" + (" since the last progress" if self._has_restarted else "")
 
     def pause(self) -> float:
         """How long a wait may last before it should look again: never for ever."""

@@ -37,6 +37,13 @@ _PURPOSE = b"mcp_ref note 1\0"
 _ALPHABET = re.compile(r"[A-Za-z0-9_-]*")
 
 
+_MADE_UP = (
+    "; this process made up its secret when it started, and the processes behind one URL need one secret, "
+    "Server(secret=...)"
+)
+"""What to do about a note of another process."""
+
+
 class Broken(ValueError):
     """A note that cannot be trusted, and why."""
 
@@ -50,6 +57,7 @@ class Seal:
         seconds: float = 900.0,
         now: Callable[[], float] = time.time,
     ) -> None:
+        self._is_made_up = not secrets
         self._secrets = tuple(secrets) or (os.urandom(32),)
         self._seconds = seconds
         self._now = now
@@ -76,7 +84,8 @@ class Seal:
         whole = len(raw) > 40 and _text(raw) == text
         signed = [hmac.compare_digest(_mac(secret, bound_to, body), given) for secret in self._secrets]
         if not whole or not any(signed):
-            raise Broken("it was altered, or belongs to another request, caller or server")
+            why = "it was altered, or belongs to another request, caller or server"
+            raise Broken(why + (_MADE_UP if self._is_made_up else ""))
         if struct.unpack(">d", body[:8])[0] < self._now():
             raise Broken("it has expired")
         return json.loads(body[8:])

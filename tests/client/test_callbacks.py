@@ -1,14 +1,17 @@
 """client/callbacks: what an application does for servers, and how long it may take."""
 
+import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from http_peers import endpoint
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
-from mcp_ref import Context, Limit, ProtocolError, RequestCancelled, Server, connect
+from mcp_ref import Context, ErrorResponse, Limit, ProtocolError, RequestCancelled, Server, connect
 from mcp_ref.basic.errors import ConnectionClosed, InternalError, TooManyRequests
 from mcp_ref.basic.patterns.mrtr import InputRefused
+from mcp_ref.basic.versioning import MissingRequiredClientCapability
 from mcp_ref.client.callbacks import Callbacks, CallbackTimeout
 from mcp_ref.runtime.outbox import Outbox
 
@@ -344,3 +347,101 @@ def test_a_client_that_is_closed_waits_for_nobody_any_more():
     go.set()
     with pytest.raises(ConnectionClosed):  # nor is anybody asked afterwards for long
         callbacks.run(lambda: go.wait(PATIENCE))
+
+
+# -- what was not declared ------------------------------------------------------------------------------
+
+
+NEEDS = [
+    (lambda ctx: ctx.elicit("Sure?"), {}, "elicitation=..."),
+    (lambda ctx: ctx.elicit_url("Go", "https://example.org/"), {}, "elicitation=..."),
+    (
+        lambda ctx: ctx.elicit_url("Go", "https://example.org/"),
+        {"elicitation": lambda question: True, "elicitation_modes": ["form"]},
+        "elicitation_modes=['form', 'url']",
+    ),
+    (lambda ctx: ctx.sample("Hi", max_tokens=9), {}, "sampling=..."),
+    (
+        lambda ctx: ctx.require_capability(sampling={"tools": {}, "context": {}}),
+        {"sampling": lambda request: "x"},
+        "sampling_tools=True, sampling_context=True",
+    ),
+    (lambda ctx: ctx.require_capability(sampling={"tools": {}}), {}, "sampling=..., sampling_tools=True"),
+    (lambda ctx: ctx.list_roots(), {}, "roots=[...]"),
+    (
+        lambda ctx: ctx.require_capability(extensions={"com.example/x": {}}),
+        {},
+        "extensions={'com.example/x': {}}",
+    ),
+    (
+        lambda ctx: ctx.require_capability(roots={}, experimental={"a": {}}),
+        {},
+        "roots=[...], experimental={'a': {}}",
+    ),
+]
+
+
+@pytest.mark.spec("basic/index/missing-capability-error")
+@pytest.mark.parametrize(("needs", "options", "arguments"), NEEDS, ids=[said for _, _, said in NEEDS])
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("transport", ["memory", "http"])
+def test_a_client_that_declared_too_little_is_told_which_argument_is_missing(
+    needs, options, arguments, waits, transport
+):
+    server = Server("needs")
+
+    @server.tool
+    def tool(ctx: Context) -> str:
+        needs(ctx)
+        return "done"
+
+    with contextlib.ExitStack() as stack:
+        target = server
+        if transport == "http":
+            target = f"http://127.0.0.1:{stack.enter_context(endpoint(server)).port}/mcp"
+        client = stack.enter_context(connect(target, revision=MODERN, **options))
+        with pytest.raises(ErrorResponse) as refused:
+            if waits:
+                client.call_tool("tool")
+            else:
+                client.submit("tools/call", {"name": "tool", "arguments": {}}).result(PATIENCE)
+    problem = refused.value
+    assert problem.code == -32021
+    assert problem.message.startswith("this request needs the client capability ")
+    assert f"{problem.message} (-32021)" in str(problem)
+    assert str(problem).endswith(f"; connect(..., {arguments}) declares it")
+
+
+def test_all_parts_that_are_missing_are_named():
+    problem = MissingRequiredClientCapability({"sampling": {"tools": {}, "context": {}}, "roots": {}})
+    assert (
+        problem.message == "this request needs the client capability sampling.tools, sampling.context, roots"
+    )
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        {},
+        {"requiredCapabilities": 5},
+        {"requiredCapabilities": {"x": 5}},
+        {"requiredCapabilities": {}},
+    ],
+)
+def test_a_server_that_names_no_capability_we_know_gets_no_advice(data):
+    server = Server("odd")
+
+    @server.around
+    def refuse(ctx, params, proceed):
+        if ctx.method != "tools/call":
+            return proceed(params)
+        problem = MissingRequiredClientCapability({})
+        problem.message, problem.data = "no", data
+        raise problem
+
+    server.add_tool(lambda: "x", name="tool")
+    with connect(server, revision=MODERN) as client, pytest.raises(ErrorResponse) as refused:
+        client.call_tool("tool")
+    assert str(refused.value) == "no (-32021)"

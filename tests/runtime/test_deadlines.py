@@ -143,6 +143,30 @@ def test_progress_does_not_move_the_cap(hands):
     assert deadline.left() == 0
 
 
+def test_a_deadline_says_which_limit_ended_it(hands):
+    clock = Clock()
+    plain, moved, capped, held = (Deadline(5, clock, cap=12) for _ in range(4))
+    hands.now += 4
+    for deadline in (moved, capped):
+        deadline.restart()
+    hands.now += 4
+    capped.restart()
+    hands.now += 4.5
+    assert plain.reached() == "5 s"
+    assert moved.reached() == "5 s since the last progress"
+    assert capped.reached() == "12 s in all (max_timeout), in spite of progress"
+    with clock.hold():
+        hands.now += deadlines.FOR_PEOPLE
+    held.restart()
+    assert held.reached() == "612 s in all, with the time in which somebody was asked"
+
+
+def test_a_cap_below_the_deadline_is_not_the_limit_that_ended_it(hands):
+    deadline = Deadline(30, Clock(), cap=10)
+    hands.now += 31
+    assert deadline.reached() == "30 s"
+
+
 def test_a_cap_below_the_deadline_counts_as_the_deadline(hands):
     deadline = Deadline(30, Clock(), cap=10)
     assert deadline.left() == 30

@@ -177,3 +177,13 @@ def test_what_is_no_secret_is_refused(given):
 def test_a_secret_that_could_be_guessed_is_refused(given):
     with pytest.raises(ValueError, match="at least 16 bytes"):
         secrets_of(given)
+
+
+def test_a_note_of_another_process_says_that_the_secret_is_to_be_shared():
+    """Of a server that made its secret up, since it was given none."""
+    text = Seal().close(1, BOUND)
+    with pytest.raises(Broken, match=r"this process made up its secret .*Server\(secret=\.\.\.\)"):
+        Seal().open(text, BOUND)
+    with pytest.raises(Broken) as refused:
+        Seal([NEW]).open(text, BOUND)
+    assert "made up" not in str(refused.value)

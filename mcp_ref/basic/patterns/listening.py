@@ -335,7 +335,7 @@ def _request(changes: Changes) -> None:
         raise
     if not in_time:
         connection.cancel(call, "no acknowledgment in time")
-        raise RequestTimeout(f"subscriptions/listen: no acknowledgment within {call.deadline.span:g} s")
+        raise RequestTimeout(f"subscriptions/listen: no acknowledgment within {call.deadline.reached()}")
 
 
 def stop(changes: Changes) -> None:

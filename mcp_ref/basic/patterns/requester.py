@@ -172,7 +172,7 @@ class Requester:
             raise
         # spec: basic/patterns/cancellation/timeout-sends-cancelled, basic/lifecycle/handle-request-timeout
         if not answered and self.cancel(call, "no answer in time"):
-            raise RequestTimeout(f"{call.method}: no answer within {call.deadline.span:g} s")
+            raise RequestTimeout(f"{call.method}: no answer within {call.deadline.reached()}")
         return call.result()
 
     def cancel(self, call: Call, reason: str) -> bool:

@@ -41,6 +41,13 @@ UNUSED = 60.0
 """Seconds after which a session that was opened and never used may be ended to make room."""
 
 
+UNKNOWN_SESSION = (
+    "this process knows no such session (any more); send initialize for a new one, and where several "
+    "processes serve one URL, route each Mcp-Session-Id to the same process, or serve with "
+    "wsgi_app(stateless=True)"
+)
+
+
 class HttpSession:
     """One client's session."""
 
@@ -149,7 +156,7 @@ class Sessions:
         # spec: docs/security_best_practices/session-id-user-bound
         # spec: docs/security_best_practices/no-session-authentication
         if session is None or session.principal != principal:
-            raise Refused(404, "there is no such session (any more): send initialize for a new one")
+            raise Refused(404, UNKNOWN_SESSION)
         session.used = time.monotonic()
         session.in_use = True
         return session

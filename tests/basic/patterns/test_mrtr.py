@@ -382,6 +382,24 @@ def test_nothing_is_kept_for_a_retry_that_may_never_come(server, raw):
     assert [thing for thing in held[:-1] if thing() is not None] == []
 
 
+def test_a_process_that_made_up_its_secret_says_that_others_need_the_same():
+    def replica(**options):
+        server = Server("replica", **options)
+
+        @server.tool
+        def tool(ctx: Context) -> str:
+            return ctx.elicit("Sure?").action
+
+        return RawClient(server, revision=MODERN)
+
+    with replica() as one, replica() as two, replica(secret=SECRET) as three:
+        asked = call(one, "tool")
+        said = refused(go_on(two, "tool", asked, {"elicitation-1": YES}))
+        assert "tools/call: requestState is refused: it was altered" in said
+        assert "the processes behind one URL need one secret, Server(secret=...)" in said
+        assert "Server(secret" not in refused(go_on(three, "tool", asked, {"elicitation-1": YES}))
+
+
 def test_any_process_with_the_secret_serves_the_retry():
     """Four servers that know of each other nothing but the secret; each round goes to another one."""
 

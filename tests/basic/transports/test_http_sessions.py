@@ -1,5 +1,6 @@
 """basic/transports/http_sessions: ids, owners, ends, and how many there may be."""
 
+import json
 import re
 import threading
 
@@ -271,3 +272,20 @@ def test_no_session_is_opened_after_the_end_of_all(table):
     with pytest.raises(Refused) as refused:
         table.open_one()
     assert (refused.value.status, len(table)) == (503, 0)
+
+
+def test_a_session_of_another_process_is_refused_with_what_to_do_about_several():
+    first, second = Server("first"), Server("second")
+    with (
+        endpoint(first) as one,
+        endpoint(second) as two,
+        Peer(one.port, REVISION) as peer,
+        Peer(two.port, REVISION, opens=False) as other,
+    ):
+        other.session = peer.session
+        with other.ask("tools/list", {}) as reply:
+            assert reply.status == 404
+            said = json.loads(reply.body())["error"]["message"]
+    assert "send initialize for a new one" in said
+    assert "route each Mcp-Session-Id to the same process" in said
+    assert "wsgi_app(stateless=True)" in said
