@@ -308,12 +308,14 @@ def refuse_initialize(server: Any, params: Any) -> NoReturn:
     )
 
 
-def on_initialized(connection: Connection) -> None:
-    """The client is ready."""
+def on_initialized(connection: Connection) -> bool:
+    """The client is ready; False if this is not the time to say so."""
     try:
         connection.session.step("notifications/initialized")
     except InvalidRequest as problem:
         _log.info("ignored: %s", problem)
+        return False
+    return True
 
 
 def enter(context: Context) -> None:

@@ -93,6 +93,7 @@ class Asking:
         cache_key: Hashable,
         principal: Hashable,
         max_rounds: int,
+        ping_every: float | None,
         on_log: Callable[[str, Any, str | None], object] | None,
         on_notification: Callable[[str, Json], object] | None,
         confirm: Callable[[Any, Any, Json], object] | None,
@@ -104,6 +105,7 @@ class Asking:
         self.callbacks = callbacks
         self.cache, self.cache_key, self.principal = cache, cache_key, principal
         self.max_rounds = max_rounds
+        self.ping_every = ping_every
         self.revisions = list(revisions)
         self.on_log = on_log
         self.on_notification_of_any = on_notification

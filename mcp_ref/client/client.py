@@ -36,6 +36,7 @@ from mcp_ref.basic.meta import SERVER_INFO
 from mcp_ref.basic.patterns import listening
 from mcp_ref.basic.patterns.listening import Changes
 from mcp_ref.basic.patterns.request_response import Connection
+from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import LATEST, Era, Revision, newest
 from mcp_ref.client import elicitation, roots, sampling
 from mcp_ref.client.asking import AnyLine
@@ -237,6 +238,7 @@ class Client(Features):
         self.server_capabilities = result["capabilities"]
         self.server_info = result["serverInfo"]
         self.instructions = result.get("instructions")
+        ping.watch(self.connection, self.ping_every, self._line.lose)
 
     def renewed(self) -> None:
         """The server ended the session, and there is a new one: it is to be as the old one was."""

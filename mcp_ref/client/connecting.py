@@ -65,6 +65,7 @@ def connect(
     ask_limit: Limit | None = None,
     ask_timeout: float = FOR_PEOPLE,
     max_rounds: int = MAX_ROUNDS,
+    ping_every: float | None = None,
     cache: bool | Cache = False,
     principal: Hashable = None,
     audit_arguments: bool = False,
@@ -88,8 +89,9 @@ def connect(
     the application does for servers (client/callbacks), within `ask_timeout` seconds and as often as
     `ask_limit` allows; `max_rounds` bounds how often one request is sent again for it. `cache=True` keeps
     results while they are fresh (server/utilities/caching); a Cache may be shared, and then `principal`
-    says whose the private results are. `grace` is how long a closed server may take
-    to exit, twice, before it is killed.
+    says whose the private results are. `ping_every` so many seconds a server of the legacy era is asked
+    whether it is still there, and its connection ended if it does not answer within `timeout`. `grace` is how
+    long a closed server may take to exit, twice, before it is killed.
     """
     _check_target(target)
     over_http = isinstance(target, str)
@@ -114,6 +116,8 @@ def connect(
         seconds={"timeout": timeout, "grace": grace, "max_timeout": max_timeout},
     )
     check_seconds("probe_timeout", probe_timeout)
+    if ping_every is not None:
+        check_seconds("ping_every", ping_every)
     check_text_if_any(revision=revision)
     if not revisions:
         raise ValueError("revisions names at least one revision")
@@ -170,6 +174,7 @@ def connect(
             cache_key=_cache_key(target, env, cwd),
             principal=object() if principal is None else principal,
             max_rounds=max_rounds,
+            ping_every=ping_every,
             on_log=on_log,
             on_notification=on_notification,
             confirm=confirm,

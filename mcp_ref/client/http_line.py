@@ -77,6 +77,13 @@ class HttpLine:
         self._old = old
         self._client.open_legacy(old.request("initialize", self._client.hello()))
 
+    def lose(self, reason: str) -> None:
+        """The server does not answer any more: its session counts as lost, and so does all that waits."""
+        connection = self.connection
+        connection.end(reason)
+        if self._old is None:  # else the end of its stream does this
+            self._client.lost(connection)
+
     def close(self) -> None:
         """End the session and all that waits."""
         if self._old is not None:

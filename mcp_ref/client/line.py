@@ -126,6 +126,11 @@ class Line:
         self._client.forget_tools()
         self.open()
 
+    def lose(self, reason: str) -> None:
+        """The server does not answer any more: all that waits fails, and a process of ours is ended."""
+        self.connection.end(reason)
+        self.link.close()
+
     def close(self) -> None:
         """End the connection and, over stdio, the server. Everything that still waits fails at once."""
         self._closed = True

@@ -21,6 +21,7 @@ Threads     registering may happen on any thread at any time. `answer` runs on w
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
 import typing
@@ -126,17 +127,19 @@ class Server(Registry):
         workers: int = 100,
         queue: int = 1000,
         timeout: float = 30.0,
+        ping_every: float | None = None,
         max_message_bytes: int = 64 << 20,
         identify: bool = True,
         audit_arguments: bool = False,
     ) -> None:
         """`limit` bounds tool calls and completions, `notices` progress and log messages, both per
         connection or principal; `workers` requests of one connection run at once and `queue` wait;
-        `timeout` is for requests to the client. `caching` says for a method what `ttl_ms` and
-        `cache_scope` say for all. `secret` signs the state of questions, which is good for
-        `state_seconds`: processes that share a secret go on with each other's questions. `offers` names
-        what is declared though there is nothing of it yet: "tools", "resources", "prompts". `principal`
-        says for whom a request is; limits, and the state of questions, are each principal's own.
+        `timeout` is for requests to the client. `ping_every` so many seconds a client of the legacy era is
+        asked whether it is still there, and left if it does not answer within `timeout`. `caching` says for
+        a method what `ttl_ms` and `cache_scope` say for all. `secret` signs the state of questions, which is
+        good for `state_seconds`: processes that share a secret go on with each other's questions. `offers`
+        names what is declared though there is nothing of it yet: "tools", "resources", "prompts".
+        `principal` says for whom a request is; limits, and the state of questions, are each principal's own.
         `identify=False` leaves serverInfo out of results.
         """
         check_text(name=name, version=version)
@@ -146,6 +149,8 @@ class Server(Registry):
         check_count(1, page_size=page_size, workers=workers, max_message_bytes=max_message_bytes)
         check_count(0, queue=queue)
         check_seconds("timeout", timeout)
+        if ping_every is not None:
+            check_seconds("ping_every", ping_every)
         if not all(isinstance(bound, Limit | None) for bound in (limit, notices)):
             raise TypeError("limit and notices are each a Limit")
         check_extensions(extensions or {})
@@ -159,6 +164,7 @@ class Server(Registry):
         self.seal = Seal(secrets_of(secret), check_seconds("state_seconds", state_seconds))
         self.limit, self.notices = limit or Limit(), notices
         self.workers, self.queue, self.timeout = workers, queue, timeout
+        self.ping_every = ping_every
         self.max_message_bytes = max_message_bytes
         self.audit_arguments = audit_arguments
         self._principal = principal
@@ -390,7 +396,9 @@ class Server(Registry):
     def notice(self, connection: Connection, method: str, params: Json) -> None:
         """A notification; what is not known is ignored."""
         if method == "notifications/initialized":
-            lifecycle.on_initialized(connection)
+            if lifecycle.on_initialized(connection):
+                lose = connection.lose or functools.partial(self.detach, connection)
+                ping.watch(connection, self.ping_every, lose)
             self.listeners.opened(connection)
         elif method == "notifications/roots/list_changed":
             roots.on_list_changed(connection)

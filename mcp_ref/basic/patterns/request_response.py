@@ -28,8 +28,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Hashable
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.batch import Batch, wants_answer
 from mcp_ref.basic.context import Context
@@ -65,6 +65,9 @@ from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.outbox import WayOut
 from mcp_ref.runtime.workers import QueueFull, Workers
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.utilities.ping import Heartbeat
 
 __all__ = ["Connection", "Endpoint"]
 
@@ -130,6 +133,12 @@ class Connection(Requester):
         self._ending = threading.Lock()  # makes "is it still this one? then take it out" one step
         self.answers = True
         """False on a client of the modern era, which sends no responses at all."""
+        self.heartbeat: Heartbeat | None = None
+        """What pings the peer now and then, if that was asked for (basic/utilities/ping)."""
+        self.listener: Callable[[], object | None] = _itself
+        """What would bring a request of ours to the peer just now; None if nothing would."""
+        self.lose: Callable[[str], object] | None = None
+        """How its transport gives it up, for a reason, where that is more than its end."""
 
     def may_notify(self) -> bool:
         """Whether one more notification stays within what a peer can be expected to take."""
@@ -367,12 +376,19 @@ class Connection(Requester):
     def end(self, reason: str, *, wait: float = 0.5) -> None:
         """The connection is over: the steps of the module's docstring. May be called twice."""
         failure = self.fail(reason)
+        if self.heartbeat is not None:
+            self.heartbeat.stop()
         for context in list(self.serving.values()):
             if self._take_off(context):
                 context.cancel(reason)
         if not self._shared and not self.workers.close(wait):
             _log.info("a request still runs after the connection ended")
         self.outbox.fail(failure)
+
+
+def _itself() -> object:
+    """A pipe brings what is written to it, as long as there is one."""
+    return Connection
 
 
 def _readable_id(message: Any) -> RequestId | None:

@@ -192,9 +192,9 @@ class Requester:
         call.finish(outcome)
         return True
 
-    def forget(self, call: Call) -> None:
-        """Wait no longer for an answer that may still come; say nothing to the peer."""
-        self.waiting.pop(call.id, None)
+    def forget(self, call: Call) -> bool:
+        """Wait no longer for an answer that may still come; say nothing to the peer. False if it came."""
+        return self.waiting.pop(call.id, None) is not None
 
     def notify(
         self,

@@ -70,6 +70,9 @@ POST = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
 SAFE = frozenset({"server/discover", "initialize", "ping"})
 """What may be sent again if a kept connection ended before a byte of the answer; and every list."""
 
+URGENT = frozenset({"ping"})
+"""What asks whether the server is there, and so waits for no room that its silence may have used up."""
+
 PARTING = 1.0
 """Seconds that a server gets to take the end of a session."""
 
@@ -200,10 +203,9 @@ class UrlConnection(Connection):
         if call.on_done is None:
             self.ending(call, lambda: self._ask(call, way, params, line))
         else:
+            pool = self._senders if call.method in URGENT else self._askers
             try:
-                self._askers.submit(
-                    lambda _: self.ending(call, lambda: self._ask(call, way, params, line)), None
-                )
+                pool.submit(lambda _: self.ending(call, lambda: self._ask(call, way, params, line)), None)
             except QueueFull:
                 self.settle(call, LocalError(f"{call.method}: too many requests are under way"))
 
@@ -238,8 +240,9 @@ class UrlConnection(Connection):
         safe = call.method in SAFE or call.method.endswith("/list")
         self.belonging.wait(call.deadline)
         served = self.belonging.id
+        urgent = call.method in URGENT
         exchange = self._posted(
-            way, deadline, self.headers(call.method, params, call.deadline), line, safe=safe
+            way, deadline, self.headers(call.method, params, call.deadline), line, safe=safe, urgent=urgent
         )
         in_session = served is not None and call.method != "initialize" and not way.is_modern
         if in_session and exchange.status == 404:
@@ -247,7 +250,12 @@ class UrlConnection(Connection):
                 lost = refusal(exchange, call.id)
             self.belonging.renew(served, lost, call.deadline)
             exchange = self._posted(
-                way, deadline, self.headers(call.method, params, call.deadline), line, safe=safe
+                way,
+                deadline,
+                self.headers(call.method, params, call.deadline),
+                line,
+                safe=safe,
+                urgent=urgent,
             )
         try:
             self._answered(call, way, exchange)

@@ -24,6 +24,7 @@ Threads     the WSGI server's.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -124,6 +125,8 @@ class LegacyEra:
         session.connection.route(message, stream)  # at once, and on this thread
         headers = []
         if stream.answered and stream.problem is None and not self._stateless:
+            if app.server.ping_every is not None:
+                session.connection.lose = functools.partial(app.sessions.remove, session)
             try:
                 app.sessions.add(session)
             except Refused:

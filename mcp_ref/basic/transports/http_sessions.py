@@ -66,6 +66,7 @@ class HttpSession:
         # spec: basic/transports/streamable-http/get-no-response
         """
         self.connection = server.attach(self.unrelated, workers)
+        self.connection.listener = self.unrelated.reader
         self.streams: set[HttpStream] = set()
         """Of requests that a connection waits for."""
         self.used = time.monotonic()

@@ -128,8 +128,11 @@ class _Session:
         self.principal = principal
         self.stream = _SessionStream(f"{path}?session_id={self.id}")
         self.connection = app.server.attach(self.stream, app.workers)
+        self.connection.listener = self.stream.reader
         self.is_over = False
         self._server = app.server
+        if app.server.ping_every is not None:
+            self.connection.lose = self.end
 
     def end(self, reason: str) -> None:
         """Whatever runs is cancelled, the stream ends. May be called twice."""

@@ -301,6 +301,10 @@ class HttpStream:
         """Whether a response has it just now."""
         return self._reader is not None
 
+    def reader(self) -> EventResponse | None:
+        """The response that has it just now."""
+        return self._reader
+
     def whole(self) -> bytes:
         """The answer, for a response that is nothing else."""
         with self._lock:

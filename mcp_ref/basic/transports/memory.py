@@ -15,16 +15,21 @@ Threads     `mcp_ref memory server` reads for the server until `close`; workers 
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import logging
 import select
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.transports.stdio import Writer, read_lines
 from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.outbox import Outbox
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.patterns.request_response import Connection
 
 __all__ = ["Link"]
 
@@ -57,6 +62,7 @@ class Link:
         with server.running():
             write = Writer(self._theirs.fileno())
             connection = server.attach(Outbox(write))
+            connection.lose = functools.partial(self._lose, connection)
 
             try:
                 descriptor = self._theirs.fileno()
@@ -64,6 +70,12 @@ class Link:
             finally:
                 server.detach(connection, "the client closed the connection")
                 write.retire(0.5)
+
+    def _lose(self, connection: Connection, reason: str) -> None:
+        """The client does not answer any more: then nothing that it still says counts."""
+        connection.fail(reason)
+        with contextlib.suppress(OSError):  # it went just now
+            self._theirs.shutdown(socket.SHUT_RDWR)
 
     def read(
         self, receive: Callable[[bytes], None], too_long: Callable[[int, bytes], None], limit: int

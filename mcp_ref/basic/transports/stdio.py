@@ -165,15 +165,19 @@ def serve(server: Any) -> None:
 
     # spec: basic/transports/stdio/server-exits-on-eof
     """
-    with _own_streams() as (incoming, outgoing), _signals_heard(incoming) as ready, server.running():
+    with _own_streams() as (incoming, outgoing), _signals_heard(incoming) as bell, server.running():
         write = Writer(outgoing)
         connection = server.attach(Outbox(write))
+        connection.lose = bell.ring
 
         reason = "end of input"
         try:
             limit = server.max_message_bytes
-            read_lines(incoming, connection.receive, connection.too_long, limit, ready)
-            server.hang_up(connection, GRACE)
+            read_lines(incoming, connection.receive, connection.too_long, limit, bell.wait)
+            if bell.reason is None:
+                server.hang_up(connection, GRACE)
+            else:
+                reason = bell.reason
         except KeyboardInterrupt:
             reason = "interrupted"
         except OSError as problem:
@@ -225,42 +229,72 @@ def _ensure_open(standard: int) -> None:
             os.close(nothing)
 
 
+class _Bell:
+    """What the thread that reads waits for besides input: a signal, or that reading is to end.
+
+    Threads     `ring` is for any, `wait` for the one that reads.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._woken, self.wake = os.pipe()
+        for end in (self._woken, self.wake):
+            os.set_blocking(end, False)
+        self._poll = poll_for(descriptor, select.POLLIN)
+        self._poll.register(self._woken, select.POLLIN)
+        self._ringing = threading.Lock()  # so that nothing is written to a descriptor of somebody else's
+        self._is_closed = False  # guarded by _ringing
+        self.reason: str | None = None
+        """Why reading is to end."""
+
+    def wait(self) -> bool:
+        """Until there is input; False if reading is to end."""
+        while self.reason is None:
+            events = [found for found, _ in self._poll.poll()]
+            if self._woken in events:
+                os.read(self._woken, 512)  # the signal's own function has run, or runs next
+            elif self._descriptor in events:
+                return True
+        return False
+
+    def ring(self, reason: str) -> None:
+        """Have reading end."""
+        with self._ringing:
+            self.reason = reason
+            if not self._is_closed:
+                with contextlib.suppress(BlockingIOError):  # full: it wakes as it is
+                    os.write(self.wake, b"x")
+
+    def close(self) -> None:
+        """Nothing is read any more."""
+        with self._ringing:
+            self._is_closed = True
+            os.close(self._woken)
+            os.close(self.wake)
+
+
 @contextlib.contextmanager
-def _signals_heard(descriptor: int) -> Iterator[Callable[[], bool] | None]:
+def _signals_heard(descriptor: int) -> Iterator[_Bell]:
     """SIGTERM ends `serve` like Ctrl-C does, so that lifespans are left properly.
 
     Yields what waits for input, or for a signal: also for one that comes just before the wait, which
     a plain `read` would sleep through. Off the main thread there are no signals to hear.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield None
-        return
+    with contextlib.closing(_Bell(descriptor)) as bell:
+        if threading.current_thread() is not threading.main_thread():
+            yield bell
+            return
 
-    def stop(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
+        def stop(number: int, frame: Any) -> None:
+            raise KeyboardInterrupt
 
-    woken, wake = os.pipe()
-    for end in (woken, wake):
-        os.set_blocking(end, False)
-    poll = poll_for(descriptor, select.POLLIN)
-    poll.register(woken, select.POLLIN)
-
-    def ready() -> bool:
-        while True:
-            events = [found for found, _ in poll.poll()]
-            if woken in events:
-                os.read(woken, 512)  # the signal's own function has run, or runs next
-            if descriptor in events:
-                return True
-
-    before, heard = signal.signal(signal.SIGTERM, stop), signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    try:
-        yield ready
-    finally:
-        signal.set_wakeup_fd(heard)
-        signal.signal(signal.SIGTERM, before)
-        os.close(woken)
-        os.close(wake)
+        before = signal.signal(signal.SIGTERM, stop)
+        heard = signal.set_wakeup_fd(bell.wake, warn_on_full_buffer=False)
+        try:
+            yield bell
+        finally:
+            signal.set_wakeup_fd(heard)
+            signal.signal(signal.SIGTERM, before)
 
 
 # ----------------------------------------------------------------------- client half

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from http_peers import Peer, endpoint
 from peers import (
     ENV,
     LEGACY,
@@ -14,6 +16,7 @@ from peers import (
     PATIENCE,
     Notes,
     RawClient,
+    eventually,
     nothing_left,
     python,
     raw_server,
@@ -21,7 +24,10 @@ from peers import (
 )
 
 from mcp_ref import ConnectionClosed, Context, RequestTimeout, Server, connect
+from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.utilities.ping import PingRequest
+from mcp_ref.client.client import Client
+from mcp_ref.runtime.timers import later
 from mcp_ref.schema import Mismatch, checker, definitions
 
 
@@ -111,16 +117,305 @@ def test_a_server_of_ours_pings_a_client_of_ours(revision: str) -> None:
         assert client.call_tool("ask").text == "{}"
 
 
-@pytest.mark.spec("basic/utilities/ping/timeout-is-failure", "basic/utilities/ping/log-failures")
+@pytest.mark.spec("basic/utilities/ping/log-failures", "basic/utilities/ping/no-parameters")
 @pytest.mark.parametrize("revision", LEGACY)
-def test_no_answer_is_a_failure_that_is_logged(revision: str, caplog: pytest.LogCaptureFixture) -> None:
-    script = f"open_legacy({revision!r})\nwhile os.read(0, 65536): pass"
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
+def test_who_pings_by_hand_decides_what_silence_means(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server answers the second ping: the connection was left as it is."""
+    script = f"open_legacy({revision!r})\nreceive('ping')\nwhile True: answer(receive('ping'), {{}})"
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes, revision=revision) as client:
         with pytest.raises(RequestTimeout):
             client.ping(timeout=0.05)
         assert "ping failed" in caplog.text
-    with pytest.raises(ConnectionClosed):
         client.ping()
+    assert notes.message("ping").keys() == {"jsonrpc", "id", "method"}
+
+
+# ------------------------------------------------------------------- again and again: `ping_every`
+
+SOON = 0.05
+"""Seconds between pings; a peer that is to be missed has as long for its answer."""
+
+
+def until_silent(client: Client) -> ConnectionClosed:
+    """What becomes of a request to a server that says nothing any more."""
+    client.connection.timeout = SOON  # for pings: the handshake has all the time that it needs
+    with pytest.raises(ConnectionClosed) as lost:
+        client.request("vendor/wait", timeout=6 * PATIENCE)
+    return lost.value
+
+
+@pytest.mark.spec(
+    "basic/utilities/ping/timeout-is-failure",
+    "basic/utilities/ping/periodic",
+    "basic/utilities/ping/log-failures",
+)
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_server_process_that_stops_answering_is_ended(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It answers one ping and then none. The process goes, though nobody has closed the client."""
+    notes = Notes()
+    script = f"open_legacy({revision!r})\nanswer(receive('ping'), {{}})\nwhile True: receive()"
+    with connect(raw_server(script), on_stderr=notes, revision=revision, ping_every=SOON) as client:
+        notes.message("ping")
+        lost = until_silent(client)
+        assert "did not answer a ping within 0.05 s" in str(lost)
+        assert "ping failed: the peer did not answer a ping" in caplog.text
+        with pytest.raises(ConnectionClosed, match="did not answer a ping"):
+            client.list_tools()
+        assert eventually(lambda: client_has_no_child(client))
+
+
+def client_has_no_child(client: Client) -> bool:
+    line: Any = client._line
+    return line.link.process.poll() is not None
+
+
+@pytest.mark.spec(
+    "basic/utilities/ping/timeout-is-failure",
+    "basic/utilities/ping/periodic",
+    "basic/utilities/ping/timeout-suits-network",
+    "basic/utilities/ping/no-parameters",
+    "basic/utilities/ping/stale-connection",
+)
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_server_on_stdio_leaves_a_client_that_stops_answering(revision: str) -> None:
+    options = f"ping_every={SOON}, timeout={SOON}"
+    with RawClient(python(source("", options=options)), revision=revision) as client:
+        assert client.receive() == {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+        with pytest.raises(EOFError):
+            client.receive()
+        assert client.wait() == 0
+    assert "did not answer a ping within 0.05 s" in "\n".join(client.stderr)
+
+
+@pytest.mark.spec("basic/utilities/ping/periodic", "basic/utilities/ping/frequency-configurable")
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_client_that_answers_stays(revision: str) -> None:
+    server = Server("tests", ping_every=SOON, timeout=6 * PATIENCE)
+    with RawClient(server, revision=revision) as client:
+        for _ in range(3):
+            ping = client.until(lambda message: message.get("method") == "ping")
+            client.send({"jsonrpc": "2.0", "id": ping["id"], "result": {}})
+        assert client.request("ping")["result"] == {}
+
+
+@pytest.mark.spec("basic/utilities/ping/timeout-is-failure")
+def test_a_server_in_this_process_leaves_a_client_that_stops_answering() -> None:
+    with RawClient(Server("tests", ping_every=SOON, timeout=SOON), revision=LEGACY[-1]) as client:
+        assert client.receive()["method"] == "ping"
+        with pytest.raises(EOFError):
+            client.receive()
+
+
+def test_an_error_is_a_sign_of_life() -> None:
+    server = Server("tests", ping_every=SOON, timeout=6 * PATIENCE)
+    with RawClient(server, revision=LEGACY[-1]) as client:
+        for _ in range(2):
+            ping = client.until(lambda message: message.get("method") == "ping")
+            error = {"code": -32601, "message": "what is that?"}
+            client.send({"jsonrpc": "2.0", "id": ping["id"], "error": error})
+        assert client.request("ping")["result"] == {}
+
+
+@pytest.mark.spec("basic/utilities/ping/no-excess")
+@pytest.mark.parametrize("revision", LEGACY)
+def test_no_second_ping_goes_before_the_first_is_answered(revision: str) -> None:
+    script = f"""
+    open_legacy({revision!r})
+    held = receive()
+    answer(receive(), {{}})
+    answer(held, {{}})
+    answer(receive(), {{}})
+    go_on({{}})
+    """
+    notes = Notes()
+    options = {"on_stderr": notes, "revision": revision, "timeout": 6 * PATIENCE}
+    with connect(raw_server(script), ping_every=SOON, **options) as client:
+        notes.message("ping")
+        passed = threading.Event()
+        later(5 * SOON, passed.set)  # enough for others, if others there were
+        assert passed.wait(PATIENCE)
+        client.request("vendor/x")
+        notes.until(lambda note: [m["method"] for m in notes.all].count("ping") > 1)
+    methods = [note["method"] for note in notes.all]
+    assert methods[methods.index("ping") :][:3] == ["ping", "vendor/x", "ping"]
+
+
+@pytest.mark.parametrize("revision", [*LEGACY, MODERN])
+def test_nothing_is_pinged_unless_it_was_asked_for_and_never_in_2026_07_28(revision: str) -> None:
+    given = SOON if revision == MODERN else None
+    made: list[Connection] = []
+
+    class Noted(Server):
+        def attach(self, *options: Any, **more: Any) -> Connection:
+            made.append(super().attach(*options, **more))
+            return made[-1]
+
+    with connect(Noted("tests", ping_every=given), revision=revision, ping_every=given) as client:
+        client.ping()
+        assert [side.heartbeat for side in (client.connection, *made)] == [None, None]
+
+
+@pytest.mark.parametrize("odd", [0, -1, "5", True, float("nan")])
+def test_the_seconds_between_pings_are_more_than_none(odd: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="ping_every"):
+        Server("tests", ping_every=odd)
+    with pytest.raises((TypeError, ValueError), match="ping_every"):
+        connect(Server("tests"), ping_every=odd)
+
+
+# ------------------------------------------------------------------------------- over HTTP
+
+
+@pytest.mark.spec("basic/utilities/ping/timeout-is-failure", "basic/utilities/ping/periodic")
+@pytest.mark.parametrize("revision", LEGACY[1:])
+def test_over_http_a_session_counts_as_lost_when_its_client_stops_answering(revision: str) -> None:
+    server = Server("tests", ping_every=SOON, timeout=SOON)
+    with endpoint(server) as at, Peer(at.port, revision) as peer:
+        with peer.get() as stream:
+            assert (stream.message() or {})["method"] == "ping"
+            assert stream.message() is None  # the stream ends
+        with peer.ask("tools/list") as reply:
+            assert reply.status == 404
+        assert len(at.app.sessions) == 0
+
+
+@pytest.mark.parametrize("revision", LEGACY[1:])
+def test_over_http_a_client_that_answers_stays(revision: str) -> None:
+    server = Server("tests", ping_every=SOON, timeout=6 * PATIENCE)
+    with endpoint(server) as at, Peer(at.port, revision) as peer, peer.get() as stream:
+        for _ in range(3):
+            ping = stream.message() or {}
+            assert ping["method"] == "ping"
+            assert peer.tell({"id": ping["id"], "result": {}}) == 202
+        assert peer.request("ping") == {}
+
+
+@pytest.mark.parametrize("revision", LEGACY[1:])
+def test_over_http_nothing_is_missed_of_a_client_without_a_get_stream(revision: str) -> None:
+    """There is no way for a ping to it: beats go by, and the session stays."""
+    server = Server("tests", ping_every=SOON, timeout=SOON)
+    with endpoint(server) as at, Peer(at.port, revision, opens=False) as peer:
+        peer.initialize()
+        (session,) = at.app.sessions.all()
+        looked, looks = threading.Semaphore(0), session.connection.listener
+
+        def listener() -> object:
+            looked.release()
+            return looks()
+
+        session.connection.listener = listener
+        for _ in range(3):
+            assert looked.acquire(timeout=PATIENCE)
+        assert not session.connection.waiting
+        assert peer.request("ping") == {}
+        with peer.get() as stream:  # and now there is
+            assert (stream.message() or {})["method"] == "ping"
+
+
+def test_over_http_a_get_stream_that_went_while_a_ping_was_under_way_says_nothing() -> None:
+    server = Server("tests", ping_every=SOON, timeout=SOON)
+    with endpoint(server) as at, Peer(at.port, "2025-11-25", opens=False) as peer:
+        peer.initialize()
+        (session,) = at.app.sessions.all()
+        streams = iter([object(), object()])  # when the ping goes, and when no answer has come
+        looked = threading.Semaphore(0)
+
+        def listener() -> object:
+            looked.release()
+            return next(streams, None)
+
+        session.connection.listener = listener
+        for _ in range(3):
+            assert looked.acquire(timeout=PATIENCE)
+        assert not session.connection.waiting
+        assert peer.request("ping") == {}
+
+
+@pytest.mark.spec("basic/utilities/ping/timeout-is-failure", "basic/utilities/ping/periodic")
+@pytest.mark.parametrize("revision", LEGACY)
+def test_over_http_the_connection_to_a_server_that_stops_answering_is_ended(revision: str) -> None:
+    """Of 2024-11-05 by way of HTTP+SSE."""
+    server, go = Server("tests"), threading.Event()
+
+    @server.on_request("ping")
+    def hang(params: dict[str, object]) -> dict[str, object]:
+        go.wait(6 * PATIENCE)
+        return {}
+
+    @server.on_request("vendor/wait")
+    def wait(params: dict[str, object]) -> dict[str, object]:
+        go.wait(6 * PATIENCE)
+        return {}
+
+    path = "sse" if revision == "2024-11-05" else "mcp"
+    with endpoint(server, sse_path="/sse") as at:
+        try:
+            url = f"http://127.0.0.1:{at.port}/{path}"
+            with connect(url, revision=revision, ping_every=SOON) as client:
+                lost = until_silent(client)
+                assert "did not answer a ping within 0.05 s" in str(lost)
+                with pytest.raises(ConnectionClosed, match="did not answer a ping"):
+                    client.request("vendor/x")
+        finally:
+            go.set()
+
+
+def test_over_http_a_ping_waits_for_no_room_that_calls_have_taken() -> None:
+    """As many calls are under way as may be: a ping goes beside them, and the server is not lost."""
+    server, go = Server("tests", workers=200), threading.Event()
+
+    @server.tool
+    def wait() -> str:
+        go.wait(6 * PATIENCE)
+        return "done"
+
+    with (
+        endpoint(server) as at,
+        connect(
+            f"http://127.0.0.1:{at.port}/mcp", revision="2025-11-25", timeout=6 * PATIENCE, ping_every=SOON
+        ) as client,
+    ):
+        pinged = threading.Semaphore(0)
+        connection = client.connection
+        listener, connection.listener = connection.listener, lambda: pinged.release() or listener()
+        calls = [client.submit("tools/call", {"name": "wait"}) for _ in range(100)]
+        for _ in range(5):  # each ping goes after the one before was answered
+            assert pinged.acquire(timeout=PATIENCE)
+        go.set()
+        assert {call.result(6 * PATIENCE).text for call in calls} == {"done"}
+
+
+@pytest.mark.spec("basic/utilities/ping/timeout-is-failure")
+def test_over_http_and_sse_a_session_counts_as_lost_too() -> None:
+    """The transport of 2024-11-05."""
+    server = Server("tests", ping_every=SOON, timeout=SOON)
+    with (
+        endpoint(server, sse_path="/sse") as at,
+        Peer(at.port, "2024-11-05", path="/sse", opens=False) as peer,
+        peer.get() as stream,
+    ):
+        opening = stream.event()
+        assert opening is not None
+        posts = opening.data
+        hello = {
+            "protocolVersion": "2024-11-05",
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        }
+        for message in (
+            peer.message("initialize", hello),
+            {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        ):
+            with peer.post(message, path=posts) as reply:
+                assert reply.status == 202
+        assert "result" in (stream.message() or {})
+        assert (stream.message() or {})["method"] == "ping"
+        assert stream.message() is None  # the stream ends
 
 
 def test_2026_07_28_has_no_ping_and_a_client_asks_discover() -> None:
