@@ -1,135 +1,308 @@
 """Regular expressions that strangers wrote, or that meet what strangers wrote.
 
-Python's `re` may take exponential time for one short string, and lets no other thread run meanwhile:
-a time limit inside this process is none. So a search that could take long is done in a process of its
-own, which is ended after MAX_SECONDS; all others, which is nearly all, are done right here.
+Python's `re` may take exponential time for one short string, and lets no other thread run meanwhile: nothing
+in this process could end it. So its work is estimated first, from the pattern and from the text's length, and
+a search that could take more than MAX_WORK steps is not begun.
 
-Could take long: a choice within a repetition, such as `(a+)+` or `(a|aa)*`, whatever the string; and
-what would take more than MAX_WORK steps by a rough count, from the length of the string and from the ways
-that choices and repetitions may go.
+    ^[a-z]+(-[a-z]+)*$    one way at each character: linear, so up to millions of characters
+    ^.*_.*_id$            two repetitions that may share what they match: quadratic, up to a thousand or so
+    ^(a+)+$               a choice that is made anew with each repetition: exponential, up to a few characters
 
-Threads     any; a search in another process blocks the calling thread only.
+The estimate is what backtracking takes at worst. A repetition, or a choice, whose ways begin with different
+characters leaves one of them open at each place, and costs a step; any other multiplies all that follows it.
+
+Threads     plain functions; any.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import re
-import sys
 from typing import Any, NamedTuple
 
-__all__ = ["TooCostly", "search"]
+__all__ = ["TooCostly", "check", "search", "work"]
 
-MAX_SECONDS = 2.0
 MAX_WORK = 10_000_000
-"""Steps that a search of this process may take, at most, by a rough count."""
-
-_CODE = """
-import json, re, sys
-pattern, text = json.loads(sys.stdin.buffer.read())
-sys.exit(10 if re.search(pattern, text) else 11)
-"""
+"""Steps of one search, at most: between a tenth and half of a second during which no other thread runs."""
+MAX_PATTERN = 5000
+"""Characters of a pattern."""
+MAX_NESTING = 5
+"""Repetitions within repetitions."""
 
 
 class TooCostly(ValueError):
-    """The search was given up."""
-
-
-class _Read(NamedTuple):
-    """What is known of a pattern."""
-
-    compiled: re.Pattern[str]
-    anchored: bool
-    spans: tuple[float, ...]
-    """For each repetition that may vary: between how few and how many."""
-    branches: int
-    """Other places where the search may go on in more than one way."""
-    turns: int
-    """How often its repetitions go round at the least."""
-    nested: bool
-    """Whether a choice stands within a repetition."""
-
-    def is_quick(self, length: int) -> bool:
-        """Whether a search in a text of this length is done in no time."""
-        work = (1 if self.anchored else length + 1) * self.turns * 2**self.branches
-        for span in self.spans:
-            work *= min(span, length) + 1
-        return not self.nested and work <= MAX_WORK
+    """The search was not begun."""
 
 
 def search(pattern: str, text: str) -> bool:
     """Whether the pattern is found anywhere in the text. Raises TooCostly, or re.error."""
-    read = _read(pattern)
-    if read.is_quick(len(text)):
-        return read.compiled.search(text) is not None
-    return _search_elsewhere(pattern, text)
+    # Rounded up for long texts, so that one estimate serves many of them.
+    length = len(text) if len(text) < 64 else 1 << len(text).bit_length()
+    if _work(pattern, length) > MAX_WORK and (length == len(text) or work(pattern, len(text)) > MAX_WORK):
+        raise TooCostly(f"the pattern {pattern[:60]!r} could take too long in {len(text)} characters")
+    return _parsed(pattern)[0].search(text) is not None
 
 
-def is_simple(pattern: str) -> bool:
-    """Whether the pattern is quick for any string of moderate length."""
-    return _read(pattern).is_quick(200)
+def check(pattern: str) -> bool:
+    """True for a pattern. Raises re.error, or TooCostly for one that is too long."""
+    return bool(_parsed(pattern))
+
+
+def work(pattern: str, length: int) -> float:
+    """Steps that a search may take in a text of this length, at most. Raises re.error."""
+    compiled, tree = _parsed(pattern)
+    try:
+        whole = _Estimate(length).sequence(tree, _NOTHING, compiled.flags, last=True)
+    except (_Endless, RecursionError):
+        return math.inf
+    begins = len(tree) > 0 and str(tree[0][0]) == "AT" and str(tree[0][1]).startswith("AT_BEGINNING")
+    starts = 1 if begins and not compiled.flags & re.MULTILINE else length + 1
+    return length + whole.steps * starts
+
+
+@functools.lru_cache(maxsize=1024)
+def _work(pattern: str, length: int) -> float:
+    return work(pattern, length)
 
 
 @functools.lru_cache(maxsize=256)
-def _read(pattern: str) -> _Read:
+def _parsed(pattern: str) -> tuple[re.Pattern[str], Any]:
     # CPython's own parser: there is no public one, and to guess what a pattern costs would be worse.
     from re import _parser  # type: ignore[attr-defined]
 
+    if len(pattern) > MAX_PATTERN:
+        raise TooCostly(f"the pattern {pattern[:60]!r}... has more than {MAX_PATTERN} characters")
     try:
-        compiled, parsed = re.compile(pattern), _parser.parse(pattern)
+        return re.compile(pattern), _parser.parse(pattern)
     except (OverflowError, RecursionError) as problem:
         raise re.error(str(problem)) from None
-    starts = (
-        str(parsed[0][0]) == "AT" and str(parsed[0][1]).startswith("AT_BEGINNING") if len(parsed) else False
+
+
+# ---------------------------------------------------------------------------- the estimate
+
+
+class _Next(NamedTuple):
+    """What follows a part of a pattern."""
+
+    first: int
+    """The characters it may begin with, a bit each."""
+    probe: float
+    """Steps until it is known that it does not begin here."""
+
+
+class _Part(NamedTuple):
+    """What a part of a pattern costs, from one place in the text."""
+
+    first: int
+    """The characters it may begin with."""
+    idle: float
+    """In how many ways it matches nothing."""
+    probe: float
+    """Steps until it is known that it does not begin here."""
+    steps: float
+    """Steps in it, in all its ways together."""
+    ways: float
+    """How often its end is reached where what follows may begin with the character there."""
+
+
+_NOTHING = _Next(0, 1)
+_EMPTY = _Part(0, 1, 1, 1, 1)
+_ENDLESS = 1e15
+
+
+class _Endless(Exception):
+    """The steps need not be counted further."""
+
+
+class _Estimate:
+    """The recursion over CPython's tree of a pattern, for a text of one length."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self.nesting = 0
+        self.looks = 0
+        """How many parts were met that look at text which they do not take."""
+
+    def sequence(self, nodes: Any, after: _Next, flags: int, last: bool = False) -> _Part:
+        """Parts one after another; `last` where the search has succeeded with the end of them."""
+        whole = _EMPTY
+        for node in reversed(list(nodes)):
+            following = _Next(
+                whole.first | (after.first if whole.idle else 0), whole.probe + whole.idle * after.probe
+            )
+            name, argument = str(node[0]), node[1]
+            part = self._part(name, argument, following, flags, last)
+            whole = _Part(
+                part.first | (whole.first if part.idle else 0),
+                part.idle * whole.idle,
+                part.probe + part.idle * whole.probe,
+                part.steps + part.ways * whole.steps,
+                part.ways * whole.ways,
+            )
+            if max(whole[1:]) > _ENDLESS:
+                raise _Endless
+            last = last and name in ("MAX_REPEAT", "MIN_REPEAT") and argument[0] == 0
+        return whole
+
+    def _part(self, name: str, argument: Any, after: _Next, flags: int, last: bool) -> _Part:
+        match name:
+            case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
+                return _Part(_characters(name, argument, flags), 0, 1, 1, 1)
+            case "AT":
+                return _EMPTY
+            case "SUBPATTERN":
+                return self.sequence(argument[3], after, (flags | argument[1]) & ~argument[2], last)
+            case "BRANCH":
+                return _choice([self.sequence(way, after, flags, last) for way in argument[1]], after)
+            case "MAX_REPEAT" | "MIN_REPEAT":
+                return self._repeated(argument, after, flags, last)
+            case "POSSESSIVE_REPEAT":
+                return _alone(self._repeated(argument, _NOTHING, flags, last))
+            case "ATOMIC_GROUP":
+                return _alone(self.sequence(argument, _NOTHING, flags))
+            case "ASSERT" | "ASSERT_NOT":  # it looks further than the next character, whatever that is
+                self.looks += 1
+                inner = self.sequence(argument[1], _NOTHING, flags)
+                return _Part(0, 1, inner.steps, inner.steps, 1)
+            case "GROUPREF":
+                self.looks += 1
+                return _Part(_ANY, 1, self.length, self.length, 1)
+        raise _Endless
+
+    def _repeated(self, argument: Any, after: _Next, flags: int, last: bool) -> _Part:
+        least, most, nodes = argument
+        one = len(nodes) == 1 and str(nodes[0][0]) in _SINGLE
+        if last and one:  # more than the least is taken or not, and no way back leads here
+            most = least
+        most = min(int(most), least + self.length)
+        if most == 0:
+            return _EMPTY
+        if most == 1:
+            part = self.sequence(nodes, after, flags, last)
+            return part if least else _choice([part, _EMPTY], after)
+        self.nesting += not one
+        if self.nesting > MAX_NESTING:
+            raise _Endless
+        outline, looks = self.sequence(nodes, after, flags), self.looks
+        following = _Next(outline.first | after.first, outline.probe + after.probe)
+        part = self.sequence(nodes, following, flags)
+        self.nesting -= not one
+        rounds, ways = self._rounds(part, most, max(1, nodes.getwidth()[0]))
+        least_steps = part.steps
+        if ways == 1 and self.looks == looks:
+            # There is one path through all rounds: together they take the text once.
+            least_steps = _Estimate(0).sequence(nodes, following, flags).steps
+        steps = 1 + part.steps + (rounds + 1) * (least_steps + after.probe)
+        exits = ways
+        if least < most and (ways > 1 or part.first & after.first):
+            exits = rounds + 1
+        idle = _power(part.idle, most) if least else 1 + part.idle * most
+        return _Part(part.first, idle, part.probe + 1, steps, exits)
+
+    def _rounds(self, part: _Part, most: int, width: int) -> tuple[float, float]:
+        """How many rounds there are in all paths together, and how many paths."""
+        if part.idle:  # a round may take nothing: how the text is divided among them is a choice
+            ways = _power(max(part.ways, 2), most)
+            return 2 * ways, ways
+        turns = min(most, self.length // width + 1)
+        ways = _power(part.ways, turns)
+        return (turns, ways) if part.ways <= 1 else (_power(part.ways, turns + 1), ways)
+
+
+def _choice(ways: list[_Part], after: _Next) -> _Part:
+    """One of some parts: the characters tell which, or all are gone through."""
+    firsts = [way.first | (after.first if way.idle else 0) for way in ways]
+    clear = sum(bool(way.idle) for way in ways) <= 1 and _are_apart(firsts)
+    both = max if clear else sum
+    probe = sum(way.probe for way in ways)
+    return _Part(
+        functools.reduce(int.__or__, (way.first for way in ways)),
+        sum(way.idle for way in ways),
+        probe,
+        both(way.steps for way in ways) + probe,
+        both(way.ways for way in ways),
     )
-    return _Read(compiled, starts and not compiled.flags & re.MULTILINE, *_count(parsed, _parser.MAXREPEAT))
 
 
-def _count(parsed: Any, endless: Any) -> tuple[tuple[float, ...], int, int, bool]:
-    """The last four members of a _Read."""
-    spans: tuple[float, ...] = ()
-    branches, turns, nested = 0, 1, False
-    for operator, argument in parsed:
-        name = str(operator)
-        inner_spans: tuple[float, ...] = ()
-        inner_branches, inner_turns = 0, 1
-        for part in _inside(argument):
-            found = _count(part, endless)
-            inner_spans, inner_branches = inner_spans + found[0], inner_branches + found[1]
-            inner_turns, nested = inner_turns * found[2], nested or found[3]
-        if name.endswith("REPEAT"):
-            least, most = argument[0], float("inf") if argument[1] == endless else argument[1]
-            nested = nested or bool(most > 1 and (inner_spans or inner_branches))
-            inner_turns *= max(1, least)
-            if most > least:
-                inner_spans = (*inner_spans, most - least)
-        spans, turns = spans + inner_spans, turns * inner_turns
-        branches += inner_branches + (name in ("BRANCH", "GROUPREF"))
-    return spans, branches, turns, nested
+def _are_apart(firsts: list[int]) -> bool:
+    seen = 0
+    for first in firsts:
+        if first & seen:
+            return False
+        seen |= first
+    return True
 
 
-def _inside(argument: Any) -> list[Any]:
-    """The parsed parts within an operator's argument, however it holds them."""
-    if hasattr(argument, "data") and hasattr(argument, "state"):
-        return [argument]
-    if isinstance(argument, list | tuple):
-        return [part for item in argument for part in _inside(item)]
-    return []
+def _alone(part: _Part) -> _Part:
+    """A part that is never entered again once it was left."""
+    return part._replace(ways=1, idle=min(part.idle, 1))
 
 
-def _search_elsewhere(pattern: str, text: str) -> bool:
-    import json
-    import subprocess
+def _power(base: float, exponent: float) -> float:
+    """In bounds: nothing here may become infinite, since nothing times that is no number."""
+    if base > 1 and exponent * math.log(base) > math.log(_ENDLESS):
+        raise _Endless
+    return float(base**exponent)
 
-    try:
-        done = subprocess.run(
-            [sys.executable, "-I", "-S", "-c", _CODE],
-            input=json.dumps([pattern, text]).encode(),
-            timeout=MAX_SECONDS,
-            capture_output=True,
-        )
-    except (subprocess.TimeoutExpired, OSError) as problem:
-        raise TooCostly(f"the pattern {pattern[:60]!r} takes too long to search for") from problem
-    if done.returncode not in (10, 11):
-        raise TooCostly(f"the pattern {pattern[:60]!r} could not be searched for")
-    return done.returncode == 10
+
+# ---------------------------------------------------------------------------- sets of characters
+
+_OTHERS = {"digit": 1 << 128, "space": 1 << 129, "word": 1 << 130, "rest": 1 << 131}
+"""A set is a number with a bit for each character of ASCII, and with one for each kind of all others."""
+_ASCII, _ANY = (1 << 128) - 1, (1 << 132) - 1
+_SMALL, _LARGE = (sum(1 << code for code in range(start, start + 26)) for start in (ord("a"), ord("A")))
+_SINGLE = ("LITERAL", "NOT_LITERAL", "ANY", "IN")
+
+
+def _set_of(code: int) -> int:
+    """One character; of one that is not ASCII, its whole kind."""
+    if code < 128:
+        return 1 << code
+    kinds = {"digit": str.isdecimal, "space": str.isspace, "word": str.isalnum}
+    return _OTHERS[next((kind for kind, fits in kinds.items() if fits(chr(code))), "rest")]
+
+
+def _category(expression: str) -> int:
+    """What `\\d` and its like match: exact, since of each kind they match all or none."""
+    samples = [*map(chr, range(128)), "\u0661", "\u2003", "\u00e9", "\u2014"]
+    return sum(_set_of(ord(sample)) for sample in samples if re.match(expression, sample))
+
+
+_CATEGORIES = {
+    f"CATEGORY_{prefix}{name}": _category(f"\\{letter}")
+    for name, small in (("DIGIT", "d"), ("SPACE", "s"), ("WORD", "w"))
+    for prefix, letter in (("", small), ("NOT_", small.upper()))
+}
+
+
+def _characters(name: str, argument: Any, flags: int) -> int:
+    """What a part matches that matches one character; too many of them rather than too few."""
+    if name == "ANY":
+        return _ANY if flags & re.DOTALL else _ANY & ~_set_of(ord("\n"))
+    items = argument if name == "IN" else [("LITERAL", argument)]
+    negated = name == "NOT_LITERAL" or str(items[0][0]) == "NEGATE"
+    found = certain = 0
+    for kind, value in items:
+        one, exact = _item(str(kind), value, flags)
+        found, certain = found | one, certain | exact
+    if flags & re.IGNORECASE:  # some letters of ASCII have others that are not as their other case
+        certain = 0
+        found |= (found & _SMALL) >> 32 | (found & _LARGE) << 32
+        found |= _ANY & ~_ASCII if found & (_SMALL | _LARGE) else 0
+        found |= _SMALL | _LARGE if found & ~_ASCII else 0
+    return _ANY & ~certain if negated else found
+
+
+def _item(kind: str, value: Any, flags: int) -> tuple[int, int]:
+    """What a member of a set may match, and what of that it matches for certain."""
+    if kind == "LITERAL":
+        return _set_of(value), _set_of(value) & _ASCII
+    if kind == "RANGE":
+        low = sum(1 << code for code in range(value[0], min(value[1], 127) + 1))
+        return low | (_ANY & ~_ASCII if value[1] > 127 else 0), low
+    if kind == "CATEGORY":
+        both = _CATEGORIES[str(value)]
+        # With re.ASCII, `\D` takes all digits that are not ASCII, and `\d` none.
+        return (both | (_ANY & ~_ASCII), both & _ASCII) if flags & re.ASCII else (both, both)
+    return 0, 0

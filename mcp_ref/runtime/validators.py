@@ -6,11 +6,14 @@ validation itself. What a stranger's schema may do is bounded:
     dialect      2020-12 unless `$schema` says otherwise; also 2019-09, draft-07, -06, -04, -03;
                  any other is refused by name
     references   only within the schema itself; nothing is ever fetched
-    patterns     searched with an end (runtime/patterns); for names of members: simple ones only
-    size         MAX_DEPTH levels, MAX_NODES nodes
-    cost         MAX_REFERENCES followed in one validation, which ends after MAX_SECONDS
+    patterns     of values and of names: searched for only if that cannot take long (runtime/patterns)
+    size         MAX_BYTES of JSON, MAX_DEPTH levels, MAX_NODES nodes, MAX_URI characters in `$id` and `$ref`
+    cost         MAX_REFERENCES followed in one validation, which ends after MAX_SECONDS; so does the check of
+                 the schema itself
 
-The `jsonschema` package is imported by the first schema, since it takes longer than all of ours.
+The `jsonschema` package is imported by the first schema, since it takes longer than all of ours. Its rules
+that search for patterns, compare each item with each, or collect the complaints of all alternatives are
+replaced by ours: they take quadratic time or more, in the midst of which no clock is looked at.
 
 Threads     a Validator may be used by many threads at once.
 """
@@ -19,22 +22,30 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mcp_ref.runtime.mismatch import Mismatch
+from mcp_ref.runtime.mismatch import Mismatch, shown
 from mcp_ref.runtime.parts import identity
-from mcp_ref.runtime.patterns import TooCostly, is_simple, search
+from mcp_ref.runtime.patterns import TooCostly, check, search
 
 __all__ = ["DIALECTS", "BadSchema", "Validator", "validator"]
 
+MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
 MAX_NODES = 20_000
+MAX_URI = 1000
 MAX_REFERENCES = 20_000
 MAX_SECONDS = 5.0
+
+MAX_KEPT = 512
+"""Validators that are kept."""
+MAX_KEPT_BYTES = 4 * MAX_BYTES
+"""And bytes of their schemas, together."""
 
 DIALECTS = {
     "https://json-schema.org/draft/2020-12/schema": "Draft202012Validator",
@@ -61,23 +72,13 @@ class Validator:
         _check_names(schema)
         dialect = _dialect(schema)
         kind, registry = _machinery(dialect)
-        from jsonschema.exceptions import SchemaError
-
-        try:
-            kind.check_schema(schema)  # spec: basic/index/schema-valid
-        except SchemaError as problem:
-            where = "/".join(str(p) for p in problem.absolute_path)
-            raise BadSchema(f"not a valid schema at /{where}: {problem.message:.200}") from None
-        except RecursionError:
-            raise BadSchema("the schema is too deep to be checked") from None
-        except OverflowError as problem:  # a pattern with a number beyond what `re` counts
-            raise BadSchema(f"the schema cannot be checked: {problem}") from None
+        _check_by_dialect(kind, registry, schema)
         self.schema = schema
         self._kind = kind(schema, registry=registry)
 
     def check(self, value: Any) -> None:
         """Raises Mismatch unless the value is valid.  # spec: basic/index/schema-validate-by-dialect"""
-        _spent.references, _spent.until = 0, time.monotonic() + MAX_SECONDS
+        _spent.begin(MAX_REFERENCES)
         try:
             errors = [e for _, e in zip(range(10), self._kind.iter_errors(value), strict=False)]
         except _TooCostly as problem:
@@ -93,16 +94,43 @@ class Validator:
 def validator(schema: Any) -> Validator:
     """The kept validator of a schema. Raises BadSchema."""
     try:
-        return _kept(json.dumps(schema, sort_keys=True))
+        return _kept.get(json.dumps(schema, sort_keys=True))
     except (TypeError, ValueError, RecursionError) as problem:
         if isinstance(problem, BadSchema):
             raise
         raise BadSchema(f"a schema is JSON: {problem}") from None
 
 
-@functools.lru_cache(maxsize=512)
-def _kept(text: str) -> Validator:
-    return Validator(json.loads(text))
+class _Kept:
+    """The validators that were used last, by the text of their schemas."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._validators: dict[str, Validator] = {}  # guarded by _lock, as is the next; the oldest first
+        self._size = 0
+
+    def get(self, text: str) -> Validator:
+        """Kept, or made. Raises BadSchema."""
+        if len(text) > MAX_BYTES:  # JSON as we write it is ASCII
+            raise BadSchema(f"the schema has more than {MAX_BYTES} bytes")
+        with self._lock:
+            kept = self._validators.pop(text, None)
+            if kept is not None:
+                self._validators[text] = kept
+                return kept
+        made = Validator(json.loads(text))  # without the lock: it may take seconds
+        with self._lock:
+            if text not in self._validators:
+                self._size += len(text)
+            self._validators[text] = made
+            while len(self._validators) > MAX_KEPT or self._size > MAX_KEPT_BYTES:
+                oldest = next(iter(self._validators))
+                del self._validators[oldest]
+                self._size -= len(oldest)
+        return made
+
+
+_kept = _Kept()
 
 
 def _dialect(schema: Any) -> str:
@@ -200,25 +228,56 @@ def _leads_somewhere(schema: Any, target: str) -> bool:
 
 
 def _check_names(schema: Any) -> None:
-    """Names of members are matched by `jsonschema` itself, so their patterns must be simple ones."""
+    """The patterns of `patternProperties`, which not every dialect's own schema looks at."""
     for node, _ in _nodes(schema):
         patterns = node.get("patternProperties") if isinstance(node, dict) else None
         for pattern in patterns if isinstance(patterns, dict) else ():
             try:
-                simple = is_simple(pattern)
-            except re.error as problem:
+                check(pattern)
+            except (re.error, TooCostly) as problem:
                 raise BadSchema(f"patternProperties: {pattern[:60]!r}: {problem}") from None
-            if not simple:
-                raise BadSchema(f"patternProperties: {pattern[:60]!r} could take for ever to match")
 
 
 def _resolved(base: str, target: str) -> str:
+    """A URI against its base. A short one at the end of a long base is long: there could be many."""
     from urllib.parse import urldefrag, urljoin
 
     try:
-        return urldefrag(urljoin(base, target)).url
+        resolved = urldefrag(urljoin(base, target)).url if len(target) <= MAX_URI else target
     except ValueError as problem:
         raise BadSchema(f"{target[:100]!r} is not a URI: {problem}") from None
+    if len(resolved) > MAX_URI:
+        raise BadSchema(f"{target[:100]!r} is a URI of more than {MAX_URI} characters")
+    return resolved
+
+
+def _check_by_dialect(kind: Any, registry: Any, schema: Any) -> None:
+    """Whether it is a schema, by the dialect's own.  # spec: basic/index/schema-valid"""
+    _spent.begin(math.inf)  # of those that the dialect's schema holds, for each part of this one
+    try:
+        checker = kind(kind.META_SCHEMA, registry=registry, format_checker=_formats())
+        problem = next(checker.iter_errors(schema), None)
+    except _TooCostly as costly:
+        raise BadSchema(f"the check of the schema was given up: {costly}") from None
+    except RecursionError:
+        raise BadSchema("the schema is too deep to be checked") from None
+    if problem is not None:
+        where = "/".join(str(p) for p in problem.absolute_path)
+        raise BadSchema(f"not a valid schema at /{where}: {problem.message:.200}")
+
+
+@functools.cache
+def _formats() -> Any:
+    from jsonschema import FormatChecker
+
+    formats = FormatChecker(formats=())
+    formats.checks("regex", raises=(re.error, TooCostly))(
+        lambda value: not isinstance(value, str) or check(value)
+    )
+    return formats
+
+
+# ---------------------------------------------------------------------------- what a validation costs
 
 
 class _TooCostly(Exception):
@@ -226,10 +285,21 @@ class _TooCostly(Exception):
 
 
 class _Spent(threading.local):
-    """What this thread's validation has cost so far."""
+    """What this thread's validation may still cost."""
 
-    references = 0
+    references = 0.0
     until = 0.0
+
+    def begin(self, references: float) -> None:
+        self.references, self.until = references, time.monotonic() + MAX_SECONDS
+
+    def spend(self, references: int = 0) -> None:
+        """Raises _TooCostly."""
+        self.references -= references
+        if self.references < 0:
+            raise _TooCostly("the schema refers to itself too often")
+        if time.monotonic() > self.until:
+            raise _TooCostly(f"it takes longer than {MAX_SECONDS} seconds")
 
 
 _spent = _Spent()
@@ -242,42 +312,196 @@ def _machinery(dialect: str) -> tuple[Any, Any]:
     from jsonschema_specifications import REGISTRY
 
     base: Any = getattr(validators, DIALECTS[dialect])
-    rules = {**base.VALIDATORS, "uniqueItems": _unique_items, "pattern": _pattern}
-    references = ("$ref", "$dynamicRef", "$recursiveRef")
+    rules = base.VALIDATORS | {name: rule for name, rule in _RULES.items() if name in base.VALIDATORS}
+    if dialect.endswith("draft-03/schema"):  # where a type may be a schema
+        rules["type"] = base.VALIDATORS["type"]
     extend: Any = validators.extend
+    kind = extend(base, {name: _watched(rule, int(name in _REFERENCES)) for name, rule in rules.items()})
+    kind.evolve = _evolve
     # The dialects' own schemas and nothing else: this registry has no way to fetch.
-    return extend(base, {k: _watched(rule, int(k in references)) for k, rule in rules.items()}), REGISTRY
+    return kind, REGISTRY
 
 
-def _unique_items(kind: Any, wanted: Any, value: Any, schema: Any) -> Any:
-    """In linear time: comparing each with each takes minutes for the items of one large message."""
-    from jsonschema.exceptions import ValidationError
+def _evolve(self: Any, **changes: Any) -> Any:
+    """The same validator for a schema within the schema.
 
-    if wanted and kind.is_type(value, "array") and len(set(map(identity, value))) != len(value):
-        yield ValidationError("holds an item twice")
-
-
-def _pattern(kind: Any, pattern: Any, value: Any, schema: Any) -> Any:
-    """With an end, whatever the expression."""
-    from jsonschema.exceptions import ValidationError
-
-    if kind.is_type(value, "string"):
-        try:
-            if not search(pattern, value):
-                yield ValidationError(f"{value!r:.80} does not match {pattern!r:.80}")
-        except TooCostly as problem:
-            raise _TooCostly(str(problem)) from None
+    The package's own would go over to its own class, with none of our rules, at a `$schema` in there.
+    """
+    schema = changes.get("schema", self.schema)
+    named = schema.get("$schema") if isinstance(schema, dict) else None
+    uri = named.rstrip("#") if isinstance(named, str) else ""
+    kind = _machinery(uri)[0] if uri in DIALECTS else type(self)
+    return kind(
+        schema=schema,
+        format_checker=self.format_checker,
+        registry=self._registry,
+        _resolver=changes.get("_resolver", self._resolver),
+    )
 
 
 def _watched(apply: Callable[..., Any], cost: int) -> Callable[..., Any]:
     """A keyword's rule, which first looks at what the validation has spent so far."""
 
     def watched(kind: Any, target: Any, value: Any, schema: Any) -> Any:
-        _spent.references += cost
-        if _spent.references > MAX_REFERENCES:
-            raise _TooCostly("the schema refers to itself too often")
-        if time.monotonic() > _spent.until:
-            raise _TooCostly(f"it takes longer than {MAX_SECONDS} seconds")
+        _spent.spend(cost)
         return apply(kind, target, value, schema)
 
     return watched
+
+
+# ---------------------------------------------------------------------------- rules of our own
+
+
+def _found(pattern: str, text: str) -> bool:
+    """The one door to a stranger's pattern."""
+    _spent.spend()
+    try:
+        return search(pattern, text)
+    except TooCostly as problem:
+        raise _TooCostly(str(problem)) from None
+
+
+def _fits(kind: Any, value: Any, schema: Any) -> bool:
+    return next(kind.descend(value, schema), None) is None
+
+
+def _wrong(says: str) -> Any:
+    from jsonschema.exceptions import ValidationError
+
+    return ValidationError(says)
+
+
+def _type(kind: Any, types: Any, value: Any, schema: Any) -> Any:
+    """Without the whole value in the complaint, which is often of one alternative among many."""
+    wanted = [types] if isinstance(types, str) else types
+    if not any(kind.is_type(value, name) for name in wanted):
+        yield _wrong(f"{shown(value)} is not of type {', '.join(map(repr, wanted))}")
+
+
+def _unique_items(kind: Any, wanted: Any, value: Any, schema: Any) -> Any:
+    """In linear time: comparing each with each takes minutes for the items of one large message."""
+    if wanted and kind.is_type(value, "array") and len(set(map(identity, value))) != len(value):
+        yield _wrong("holds an item twice")
+
+
+def _pattern(kind: Any, pattern: Any, value: Any, schema: Any) -> Any:
+    if kind.is_type(value, "string") and not _found(pattern, value):
+        yield _wrong(f"{value[:80]!r} does not match {pattern[:80]!r}")
+
+
+def _pattern_properties(kind: Any, patterns: Any, value: Any, schema: Any) -> Any:
+    for pattern, part in patterns.items() if kind.is_type(value, "object") else ():
+        for name, item in value.items():
+            if _found(pattern, name):
+                yield from kind.descend(item, part, path=name, schema_path=pattern)
+
+
+def _additional_properties(kind: Any, wanted: Any, value: Any, schema: Any) -> Any:
+    if kind.is_type(value, "object"):
+        named, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+        extra = [n for n in value if n not in named and not any(_found(pattern, n) for pattern in patterns)]
+        if wanted is False and extra:
+            yield _wrong(f"Additional properties are not allowed: {', '.join(map(repr, extra[:10])):.200}")
+        elif kind.is_type(wanted, "object"):
+            for name in extra:
+                yield from kind.descend(value[name], wanted, path=name)
+
+
+def _any_of(kind: Any, choices: Any, value: Any, schema: Any) -> Any:
+    """Without the complaints of all: there may be thousands, each with the value in it."""
+    if not any(_fits(kind, value, choice) for choice in choices):
+        yield _wrong(f"{shown(value)} is not valid under any of the given schemas")
+
+
+def _one_of(kind: Any, choices: Any, value: Any, schema: Any) -> Any:
+    fitting = (number for number, choice in enumerate(choices) if _fits(kind, value, choice))
+    first, second = next(fitting, None), next(fitting, None)
+    if first is None:
+        yield _wrong(f"{shown(value)} is not valid under any of the given schemas")
+    elif second is not None:
+        yield _wrong(f"{shown(value)} is valid under the given schemas {first} and {second}, not under one")
+
+
+def _unevaluated_properties(kind: Any, wanted: Any, value: Any, schema: Any) -> Any:
+    if kind.is_type(value, "object"):
+        seen = _evaluated(kind, value, _without(schema, "unevaluatedProperties"), _names_seen)
+        for name in value.keys() - seen:
+            if not _fits(kind, value[name], wanted):
+                yield _wrong(f"Unevaluated properties are not allowed: {name[:80]!r}")
+                return
+
+
+def _unevaluated_items(kind: Any, wanted: Any, value: Any, schema: Any) -> Any:
+    if kind.is_type(value, "array"):
+        seen = _evaluated(kind, value, _without(schema, "unevaluatedItems"), _items_seen)
+        for index in range(len(value)):
+            if index not in seen and not _fits(kind, value[index], wanted):
+                yield _wrong(f"Unevaluated items are not allowed: {shown(value[index])}")
+                return
+
+
+def _without(schema: Any, keyword: str) -> Any:
+    return {name: part for name, part in schema.items() if name != keyword}
+
+
+def _evaluated(kind: Any, value: Any, schema: Any, seen_by: Callable[..., set[Any]]) -> set[Any]:
+    """The names, or the places, of a value that a schema looks at, itself or by one that it applies."""
+    _spent.spend()
+    if not isinstance(schema, dict):
+        return set()
+    seen = seen_by(kind, value, schema)
+    for inner, part in _applied(kind, value, schema):
+        seen |= _evaluated(inner, value, part, seen_by)
+    return seen
+
+
+def _names_seen(kind: Any, value: Any, schema: Any) -> set[Any]:
+    if schema.keys() & {"additionalProperties", "unevaluatedProperties"}:
+        return set(value)
+    patterns = schema.get("patternProperties", {})
+    return {n for n in value if n in schema.get("properties", {}) or any(_found(p, n) for p in patterns)}
+
+
+def _items_seen(kind: Any, value: Any, schema: Any) -> set[Any]:
+    items, first = schema.get("items"), schema.get("prefixItems", [])
+    if isinstance(items, list) and "additionalItems" not in schema:  # of 2019-09
+        items, first = None, items
+    if items is not None or "unevaluatedItems" in schema:
+        return set(range(len(value)))
+    seen = set(range(min(len(first), len(value))))
+    if "contains" in schema:
+        seen |= {index for index, item in enumerate(value) if _fits(kind, item, schema["contains"])}
+    return seen
+
+
+def _applied(kind: Any, value: Any, schema: Any) -> Iterator[tuple[Any, Any]]:
+    """The schemas that a schema applies to the same value, and that it fits."""
+    from referencing.jsonschema import lookup_recursive_ref
+
+    for keyword in sorted(_REFERENCES & schema.keys()):
+        _spent.spend(1)
+        found: Any = kind._resolver
+        found = lookup_recursive_ref(found) if keyword == "$recursiveRef" else found.lookup(schema[keyword])
+        yield kind.evolve(schema=found.contents, _resolver=found.resolver), found.contents
+    parts = [part for keyword in ("allOf", "anyOf", "oneOf") for part in schema.get(keyword, ())]
+    parts += [part for name, part in schema.get("dependentSchemas", {}).items() if name in value]
+    if "if" in schema:
+        fits = _fits(kind, value, schema["if"])
+        parts += [schema["if"]] if fits else []
+        parts += [schema[keyword] for keyword in ("then" if fits else "else",) if keyword in schema]
+    yield from ((kind, part) for part in parts if _fits(kind, value, part))
+
+
+_REFERENCES = {"$ref", "$dynamicRef", "$recursiveRef"}
+_RULES: dict[str, Callable[..., Any]] = {
+    "additionalProperties": _additional_properties,
+    "anyOf": _any_of,
+    "oneOf": _one_of,
+    "pattern": _pattern,
+    "patternProperties": _pattern_properties,
+    "type": _type,
+    "unevaluatedItems": _unevaluated_items,
+    "unevaluatedProperties": _unevaluated_properties,
+    "uniqueItems": _unique_items,
+}
+"""In place of those of the `jsonschema` package."""

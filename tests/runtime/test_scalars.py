@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_ref.runtime import patterns, scalars
+from mcp_ref.runtime import scalars
 from mcp_ref.runtime.mismatch import Mismatch
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -255,9 +255,8 @@ def test_a_pattern_is_looked_for_anywhere():
     assert not scalars.matches("xaby", "^ab")
 
 
-def test_a_pattern_that_takes_for_ever_is_a_fault_of_the_value(monkeypatch):
-    monkeypatch.setattr(patterns, "MAX_SECONDS", 0.2)
-    with pytest.raises(Mismatch, match=r"cannot be checked: the pattern .* takes too long"):
+def test_a_pattern_that_could_take_for_ever_is_a_fault_of_the_value():
+    with pytest.raises(Mismatch, match=r"cannot be checked: the pattern .* could take too long in 41 char"):
         scalars.matches("a" * 40 + "!", "^(a+)+$")
 
 

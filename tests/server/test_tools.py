@@ -24,7 +24,6 @@ from mcp_ref import (
     Server,
     connect,
 )
-from mcp_ref.runtime import patterns
 from mcp_ref.server import tools as page
 
 BEFORE = LEGACY[:3]
@@ -987,30 +986,57 @@ def test_changes_are_told_though_all_workers_are_busy():
             assert "result" in raw.answer(asked)
 
 
+QUADRATIC = "^.*_.*_id$"
+HOSTILE = {  # a schema, and the source of a value
+    "a value": ({"properties": {"a": {"pattern": "^(a+)+$"}}}, '{"a": "a" * 40 + "!"}'),
+    "a name": ({"patternProperties": {QUADRATIC: {}}}, '{"_" * 30_000: 1}'),
+    "a long name": (
+        {"patternProperties": {QUADRATIC: {}}, "additionalProperties": False},
+        '{"_" * 1_000_000: 1}',
+    ),
+    "many patterns": (
+        {"patternProperties": {f"{n}{QUADRATIC}": {} for n in range(99)}, "additionalProperties": False},
+        '{"_" * 30_000: 1}',
+    ),
+    "another dialect": (
+        {"properties": {"a": {"$schema": "http://json-schema.org/draft-07/schema#", "pattern": QUADRATIC}}},
+        '{"a": "_" * 30_000}',
+    ),
+}
+
+
 @pytest.mark.parametrize("date", AFTER)
-def test_a_pattern_of_a_strangers_does_not_stop_the_client(date, monkeypatch):
-    monkeypatch.setattr(patterns, "MAX_SECONDS", 0.2)
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_pattern_of_a_strangers_does_not_stop_the_client(date, case):
+    """Nor anything else in its process: another client of it goes on meanwhile."""
+    schema, value = HOSTILE[case]
     tool = {
         "name": "t",
         "inputSchema": {"type": "object"},
-        "outputSchema": {
-            "type": "object",
-            "properties": {"a": {"type": "string", "pattern": "^(a+)+$"}},
-        },
+        "outputSchema": {"type": "object", **schema},
     }
     script = f"""
     open_any({date!r})
     while True:
         request = receive("tools/call", "tools/list")
         listed = {{"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [{tool!r}]}}
-        called = text("x", structuredContent={{"a": "a" * 40 + "!"}})
+        called = text("x", structuredContent={value})
         answer(request, listed if request["method"] == "tools/list" else called)
     """
-    with connect(raw_server(script), revision=date) as client:
-        started = time.monotonic()
-        with pytest.raises(InvalidResponse, match="takes too long to search for"):
-            client.call_tool("t", timeout=5)
-        assert time.monotonic() - started < PATIENCE
+    with connect(raw_server(script), revision=date) as client, connect(calculator()) as other:
+        failures = []
+
+        def call():
+            try:
+                client.call_tool("t", timeout=PATIENCE)
+            except InvalidResponse as problem:
+                failures.append(str(problem))
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        while thread.is_alive():
+            assert other.call_tool("add", {"a": 1}, timeout=5).structured == {"result": 1}
+        assert len(failures) == 1 and "could take too long in" in failures[0]
 
 
 # ------------------------------------------------------------------------- arguments in headers
