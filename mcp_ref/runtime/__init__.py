@@ -1,7 +1,7 @@
 """What no page of the specification describes: the machinery under every page.
 
 values      a type hint -> its JSON Schema, a loader (JSON -> Python), a dumper (Python -> JSON);
-            with codec, hints, scalars, parts, bounds and mismatch
+            with codec, hints, scalars, parts, bounds, marks and mismatch
 functions   a user's function -> the schemas of its arguments and of its result
 texts       a user's function whose arguments come as text
 validators  a JSON Schema -> a kept checker; dialects, references and cost under control

@@ -18,7 +18,7 @@ from mcp_ref.runtime import scalars
 from mcp_ref.runtime.codec import Codec, Schema
 from mcp_ref.runtime.mismatch import must
 
-__all__ = ["Bounds", "bounded"]
+__all__ = ["LIMITS", "Bounds", "bounded"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,6 +51,9 @@ _BOUNDS: dict[str, tuple[str, tuple[str, ...], str, Callable[[Any, Any], bool]]]
     "max_length": ("maxLength", _SIZED, "be at most {} long", lambda v, b: len(v) <= b),
     "pattern": ("pattern", ("string",), "match {}", scalars.matches),
 }
+LIMITS = tuple(_BOUNDS)
+"""The names of all limits."""
+
 _SIZES = {"string": "Length", "array": "Items", "object": "Properties"}
 
 

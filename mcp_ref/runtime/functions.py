@@ -19,6 +19,7 @@ from typing import Any
 
 from mcp_ref.runtime import parts
 from mcp_ref.runtime.codec import Codec, Convert, Field, Schema
+from mcp_ref.runtime.marks import description_in
 from mcp_ref.runtime.values import Compiler
 
 __all__ = ["Parameters", "description_of", "parameters_of", "return_hint", "takes_one"]
@@ -154,7 +155,7 @@ def wants(hint: Any, context_type: type) -> bool:
 
 
 def _has_description(hint: Any) -> bool:
-    return any(isinstance(mark, str) for mark in getattr(hint, "__metadata__", ()))
+    return any(description_in(mark) is not None for mark in getattr(hint, "__metadata__", ()))
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -26,9 +26,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from mcp_ref.runtime import parts, scalars
-from mcp_ref.runtime.bounds import Bounds, bounded
+from mcp_ref.runtime.bounds import Bounds
 from mcp_ref.runtime.codec import Codec, Field, Schema
 from mcp_ref.runtime.hints import filled, hashable, kind_of, parameters_given, required_hint
+from mcp_ref.runtime.marks import marked
 from mcp_ref.runtime.mismatch import Mismatch, must
 
 __all__ = ["Bounds", "Codec", "Compiler", "Field", "dump_any"]
@@ -302,7 +303,7 @@ class Compiler:
             elif isinstance(mark, dict):  # JSON Schema keywords that only inform, say `examples`
                 codec = dataclasses.replace(codec, schema={**codec.schema, **mark})
             else:
-                codec = bounded(codec, mark)
+                codec = marked(codec, mark)
         return codec
 
 
