@@ -208,6 +208,7 @@ class Context:
 
         # spec: basic/patterns/progress/in-progress-only, basic/patterns/progress/rate-limit
         """
+        # spec: basic/transports/stdio/server-message-kinds
         if not self.is_over and self.connection.may_notify():
             self.connection.notify(method, params, outbox=self.outbox)
 

@@ -77,6 +77,8 @@ class NotificationParams(TypedDict, total=False):
 
 
 class Icon(TypedDict, total=False):
+    """# spec: basic/index/icon-members"""
+
     src: Required[Annotated[str, Bounds(format="uri")]]  # spec: basic/index/icon-src-required
     mimeType: str
     sizes: list[str]
@@ -84,6 +86,8 @@ class Icon(TypedDict, total=False):
 
 
 class Icons(TypedDict, total=False):
+    """# spec: basic/index/icon-places, basic/index/icon-several"""
+
     icons: list[Icon]
 
 

@@ -173,6 +173,7 @@ def required(context: Context, problem: UrlElicitationRequired) -> None:
             if not all(each.accepted for each in answers):
                 raise InternalError("the person did not agree to open the URL")
             # Consent is not completion: the handler looked again, and it is not done yet.
+            # spec: client/elicitation/retry-final-or-input-required
             ask_again(context, [each.question(context) for each in problem.elicitations])
         for each in problem.data["elicitations"]:
             remember(context, each["elicitationId"])

@@ -253,6 +253,7 @@ class ResourceNotFound(ProtocolError):
     def __init__(self, uri: str) -> None:
         check_text(uri=uri)
         uri = uri.encode("utf-8", "backslashreplace").decode("utf-8")  # so that it can be sent
+        # spec: server/resources/not-found-data-uri
         super().__init__(f"Resource not found: {short(uri)}", data={"uri": uri})
         self.uri = uri
 

@@ -380,7 +380,7 @@ def test_identity_needs_a_name_and_a_version(wrong):
         checker(meta.Implementation, MODERN)(wrong)
 
 
-@pytest.mark.spec("basic/index/icon-src-required")
+@pytest.mark.spec("basic/index/icon-src-required", "basic/index/icon-members")
 @pytest.mark.parametrize(
     "icon",
     [
@@ -395,6 +395,31 @@ def test_identity_needs_a_name_and_a_version(wrong):
 def test_an_icon_needs_a_source_and_proper_members(icon):
     with pytest.raises(Mismatch):
         checker(meta.Icon, MODERN)(icon)
+
+
+SMALL = {"src": "data:image/png;base64,AA==", "mimeType": "image/png", "sizes": ["48x48", "96x96"]}
+LARGE = {"src": "https://example.com/i.svg", "sizes": ["any"], "theme": "dark"}
+
+
+@pytest.mark.spec("basic/index/icon-members", "basic/index/icon-places", "basic/index/icon-several")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_servers_tools_prompts_and_resources_have_icons_since_2025_11_25(revision):
+    icons = [SMALL, LARGE]
+    server = Server("pictured", icons=icons)
+    server.add_tool(lambda: "", name="t", icons=icons)
+    server.prompt(lambda: "", name="p", icons=icons)
+    server.resource("x://r", name="r", icons=icons)(lambda: "")
+    server.resource("x://{name}", name="rs", icons=icons)(lambda name: name)
+    with connect(server, revision=revision) as client:
+        found = [
+            client.server_info,
+            *client.list_tools(),
+            *client.list_prompts(),
+            *client.list_resources(),
+            *client.list_resource_templates(),
+        ]
+    expected = icons if revision >= "2025-11-25" else None
+    assert [each.get("icons") for each in found] == [expected] * 5
 
 
 @pytest.mark.spec("basic/index/icon-src-required")

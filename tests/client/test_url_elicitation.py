@@ -356,7 +356,11 @@ def test_who_accepted_and_is_not_back_yet_is_asked_again_and_not_refused():
     assert asked == [WHERE] * 3
 
 
-@pytest.mark.spec("client/elicitation/url-accept-is-consent", "basic/patterns/mrtr/repeat-input-required")
+@pytest.mark.spec(
+    "client/elicitation/url-accept-is-consent",
+    "client/elicitation/retry-final-or-input-required",
+    "basic/patterns/mrtr/repeat-input-required",
+)
 @pytest.mark.parametrize("first", [False, True])
 def test_on_the_wire_the_second_question_is_another_input_required_result(first):
     """Also after other questions of the handler's, whose answers stay."""

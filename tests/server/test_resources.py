@@ -440,12 +440,12 @@ def test_a_question_of_the_authors_own_making_is_sent():
 
 
 @pytest.mark.spec("basic/index/no-emit-32002")
-@pytest.mark.spec("server/resources/not-found-32602")
+@pytest.mark.spec("server/resources/not-found-32602", "server/resources/not-found-data-uri")
 def test_an_unknown_resource_is_32602_in_2026_07_28():
     check_not_found(MODERN, -32602)
 
 
-@pytest.mark.spec("server/resources/not-found-32002")
+@pytest.mark.spec("server/resources/not-found-32002", "server/resources/not-found-data-uri")
 @pytest.mark.parametrize("date", LEGACY)
 def test_an_unknown_resource_is_32002_until_2025_11_25(date):
     check_not_found(date, -32002)

@@ -228,6 +228,28 @@ def test_a_tool_that_gives_up_by_itself_is_an_error_all_the_same(date):
         assert refused.value.code == -32603
 
 
+@pytest.mark.spec("server/tools/server-errors-are-protocol-errors")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_fault_of_the_server_is_a_protocol_error_and_one_of_the_tool_a_result(date):
+    server = failing(ValueError("the tool's own"))
+    broken = []
+
+    @server.around
+    def disk(ctx, params, proceed):
+        if broken:
+            raise OSError("the disk with the password 1234 is full")
+        return proceed(params)
+
+    with connect(server, revision=date) as client:
+        result = client.call_tool("fail")
+        assert (result.is_error, result.text) == (True, "the tool's own")
+        broken.append(1)
+        for tool in ("fail", "work"):
+            with pytest.raises(ErrorResponse) as refused:
+                client.call_tool(tool)
+            assert (refused.value.code, "1234" in str(refused.value)) == (-32603, False)
+
+
 @pytest.mark.parametrize("date", REVISIONS)
 def test_an_interrupt_in_a_tool_does_not_end_the_server(date):
     with connect(failing(KeyboardInterrupt()), revision=date) as client:

@@ -197,7 +197,7 @@ def resume(context: Context) -> None:
     """A retry came in: check its state, and have its answers ready. Raises InvalidParams.
 
     # spec: basic/patterns/mrtr/request-state-untrusted, basic/patterns/mrtr/request-state-reject-tampered
-    # spec: basic/patterns/mrtr/malformed-is-error
+    # spec: basic/patterns/mrtr/malformed-is-error, basic/patterns/mrtr/retry-self-contained
     """
     text, responses = context.params.get("requestState"), context.params.get("inputResponses", {})
     if type(responses) is not dict:
@@ -425,6 +425,7 @@ def retry(params: Json, result: Json, responses: Json) -> Json:
 
     # spec: basic/patterns/mrtr/client-echoes-state, basic/patterns/mrtr/client-no-invented-state
     # spec: basic/patterns/mrtr/request-state-opaque, basic/patterns/mrtr/inputs-not-for-other-requests
+    # spec: basic/patterns/mrtr/retry-is-original-request
     """
     again = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
     if responses or "inputRequests" in result:

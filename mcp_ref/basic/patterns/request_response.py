@@ -248,6 +248,7 @@ class Connection(Requester):
         except BaseException as problem:
             if isinstance(problem, KeyboardInterrupt) and is_reader:
                 raise  # not the request's: a signal for the thread that reads
+            # spec: server/tools/server-errors-are-protocol-errors
             _log.exception("%s failed", context.method)
             line = encode_error(context.request_id, InternalError(f"{context.method} failed"))
         self._answer(context, line, error)

@@ -267,7 +267,10 @@ class Listeners:
             self._sessions[connection] = Listener(connection)
 
     def detach(self, connection: Connection) -> None:
-        """It is gone, and its subscriptions with it."""
+        """It is gone, and its subscriptions with it.
+
+        # spec: basic/patterns/subscriptions/ends-with-transport
+        """
         with self._lock:
             self._sessions.pop(connection, None)
             self._streams.pop(connection, None)

@@ -167,7 +167,11 @@ def all_pages(client: Any, method: str, **limits: Any) -> list[Any]:
 
 
 def everything(client: Any, method: str, member: str, *, timeout: float | None = None) -> list[Any]:
-    """All items of a list, from all its pages: `everything(client, "prompts/list", "prompts")`."""
+    """All items of a list, from all its pages: `everything(client, "prompts/list", "prompts")`.
+
+    As they came: one that moved between two pages is there twice, or not at all.
+    # spec: server/utilities/caching/no-consistency-across-pages
+    """
     items: list[Any] = []
     for result in all_pages(client, method, timeout=timeout):
         found = result.get(member)

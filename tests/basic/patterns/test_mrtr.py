@@ -400,6 +400,7 @@ def test_a_process_that_made_up_its_secret_says_that_others_need_the_same():
         assert "Server(secret" not in refused(go_on(three, "tool", asked, {"elicitation-1": YES}))
 
 
+@pytest.mark.spec("basic/patterns/mrtr/retry-self-contained")
 def test_any_process_with_the_secret_serves_the_retry():
     """Four servers that know of each other nothing but the secret; each round goes to another one."""
 
@@ -1188,6 +1189,7 @@ def input_required(*names, **more):
     "basic/patterns/mrtr/client-echoes-state",
     "basic/patterns/mrtr/client-no-invented-state",
     "basic/patterns/mrtr/retry-new-id",
+    "basic/patterns/mrtr/retry-is-original-request",
     "basic/patterns/mrtr/request-state-opaque",
     "basic/patterns/mrtr/input-response-keys-match",
 )

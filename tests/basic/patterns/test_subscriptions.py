@@ -588,6 +588,7 @@ def listen(connection, name, wanted):
     connection.receive(json.dumps(message).encode())
 
 
+@pytest.mark.spec("basic/patterns/subscriptions/ends-with-transport")
 def test_a_connection_takes_its_subscriptions_with_it():
     server = demo()
     with RawClient(server, revision=MODERN) as raw:

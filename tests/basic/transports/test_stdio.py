@@ -49,6 +49,52 @@ def clean() -> Iterator[None]:
         yield
 
 
+# ------------------------------------------------------------------- what a server says
+
+
+@pytest.mark.spec("basic/transports/stdio/server-message-kinds")
+def test_a_server_writes_answers_and_what_belongs_to_a_request_or_to_a_subscription() -> None:
+    """Of 2026-07-28. Everything else that happens meanwhile is told to nobody."""
+    body = """
+    @server.tool
+    def work(ctx: Context) -> str:
+        ctx.progress(1)
+        ctx.log("info", "at work")
+        server.add_tool(lambda: "", name="another")     # of which one subscription is told
+        server.add_prompt(lambda: "", name="question")  # and of this none
+        return "done"
+    """
+    with RawClient(python(source(body)), revision=MODERN) as client:
+        listening = client.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        said = [client.receive()]
+        assert said[0]["method"] == "notifications/subscriptions/acknowledged"
+        meta = {"progressToken": "t", "io.modelcontextprotocol/logLevel": "debug"}
+        call = client.call("work", meta=meta)
+        last = client.ask("server/discover")
+        while not {"tools", call, last} <= {kind_of(message) for message in said}:
+            said.append(client.receive())
+        client.end_input()
+        with pytest.raises(EOFError):
+            while True:
+                said.append(client.receive())
+    kinds = [kind_of(message) for message in said]
+    responses, subscription = [call, last, listening], ["acknowledged", "tools", "cancelled"]
+    assert sorted(map(str, kinds)) == sorted(map(str, [*responses, *subscription, "progress", "message"]))
+    assert said[kinds.index("cancelled")]["params"]["requestId"] == listening
+    told = [message["params"]["_meta"] for message in said if kind_of(message) in ("acknowledged", "tools")]
+    assert [meta["io.modelcontextprotocol/subscriptionId"] for meta in told] == [listening] * 2
+    for of_the_call in ("progress", "message"):  # while it was in flight
+        assert kinds.index(of_the_call) < kinds.index(call)
+
+
+def kind_of(message: Json) -> Any:
+    """The id of a response, or the last part of a notification's method; `tools` for its list's change."""
+    if "method" not in message:
+        return message["id"]
+    assert "id" not in message
+    return message["method"].removesuffix("/list_changed").rpartition("/")[2]
+
+
 # ------------------------------------------------------------------------- the framing
 
 

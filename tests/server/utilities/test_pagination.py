@@ -7,6 +7,7 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from peers import Notes, raw_server
 
 from mcp_ref import ErrorResponse, InvalidResponse, Server, connect
 from mcp_ref.basic.errors import InvalidParams
@@ -341,6 +342,28 @@ def test_when_a_cursor_has_become_void_what_is_kept_is_forgotten_and_the_list_be
     assert pagination.everything(client, KIND, "tools") == [1, 2]
     assert client.asked == [{}, {"cursor": "b"}, {}, {"cursor": "z"}]
     assert client.forgotten == [(2, KIND)]
+
+
+@pytest.mark.spec("server/utilities/caching/no-consistency-across-pages")
+def test_pages_that_do_not_fit_each_other_are_taken_as_they_come():
+    """While they were fetched, 2 moved to the second page and 3 to the first."""
+    client = Script({"tools": [1, 2], "nextCursor": "b"}, {"tools": [2, 4]})
+    assert pagination.everything(client, KIND, "tools") == [1, 2, 2, 4]
+
+
+@pytest.mark.spec("server/utilities/caching/no-consistency-across-pages")
+def test_a_tool_that_is_on_two_pages_is_no_fault_of_the_list():
+    script = """
+    open_modern()
+    tool = {"name": "same", "inputSchema": {"type": "object"}}
+    page = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private", "tools": [tool]}
+    answer(receive("tools/list"), {**page, "nextCursor": "b"})
+    answer(receive("tools/list"), page)
+    go_on(text("called"))
+    """
+    with connect(raw_server(script), on_stderr=Notes()) as client:
+        assert [tool["name"] for tool in client.list_tools()] == ["same", "same"]
+        assert client.call_tool("same").text == "called"
 
 
 def test_a_cursor_that_is_void_again_is_an_error():
