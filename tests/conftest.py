@@ -5,9 +5,12 @@ arrives, in this process and in its children, also where the run was started wit
 """
 
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from mcp_ref.basic.transports.era import KNOWN_ERAS
 
 REGISTRY = Path(__file__).resolve().parents[1] / "docs" / "clauses.tsv"
 
@@ -16,6 +19,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """A job in the background of a shell, or one under nohup, ignores SIGINT, and so would its children."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def nothing_known_of_servers() -> Iterator[None]:
+    """What one test learned of a server's era is not known to the next."""
+    KNOWN_ERAS.forget()
+    yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

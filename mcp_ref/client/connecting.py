@@ -67,6 +67,7 @@ def connect(
     max_rounds: int = MAX_ROUNDS,
     ping_every: float | None = None,
     cache: bool | Cache = False,
+    eras: bool | era.KnownEras = True,
     principal: Hashable = None,
     audit_arguments: bool = False,
     max_message_bytes: int = 64 << 20,
@@ -89,9 +90,10 @@ def connect(
     the application does for servers (client/callbacks), within `ask_timeout` seconds and as often as
     `ask_limit` allows; `max_rounds` bounds how often one request is sent again for it. `cache=True` keeps
     results while they are fresh (server/utilities/caching); a Cache may be shared, and then `principal`
-    says whose the private results are. `ping_every` so many seconds a server of the legacy era is asked
-    whether it is still there, and its connection ended if it does not answer within `timeout`. `grace` is how
-    long a closed server may take to exit, twice, before it is killed.
+    says whose the private results are. `eras` is where the era of a server is remembered: in this process,
+    unless it is False or a KnownEras (basic/transports/era). `ping_every` so many seconds a server of the
+    legacy era is asked whether it is still there, and its connection ended if it does not answer within
+    `timeout`. `grace` is how long a closed server may take to exit, twice, before it is killed.
     """
     _check_target(target)
     over_http = isinstance(target, str)
@@ -148,6 +150,7 @@ def connect(
         "timeout": timeout,
         "max_timeout": max_timeout,
         "max_message_bytes": max_message_bytes,
+        "known_era": _known_era(eras, target, env, cwd),
     }
 
     def dial() -> Any:
@@ -181,11 +184,12 @@ def connect(
             audit_arguments=audit_arguments,
         )
 
-    return _opened(make, revisions)
+    return _opened(make, revisions, options["known_era"])
 
 
-def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str]) -> Client:
+def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str], known: era.KnownEra) -> Client:
     """A client that has agreed with its server on one of these revisions."""
+    was_known = known.find() is versioning.Era.LEGACY
     client = make(among)
     try:
         client.open()
@@ -196,7 +200,8 @@ def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str]) -> Cl
         legacy = [date for date in among if not versioning.revision(date).modern]
         probed = 0 < len(legacy) < len(among)
         if isinstance(problem, ConnectionClosed) and probed and client.was_heard:
-            return _opened(make, legacy)
+            # A server that died of initialize is not what it was remembered as: this time it is probed.
+            return _opened(make, among if was_known else legacy, era.NOTHING_KNOWN)
         raise
     return client
 
@@ -207,6 +212,29 @@ def _cache_key(target: Any, env: Mapping[str, str] | None, cwd: str | os.PathLik
         server: Hashable = target
         return server
     return (*map(os.fspath, target), str(Path(cwd or ".").resolve()), *sorted((env or {}).items()))
+
+
+def _known_era(
+    eras: bool | era.KnownEras,
+    target: Any,
+    env: Mapping[str, str] | None,
+    cwd: str | os.PathLike[str] | None,
+) -> era.KnownEra:
+    """What is remembered of a server, by its command or its URL. Raises TypeError.
+
+    A URL, and not its origin alone: several servers may share that, behind one gateway. Its query does not
+    count. A Server of this process is asked each time, which costs nothing.
+    """
+    if not isinstance(eras, bool | era.KnownEras):
+        raise TypeError(f"eras is True, False or a KnownEras, not {eras!r:.60}")
+    if eras is False or not isinstance(target, str | list | tuple):
+        return era.NOTHING_KNOWN
+    found = era.KNOWN_ERAS if eras is True else eras
+    if isinstance(target, str):
+        parts = urlsplit(target)
+        port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+        return era.KnownEra(found, (parts.scheme, parts.hostname, port, parts.path or "/"))
+    return era.KnownEra(found, _cache_key(target, env, cwd))
 
 
 def _cache_of(cache: Any) -> Cache | None:

@@ -13,9 +13,11 @@ from typing import Any
 
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import http_era
+from mcp_ref.basic.transports.era import NOTHING_KNOWN, KnownEra
 from mcp_ref.basic.transports.http_client import UrlConnection
 from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus
 from mcp_ref.basic.transports.http_sse_client import OldConnection
+from mcp_ref.basic.versioning import Era
 from mcp_ref.client.line import CLOSED
 from mcp_ref.runtime.exchanges import Exchanges
 
@@ -33,9 +35,19 @@ class HttpLine:
         """Whether arguments of tools go into headers as well."""
         return self._old is None
 
-    def __init__(self, client: Any, url: str, *, headers: Any, session: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        client: Any,
+        url: str,
+        *,
+        headers: Any,
+        session: Any,
+        known_era: KnownEra = NOTHING_KNOWN,
+        **options: Any,
+    ) -> None:
         """`options` are those of a connection: timeout, max_timeout, max_message_bytes."""
         self._client = client
+        self._known_era = known_era
         self._options = options
         self._exchanges = Exchanges(url, headers=headers, session=session)
         self._http = UrlConnection(client, self._exchanges, **options)
@@ -63,7 +75,7 @@ class HttpLine:
     def open(self) -> None:
         """Agree with the server on a revision. Raises if that cannot be."""
         try:
-            http_era.open_connection(self._client, self._http)
+            http_era.open_connection(self._client, self._http, self._known_era)
         except http_era.PerhapsOld as found:
             self._open_old(found)
 
@@ -73,9 +85,11 @@ class HttpLine:
         try:
             old.open()
         except (HttpError, RefusedByStatus) as problem:
+            self._known_era.forget()
             raise found.problem from problem
         self._old = old
         self._client.open_legacy(old.request("initialize", self._client.hello()))
+        self._known_era.store(Era.LEGACY)
 
     def lose(self, reason: str) -> None:
         """The server does not answer any more: its session counts as lost, and so does all that waits."""

@@ -45,13 +45,14 @@ class Line:
         max_timeout: float | None,
         max_message_bytes: int,
         probe_timeout: float = era.PROBE_TIMEOUT_SECONDS,
+        known_era: era.KnownEra = era.NOTHING_KNOWN,
     ) -> None:
         self._client = client
         self._dial = dial
         self._timeout = timeout
         self._max_timeout = max_timeout
         self._limit = max_message_bytes
-        self._probe_timeout = probe_timeout
+        self._probe_timeout, self._known_era = probe_timeout, known_era
         self._opening = threading.Lock()
         self._restarts: list[float] = []  # guarded by _opening
         self._closed = False
@@ -87,7 +88,7 @@ class Line:
 
     def open(self) -> None:
         """Agree with the server on a revision. Raises if that cannot be."""
-        era.open_connection(self._client, self.connection, self._probe_timeout)
+        era.open_connection(self._client, self.connection, self._probe_timeout, self._known_era)
 
     def _read(self, link: Any, connection: Connection) -> None:
         try:

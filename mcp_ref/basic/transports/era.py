@@ -21,20 +21,30 @@ of its own, as any request has. So a silent legacy server is reached whatever th
 no longer than both together. A client that speaks modern versions only waits `timeout` for the probe, and
 sends nothing else.
 
+What a server said of its era is remembered (`KnownEras`), by its command or URL, so that the next client in
+this process sends `initialize` at once to a known legacy server, and never to a known modern one that is
+silent. Only answers count: neither silence nor the death of a server says anything for sure. What proves
+wrong is forgotten, and the server is probed after all.
+
 The probe is not cancelled when its time is over: its answer is still wanted (rule 3), and a legacy server
 need not understand a cancellation before initialize.
 
 Revisions   all that the client was given; with none of the modern era among them there is nothing to
             find out, and initialize comes first.
-Threads     runs on the thread that called `connect`; the reader only leaves the answers in a queue.
+Threads     KnownEras may be used by any thread; its lock guards a dict and is held for nothing else. The rest
+            runs on the thread that called `connect`; the reader only leaves the answers in a queue.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import queue
-from collections.abc import Sequence
-from typing import Any
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 from mcp_ref.basic.errors import (
     ConnectionClosed,
@@ -53,10 +63,11 @@ from mcp_ref.basic.versioning import (
     newest,
 )
 from mcp_ref.runtime.calls import Call
+from mcp_ref.runtime.checks import check_count, check_seconds
 from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.schema import REVISIONS
 
-__all__ = ["PROBE_TIMEOUT_SECONDS", "judge", "open_connection", "speak_legacy"]
+__all__ = ["KNOWN_ERAS", "PROBE_TIMEOUT_SECONDS", "KnownEra", "KnownEras", "judge", "open_connection"]
 
 _log = logging.getLogger("mcp_ref.client")
 
@@ -65,28 +76,133 @@ PROBE_TIMEOUT_SECONDS = 5.0
 started by then, on a busy machine as well; a legacy server that is silent costs as much."""
 
 
-def open_connection(client: Any, connection: Connection, probe_timeout: float) -> None:
+MAX_KNOWN_ERAS = 1000
+"""Servers whose era is remembered; the least recent is forgotten first."""
+
+KNOWN_ERA_SECONDS = 3600.0
+"""How long it is remembered: a server that is replaced by a newer one is found out in the end."""
+
+
+class KnownEras:
+    """What servers have said of their eras.  # spec: basic/versioning/era-cached"""
+
+    def __init__(self, size: int = MAX_KNOWN_ERAS, seconds: float = KNOWN_ERA_SECONDS) -> None:
+        check_count(1, size=size)
+        self._size, self._seconds = size, check_seconds("seconds", seconds)
+        self._lock = threading.Lock()
+        self._known: OrderedDict[bytes, tuple[Era, float]] = OrderedDict()  # guarded by _lock
+
+    def find(self, server: Hashable) -> Era | None:
+        """The era of a server, if it said so and not too long ago."""
+        with self._lock:
+            era, until = self._known.get(_digest(server), (None, 0.0))
+        return era if time.monotonic() < until else None
+
+    def store(self, server: Hashable, era: Era) -> None:
+        """A server has said what it speaks."""
+        with self._lock:
+            self._known[_digest(server)] = (era, time.monotonic() + self._seconds)
+            self._known.move_to_end(_digest(server))
+            if len(self._known) > self._size:
+                self._known.popitem(last=False)
+
+    def forget(self, server: Hashable = None) -> None:
+        """Have a server probed again, or all of them."""
+        with self._lock:
+            if server is None:
+                self._known.clear()
+            else:
+                self._known.pop(_digest(server), None)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+def _digest(server: Hashable) -> bytes:
+    """Instead of a command or URL, which may hold secrets that are better not kept."""
+    return hashlib.sha256(repr(server).encode("utf-8", "surrogatepass")).digest()
+
+
+KNOWN_ERAS = KnownEras()
+"""Of this process, for each client that is not given its own."""
+
+
+class KnownEra(NamedTuple):
+    """What is remembered of one server, and where. Without `eras`, nothing."""
+
+    eras: KnownEras | None = None
+    server: Hashable = None
+
+    def find(self) -> Era | None:
+        """What it said, if it is remembered."""
+        return None if self.eras is None else self.eras.find(self.server)
+
+    def store(self, era: Era) -> None:
+        """It said what it speaks."""
+        if self.eras is not None:
+            self.eras.store(self.server, era)
+
+    def forget(self) -> None:
+        """What was remembered has proved wrong."""
+        if self.eras is not None:
+            self.eras.forget(self.server)
+
+
+NOTHING_KNOWN = KnownEra()
+
+
+def open_connection(
+    client: Any,
+    connection: Connection,
+    probe_timeout: float = PROBE_TIMEOUT_SECONDS,
+    known: KnownEra = NOTHING_KNOWN,
+) -> None:
     """Find out what the server speaks and agree on the newest revision that both know.
 
     Fills in the client, which keeps it as long as the server lives. Raises if there is none.
     # spec: basic/transports/stdio/dual-era-probe, basic/transports/stdio/modern-only-probe
-    # spec: basic/versioning/era-cached
+    # spec: basic/versioning/era-cached, basic/versioning/era-persisted
     """
     if newest(client.revisions, Era.MODERN) is None:
         # spec: basic/lifecycle/no-requests-before-init-response
         client.open_legacy(connection.request("initialize", client.hello()))
-    else:
-        _Opening(client, connection, probe_timeout).run()
+    elif not greeted_again(client, connection, known):
+        _Opening(client, connection, probe_timeout, known).run()
+
+
+def greeted_again(client: Any, connection: Connection, known: KnownEra) -> bool:
+    """Whether the server was remembered as a legacy one, and still is: then the connection is open.
+
+    If it refuses initialize, it has changed: it is forgotten, and can be probed on the same connection.
+    Raises what else went wrong; then it is forgotten, too.
+    """
+    if newest(client.revisions, Era.LEGACY) is None or known.find() is not Era.LEGACY:
+        return False
+    try:
+        result = connection.request("initialize", client.hello())
+        client.open_legacy(result)
+    except ErrorResponse as problem:
+        known.forget()
+        _log.info("the server is no longer a legacy one, and is probed again: %.300r", problem)
+        return False
+    except BaseException:
+        known.forget()
+        raise
+    return True
 
 
 class _Opening:
     """The probe and, if need be, `initialize` after it: the rules of the module's docstring."""
 
-    def __init__(self, client: Any, connection: Connection, probe_timeout: float) -> None:
+    def __init__(self, client: Any, connection: Connection, probe_timeout: float, known: KnownEra) -> None:
         self._client = client
         self._connection = connection
+        self._known = known
         self._modern_only = newest(client.revisions, Era.LEGACY) is None
-        seconds = connection.timeout if self._modern_only else min(probe_timeout, connection.timeout)
+        self._is_modern = known.find() is Era.MODERN
+        """Whether the server is known to be a modern one: then initialize is out of the question."""
+        patient = self._modern_only or self._is_modern
+        seconds = connection.timeout if patient else min(probe_timeout, connection.timeout)
         # spec: basic/transports/stdio/probe-reasonable-timeout
         self._deadline = Deadline(seconds, connection.clock)
         self._answers: queue.SimpleQueue[Call] = queue.SimpleQueue()
@@ -98,8 +214,9 @@ class _Opening:
         """The probe, once it was answered after initialize was sent."""
         self._probe_is_over = False
         """Whether the probe was answered by a legacy server, so that no more will come of it."""
-        self._is_modern = False
-        """Whether a modern error said so: then initialize is out of the question."""
+        self._said_so = False
+        """Whether that was a legacy error: a list of versions without ours says nothing of the era."""
+        self._has_retried = False
         self._is_done = False
 
     def _send(self, method: str, params: Json) -> Call:
@@ -131,6 +248,7 @@ class _Opening:
         """The time for what was asked last is over."""
         span = f"{self._deadline.span:g} s"
         if self._is_modern:
+            self._known.forget()
             raise RequestTimeout(f"the server did not answer server/discover within {span}")
         if self._refusal is not None:
             raise self._refusal
@@ -153,10 +271,11 @@ class _Opening:
         if chosen is not None and isinstance(outcome, dict):
             self._client.checked("server/discover", {}, outcome)
             self._client.open_modern(chosen, outcome)
+            self._known.store(Era.MODERN)
             self._is_done = True
-        elif chosen is not None and not self._is_modern:
+        elif chosen is not None and not self._has_retried:
             # spec: basic/versioning/client-retries-supported-version
-            self._is_modern = True
+            self._is_modern = self._has_retried = True
             self._deadline = Deadline(self._connection.timeout, self._connection.clock)
             self._probe = self._send("server/discover", self._client.probe())
         elif chosen is not None:
@@ -167,7 +286,9 @@ class _Opening:
         elif self._refusal is not None:
             raise self._refusal
         else:
+            self._is_modern = False
             self._probe_is_over = True
+            self._said_so = is_legacy_error(outcome)
             self._greet()
 
     def _greet(self) -> None:
@@ -179,6 +300,9 @@ class _Opening:
         """The answer to initialize: rules 2 and 3."""
         if isinstance(outcome, dict):
             self._client.open_legacy(outcome)
+            self._known.forget()
+            if self._said_so:
+                self._known.store(Era.LEGACY)
             self._is_done = True
         elif self._probe_is_over or isinstance(outcome, ConnectionClosed):
             raise outcome
@@ -186,6 +310,11 @@ class _Opening:
             self._refusal = outcome
             if self._late is not None:
                 self._on_probed(self._late.outcome)
+
+
+def is_legacy_error(outcome: Any) -> bool:
+    """Whether an answer to the probe comes of a legacy server, whatever versions the client has."""
+    return isinstance(outcome, ErrorResponse) and outcome.code not in MODERN_CODES
 
 
 def speak_legacy(client: Any) -> str:

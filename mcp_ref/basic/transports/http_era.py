@@ -24,7 +24,7 @@ import logging
 from typing import Any
 
 from mcp_ref.basic.errors import ErrorResponse, LocalError, McpError, MethodNotFound
-from mcp_ref.basic.transports.era import judge, speak_legacy
+from mcp_ref.basic.transports.era import NOTHING_KNOWN, KnownEra, is_legacy_error, judge, speak_legacy
 from mcp_ref.basic.transports.http_client import UrlConnection
 from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus, status_of
 from mcp_ref.basic.versioning import MODERN_CODES, Era, newest
@@ -45,19 +45,49 @@ class PerhapsOld(Exception):
         self.problem = problem
 
 
-def open_connection(client: Any, connection: UrlConnection) -> None:
+def open_connection(client: Any, connection: UrlConnection, known: KnownEra = NOTHING_KNOWN) -> None:
     """Find out what the server speaks, and agree on the newest revision that both know.
 
     Fills in the client, which keeps it for as long as it lives. Raises PerhapsOld, or what went wrong.
     # spec: basic/transports/streamable-http/era-detection
+    # spec: basic/versioning/era-cached, basic/versioning/era-persisted
     """
-    if newest(client.revisions, Era.MODERN) is not None and _discovered(client, connection):
-        return
-    _greet(client, connection)
+    if newest(client.revisions, Era.MODERN) is None:
+        _greet(client, connection)
+    elif not _greeted_again(client, connection, known):
+        era = _discovered(client, connection)
+        if era is not Era.MODERN:
+            _greet(client, connection)
+        if era is not None:
+            known.store(era)
 
 
-def _discovered(client: Any, connection: UrlConnection) -> bool:
-    """Whether the server is a modern one; then all is done.
+def _greeted_again(client: Any, connection: UrlConnection, known: KnownEra) -> bool:
+    """Whether the server was remembered as a legacy one, and still is: then the connection is open.
+
+    A server that answers initialize with an error may have become a modern one: it is forgotten, and probed.
+    What may be one of 2024-11-05 is not: it is asked for its stream next, as ever.
+    """
+    if newest(client.revisions, Era.LEGACY) is None or known.find() is not Era.LEGACY:
+        return False
+    try:
+        _greet(client, connection)
+    except PerhapsOld:
+        raise
+    except (ErrorResponse, HttpError) as problem:
+        if isinstance(problem, HttpError) and _says_nothing(problem):
+            raise
+        known.forget()
+        _log.info("the server is no longer a legacy one, and is probed again: %.300r", problem)
+        return False
+    except BaseException:
+        known.forget()
+        raise
+    return True
+
+
+def _discovered(client: Any, connection: UrlConnection) -> Era | None:
+    """What the server says that it speaks; if that is MODERN, all is done. None: it does not say.
 
     # spec: basic/transports/streamable-http/era-inspect-400
     """
@@ -73,14 +103,14 @@ def _discovered(client: Any, connection: UrlConnection) -> bool:
         if chosen is not None or modern_only:
             raise outcome
         _log.info("the server is no modern one: %.300r", outcome)
-        return False
+        return Era.LEGACY if isinstance(outcome, HttpError) or is_legacy_error(outcome) else None
     if chosen is None and modern_only:  # spec: basic/versioning/modern-client-actionable-error
         raise LocalError(f"the server named no version of the modern era; {speak_legacy(client)}")
     if chosen is None:
-        return False
+        return None
     client.checked("server/discover", {}, outcome)
     client.open_modern(chosen, outcome)
-    return True
+    return Era.MODERN
 
 
 def _probe(client: Any, connection: UrlConnection) -> Any:
@@ -90,9 +120,14 @@ def _probe(client: Any, connection: UrlConnection) -> Any:
     except ErrorResponse as problem:
         return problem
     except HttpError as problem:
-        if problem.status in SAYS_NOTHING or problem.status >= 500:
+        if _says_nothing(problem):
             raise
         return problem
+
+
+def _says_nothing(problem: HttpError) -> bool:
+    """Whether an answer has nothing to do with the era."""
+    return problem.status in SAYS_NOTHING or problem.status >= 500
 
 
 def _greet(client: Any, connection: UrlConnection) -> None:

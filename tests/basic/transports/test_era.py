@@ -31,6 +31,7 @@ from mcp_ref import ConnectionClosed, ErrorResponse, InvalidResponse, RequestTim
 from mcp_ref.basic.errors import LocalError, McpError
 from mcp_ref.basic.transports import era
 from mcp_ref.basic.versioning import Era
+from mcp_ref.client import connecting
 
 
 @pytest.fixture(autouse=True)
@@ -510,6 +511,183 @@ def test_a_server_that_never_answers_is_a_time_out_and_leaves_no_child(asked: st
     with pytest.raises(RequestTimeout):
         connect(raw_server("while receive(): pass"), on_stderr=notes, revision=asked, timeout=0.8)
     assert time.monotonic() - started < 5
+
+
+# --------------------------------------------------------------------- what is remembered
+
+
+# What comes first on stdin makes it a legacy server, until there is a file: then it is a modern one.
+CHANGING = """
+request = receive()
+if os.path.exists(FILE):
+    while request["method"] == "initialize":
+        error(request, -32601, "Method not found")
+        request = receive()
+    answer(request, discovered())
+    go_on()
+while request["method"] != "initialize":
+    error(request, -32601, "Method not found")
+    request = receive()
+answer(request, {"protocolVersion": "2025-11-25", "capabilities": ABLE, "serverInfo": INFO})
+go_on()
+"""
+
+
+def changing(tmp_path: Path) -> tuple[list[str], Path]:
+    """The command of such a server, and the file that makes it a modern one."""
+    file = tmp_path / "modern"
+    return raw_server(f"FILE = {str(file)!r}\n{CHANGING}"), file
+
+
+def opening_of(command: list[str], **options: Any) -> tuple[str, list[str]]:
+    """The revision that a new client agrees on, and what it sent until then."""
+    notes = Notes()
+    with connect(command, on_stderr=notes, **options) as client:
+        client.request("vendor/x")
+        notes.message("vendor/x")
+        return str(client.revision), methods(notes)[: methods(notes).index("vendor/x")]
+
+
+PROBED = ["server/discover", "initialize", "notifications/initialized"]
+GREETED = PROBED[1:]
+
+
+@pytest.mark.spec("basic/versioning/era-cached", "basic/versioning/era-persisted")
+def test_a_legacy_server_is_probed_once_and_a_server_that_has_changed_again(tmp_path: Path) -> None:
+    """A later client of the same command goes straight to initialize; once that is refused, it probes."""
+    command, file = changing(tmp_path)
+    assert opening_of(command) == ("2025-11-25", PROBED)
+    assert opening_of(command) == ("2025-11-25", GREETED)
+    assert opening_of(command) == ("2025-11-25", GREETED)
+    file.touch()
+    assert opening_of(command) == (MODERN, ["initialize", "server/discover"])
+    assert opening_of(command) == (MODERN, ["server/discover"])
+    file.unlink()
+    assert opening_of(command) == ("2025-11-25", PROBED)
+
+
+@pytest.mark.spec("basic/versioning/era-cached")
+def test_what_is_remembered_can_be_forgotten_switched_off_and_kept_apart(tmp_path: Path) -> None:
+    command, _ = changing(tmp_path)
+    own = era.KnownEras()
+    assert opening_of(command)[1] == PROBED
+    assert opening_of(command, eras=False)[1] == PROBED
+    assert opening_of(command, eras=own)[1] == PROBED
+    assert opening_of(command, eras=own)[1] == GREETED
+    assert (len(own), len(era.KNOWN_ERAS)) == (1, 1)
+    own.forget()
+    assert opening_of(command, eras=own)[1] == PROBED
+    assert opening_of(command)[1] == GREETED
+    assert opening_of(command, cwd=tmp_path)[1] == PROBED, "elsewhere it is another server"
+    assert opening_of(command, env={"X": "1"})[1] == PROBED
+    assert opening_of(command, revision="2025-11-25")[1] == GREETED
+
+
+def test_a_modern_client_probes_also_where_a_legacy_server_is_known(tmp_path: Path) -> None:
+    command, _ = changing(tmp_path)
+    opening_of(command)
+    with pytest.raises(LocalError, match="revision='2025-11-25'"):
+        connect(command, on_stderr=Notes(), revision=MODERN)
+
+
+def test_a_known_modern_server_that_is_slow_is_not_sent_initialize() -> None:
+    script = """
+    receive("server/discover")
+    receive("never")
+    """
+    notes, eras = Notes(), era.KnownEras()
+    command = raw_server(script)
+    server = connecting._known_era(eras, command, None, None)
+    server.store(Era.MODERN)
+    with pytest.raises(RequestTimeout, match="did not answer server/discover within 2 s"):
+        connect(command, on_stderr=notes, eras=eras, probe_timeout=0.1, timeout=2)
+    assert methods(notes) == ["server/discover"]
+    assert server.find() is None, "the next client finds out anew"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "receive('initialize')\nsilent = True",
+        "request = receive()\nif request['method'] != 'initialize': sys.exit(1)",
+        "answer(receive(), discovered(supportedVersions=['2025-11-25']))\nrequest = receive('initialize')",
+        "error(receive(), -32022, data={'supported': ['2025-11-25'], 'requested': 'x'})\nrequest = receive()",
+    ],
+    ids=["silence", "death", "a list", "a modern error"],
+)
+def test_only_an_error_in_answer_to_the_probe_is_remembered_as_legacy(script: str) -> None:
+    """Silence may have been slowness, death an accident; a list without our version depends on the client."""
+    eras = era.KnownEras()
+    script = script.replace("receive('initialize')\nsilent = True", "request = receive('initialize')")
+    more = """
+answer(request, {"protocolVersion": "2025-11-25", "capabilities": ABLE, "serverInfo": INFO})
+go_on()
+"""
+    with connect(raw_server(script + more), on_stderr=Notes(), eras=eras, probe_timeout=0.3) as client:
+        assert str(client.revision) == "2025-11-25"
+    assert len(eras) == 0
+
+
+def test_a_server_that_dies_of_what_it_was_remembered_for_is_started_again_and_probed(tmp_path: Path) -> None:
+    script = """
+    request = receive()
+    if request["method"] == "initialize":
+        sys.exit(1)
+    answer(request, discovered())
+    go_on()
+    """
+    notes, eras, command = Notes(), era.KnownEras(), raw_server(script)
+    connecting._known_era(eras, command, None, None).store(Era.LEGACY)
+    with connect(command, on_stderr=notes, eras=eras) as client:
+        assert str(client.revision) == MODERN
+    assert methods(notes) == ["initialize", "server/discover"]
+
+
+def test_what_is_remembered_is_bounded_and_does_not_last_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    eras = era.KnownEras(size=3, seconds=60)
+    for n in range(5):
+        eras.store(("server", n), Era.LEGACY)
+    assert [eras.find(("server", n)) for n in range(5)] == [None, None, *[Era.LEGACY] * 3]
+    eras.store(("server", 2), Era.MODERN)
+    eras.store(("server", 5), Era.LEGACY)
+    assert (eras.find(("server", 2)), eras.find(("server", 3))) == (Era.MODERN, None)
+    eras.forget(("server", 5))
+    assert eras.find(("server", 5)) is None
+    now[0] += 61
+    assert eras.find(("server", 2)) is None
+    eras.forget()
+    assert len(eras) == 0
+
+
+def test_what_is_remembered_holds_no_secrets_and_may_be_used_by_many_threads() -> None:
+    eras = era.KnownEras(size=50)
+    faults: list[Exception] = []
+
+    def use(name: int) -> None:
+        try:
+            for n in range(300):
+                eras.store(("a secret", name, n), Era.LEGACY)
+                eras.find(("a secret", name, n // 2))
+                eras.forget(("a secret", name, n - 1))
+        except Exception as problem:
+            faults.append(problem)
+
+    threads = [threading.Thread(target=use, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert not faults
+    assert len(eras) <= 50
+    assert "secret" not in repr(vars(eras))
+
+
+@pytest.mark.parametrize("wrong", [None, 1, "yes", {}])
+def test_eras_that_are_none_are_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="eras is True, False or a KnownEras"):
+        connect(["no-such-program-at-all"], eras=wrong)
 
 
 # ----------------------------------------------------------------------------- judge

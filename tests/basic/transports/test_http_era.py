@@ -288,3 +288,76 @@ def test_a_server_of_the_old_transport_is_talked_to():
     with web(handle) as site, connect(site.url) as client:
         assert client.revision == "2024-11-05"
         assert client.call_tool("a").text == "hello"
+
+
+# ------------------------------------------------------------------------------ what is remembered
+
+
+GREETED = ["initialize", "notifications/initialized"]
+
+
+class Changing:
+    """A legacy server, until it is a modern one. `asked` has what each client sent before its first call."""
+
+    def __init__(self):
+        self.is_modern = False
+        self.site = None
+
+    def __call__(self, request, wire):
+        if self.is_modern and request.rpc == "initialize":
+            wire.error(request, -32022, "only modern", 400, {"supported": [MODERN], "requested": "x"})
+        else:
+            opened(rest, MODERN if self.is_modern else "2025-11-25")(request, wire)
+
+    def opening(self, site, query="", **options):
+        before = len(site.requests)
+        with connect(site.url + query, **options) as client:
+            client.call_tool("a")
+            asked = [r.rpc for r in site.requests[before:] if r.method == "POST"]
+            return client.revision.date, [rpc for rpc in asked if not rpc.startswith("tools/")]
+
+
+@pytest.mark.spec("basic/versioning/era-cached", "basic/versioning/era-persisted")
+def test_a_legacy_server_is_probed_once_and_one_that_has_changed_again():
+    """A later client of the same URL, whatever its query, goes straight to initialize."""
+    server = Changing()
+    with web(server) as site:
+        assert server.opening(site) == ("2025-11-25", ["server/discover", *GREETED])
+        assert server.opening(site) == ("2025-11-25", GREETED)
+        assert server.opening(site, "?user=1") == ("2025-11-25", GREETED)
+        assert server.opening(site, eras=False) == ("2025-11-25", ["server/discover", *GREETED])
+        assert server.opening(site, "/other") == ("2025-11-25", ["server/discover", *GREETED])
+        server.is_modern = True
+        assert server.opening(site) == (MODERN, ["initialize", "server/discover"])
+        assert server.opening(site) == (MODERN, ["server/discover"])
+
+
+@pytest.mark.parametrize("status", [401, 403, 503])
+def test_what_says_nothing_of_the_era_leaves_what_is_remembered(status):
+    server, is_refusing = Changing(), []
+
+    def handle(request, wire):
+        if is_refusing:
+            wire.answer(status)
+        else:
+            server(request, wire)
+
+    with web(handle) as site:
+        server.opening(site)
+        is_refusing.append(True)
+        with pytest.raises(HttpError):
+            connect(site.url)
+        assert site.requests[-1].rpc == "initialize"
+        is_refusing.clear()
+        assert server.opening(site) == ("2025-11-25", GREETED)
+
+
+def test_a_url_without_a_server_is_not_remembered_as_a_legacy_one():
+    """Perhaps it is there only later, and a modern one."""
+    server, is_there = Changing(), []
+    server.is_modern = True
+    with web(lambda request, wire: server(request, wire) if is_there else wire.answer(404)) as site:
+        with pytest.raises(HttpError):
+            connect(site.url)
+        is_there.append(True)
+        assert server.opening(site) == (MODERN, ["server/discover"])
