@@ -74,7 +74,7 @@ def tools(found: list[Any]) -> None:
         print("no tools")
     for tool in found:
         print(in_a_line(f"{tool['name']}({', '.join(_arguments(tool['inputSchema']))})"))
-        _about(tool)
+        _about({**tool, "title": _title(tool)})
 
 
 def _arguments(schema: Any) -> Iterator[str]:
@@ -114,6 +114,12 @@ def prompts(found: list[Any]) -> None:
         names = [a["name"] if a.get("required") else f"[{a['name']}]" for a in arguments]
         print(in_a_line(f"{prompt['name']}({', '.join(names)})"))
         _about(prompt)
+
+
+def _title(tool: Any) -> Any:
+    """What a tool is called for people, beside its name.  # spec: schema/title-fallback"""
+    annotations = tool.get("annotations")
+    return tool.get("title") or (annotations.get("title") if isinstance(annotations, dict) else None)
 
 
 def _about(definition: Any) -> None:

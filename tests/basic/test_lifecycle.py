@@ -126,6 +126,7 @@ def test_changes_are_told_only_where_that_was_declared_and_the_client_is_ready(s
     "basic/lifecycle/echo-supported-version",
     "basic/lifecycle/init-response",
     "basic/lifecycle/respect-version",
+    "basic/lifecycle/respect-version-should",
     "basic/versioning/dual-era-selects-legacy",
 )
 @pytest.mark.parametrize("date", LEGACY)

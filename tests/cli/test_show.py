@@ -20,6 +20,23 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.mark.spec("schema/title-fallback")
+@pytest.mark.parametrize(
+    ("more", "shown"),
+    [
+        ({"title": "Own", "annotations": {"title": "Annotated"}}, ["t()", "    Own"]),
+        ({"annotations": {"title": "Annotated"}}, ["t()", "    Annotated"]),
+        ({"annotations": {}}, ["t()"]),
+        ({"annotations": ["odd"]}, ["t()"]),
+    ],
+)
+def test_the_title_of_a_tool_is_its_own_else_that_of_its_annotations_and_its_name_is_there_anyway(
+    more: dict[str, object], shown: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    show.tools([{"name": "t", "inputSchema": {}, **more}])
+    assert capsys.readouterr().out.splitlines() == shown
+
+
 def test_a_server_is_shown_with_all_it_says(capsys: pytest.CaptureFixture[str]) -> None:
     show.server(
         {

@@ -92,7 +92,9 @@ def test_notify_sends_any_notification(date):
     assert message == {"jsonrpc": "2.0", "method": "vendor/news", "params": {"a": 1}}
 
 
-@pytest.mark.spec("basic/lifecycle/negotiated-capabilities-only")
+@pytest.mark.spec(
+    "basic/lifecycle/negotiated-capabilities-only", "basic/lifecycle/negotiated-capabilities-only-should"
+)
 @pytest.mark.parametrize("date", REVISIONS)
 @pytest.mark.parametrize(
     ("method", "capability"),

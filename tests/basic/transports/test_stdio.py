@@ -49,6 +49,26 @@ def clean() -> Iterator[None]:
         yield
 
 
+@pytest.mark.spec("basic/index/process-not-conversation-bound")
+def test_a_server_process_belongs_to_no_thread_and_to_no_task() -> None:
+    """Threads come and go, each with a task of its own; the process stays, until the client is closed."""
+    body = """
+    import os
+    @server.tool
+    def pid() -> int:
+        return os.getpid()
+    """
+    found: list[Any] = []
+    with connect(python(source(body)), env=ENV) as client:
+        for _ in range(3):
+            thread = threading.Thread(target=lambda: found.append(client.call_tool("pid").structured))
+            thread.start()
+            thread.join(PATIENCE)
+        found.append(client.call_tool("pid").structured)
+    assert len(found) == 4
+    assert found == found[:1] * 4
+
+
 # ------------------------------------------------------------------- what a server says
 
 
@@ -564,7 +584,7 @@ def test_a_message_of_many_small_parts_is_refused_before_it_takes_memory(part: b
 # ------------------------------------------------------------------------ the client's half
 
 
-@pytest.mark.spec("basic/transports/stdio/client-launches-server")
+@pytest.mark.spec("basic/transports/stdio/client-launches-server", "basic/transports/index/support-stdio")
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_server_is_a_child_without_a_shell(revision: str, tmp_path: Path) -> None:
     """Its arguments are what they are; it is there while the client is open, and gone afterwards."""
@@ -658,6 +678,7 @@ def test_a_server_that_is_none_is_named_with_its_end() -> None:
     "basic/transports/stdio/shutdown-force",
     "basic/lifecycle/shutdown-sigterm",
     "basic/lifecycle/shutdown-sigkill",
+    "basic/lifecycle/handle-shutdown-timeout",
 )
 @pytest.mark.parametrize(
     ("stays", "ended"),
