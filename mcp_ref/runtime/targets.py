@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
-import shutil
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -26,9 +24,9 @@ MAX_ADVICE_CHARACTERS = 500
 """A longer target is not repeated."""
 
 # [//] host [:port] [/path]
-_ADDRESS = re.compile(r"(//)?(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)*)(:\d{1,5})?(/\S*)?", re.ASCII)
+_ADDRESS = r"(?a:(//)?(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)*)(:\d{1,5})?(/\S*)?)"
 
-_SHELL = re.compile(r"[|&;<>()$`*?\n]|^\s*\w+=")
+_SHELL = r"[|&;<>()$`*?\n]|^\s*\w+="
 """What only a shell understands: pipes, variables, patterns, NAME=value before a command."""
 
 _INTERPRETERS = {".py": "sys.executable", ".js": "'node'", ".mjs": "'node'"}
@@ -70,8 +68,10 @@ def _argument_for(target: str | bytes) -> str | None:
     url = _url(text)
     if url is not None:
         return repr(url)
-    if _SHELL.search(text):
+    if re.search(_SHELL, text):
         return repr(["sh", "-c", text])
+    import shlex  # not before it is needed, like the patterns: the package is to be imported quickly
+
     try:
         return _command(shlex.split(text))
     except ValueError:  # a quotation mark that is not closed
@@ -89,7 +89,7 @@ def _of_scheme(scheme: str, rest: str) -> str | None:
 
 def _url(text: str) -> str | None:
     """The URL for an address without a scheme; None if it is none."""
-    found = _ADDRESS.fullmatch(text)
+    found = re.fullmatch(_ADDRESS, text)
     if found is None:
         return None
     slashes, host, port, path = found.groups()
@@ -109,6 +109,11 @@ def _command(words: list[str]) -> str | None:
     interpreter = _INTERPRETERS.get(Path(words[0]).suffix)
     if interpreter is not None:
         code.insert(0, interpreter)
-    elif words[0] in ("python", "python3") and shutil.which(words[0]) is None:
+    elif words[0] in ("python", "python3") and not _is_program(words[0]):
         code[0] = "sys.executable"
     return f"[{', '.join(code)}]"
+
+
+def _is_program(name: str) -> bool:
+    """Whether a command of this name would be found."""
+    return any(os.access(Path(folder) / name, os.X_OK) for folder in os.get_exec_path())

@@ -28,7 +28,6 @@ import contextlib
 import logging
 import os
 import select
-import shlex
 import signal
 import stat
 import sys
@@ -317,6 +316,8 @@ MAX_COMMAND_CHARACTERS = 1000
 
 def _not_started(command: list[str], problem: Exception) -> str:
     """The whole command, why it does not start, and what was meant if it is one text with spaces."""
+    import shlex
+
     said = f"cannot start {shlex.join(command):.{MAX_COMMAND_CHARACTERS}}: {problem}"
     meant = call_for(command[0]) if len(command) == 1 and len(command[0].split()) > 1 else None
     return said if meant is None else f"{said}; write {meant}"
