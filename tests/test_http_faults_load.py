@@ -207,7 +207,7 @@ def test_a_flood_of_requests_that_are_sent_ahead(revision: str) -> None:
 @SESSIONS
 def test_500_sessions_without_a_request(revision: str) -> None:
     """Their time is over soon: nothing of them is left, not in memory either."""
-    with standing(session_idle=0.3) as at:
+    with standing(session_idle=0.3, max_sessions_each=None) as at:
         threads = threading.active_count()
         left: weakref.WeakSet[HttpSession] = weakref.WeakSet()
         with at.raw() as connection:
@@ -245,7 +245,7 @@ def test_as_many_sessions_as_there_may_be(revision: str, monkeypatch: pytest.Mon
         assert opened() == 200
         for _ in range(5):
             assert opened() == 503
-        monkeypatch.setattr(http_sessions, "UNUSED", 0.0)
+        monkeypatch.setattr(http_sessions, "UNUSED_SECONDS", 0.0)
         for _ in range(5):
             assert opened() == 200
         assert len(at.app.sessions) == 50
@@ -255,6 +255,38 @@ def test_as_many_sessions_as_there_may_be(revision: str, monkeypatch: pytest.Mon
         assert opened() == 200
         unused.close()
         at.app.sessions.limit = 60  # for those who look whether it still answers
+
+
+@SESSIONS
+@pytest.mark.parametrize("named", [True, False], ids=["principal", "address"])
+def test_1000_sessions_of_one_client_leave_room_for_others(revision: str, named: bool) -> None:
+    """Each is opened, and used once: so it would last for half an hour."""
+
+    def who(request: Any) -> str | None:
+        return request.headers.get("X-User") if named else None
+
+    with standing(max_sessions=20, max_sessions_each=10, authenticate=who, sessions=12) as at:
+        greedy = Peer(at.port, revision, opens=False, headers={"X-User": "greedy"})
+        info = {"name": "x", "version": "1"}
+        hello = {"protocolVersion": revision, "capabilities": {}, "clientInfo": info}
+        statuses = []
+        with at.raw() as connection:
+            for _ in range(1000):
+                greedy.session = None
+                with greedy.post(greedy.message("initialize", hello), on=connection) as reply:
+                    statuses.append(reply.status)
+                    greedy.session = reply.headers.get("mcp-session-id")
+                    answer = reply.answer()
+                if reply.status == 200:
+                    assert greedy.tell({"method": "notifications/initialized"}, on=connection) == 202
+                else:
+                    assert int(reply.headers["retry-after"]) > 0
+                    assert "10 sessions" in answer["error"]["message"]
+        assert statuses == [200] * 10 + [429] * 990
+        if named:
+            with at.peer(revision, headers={"X-User": "modest"}) as modest:
+                assert added(modest) == "42"
+        at.app.sessions.each = None  # for those who look whether it still answers
 
 
 @SESSIONS

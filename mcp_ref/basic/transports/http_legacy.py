@@ -37,7 +37,7 @@ from mcp_ref.basic.transports import http_headers
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_responses import ACCEPTED, HttpAnswer, error
 from mcp_ref.basic.transports.http_security import accepts, prefers_events
-from mcp_ref.basic.transports.http_sessions import HttpSession
+from mcp_ref.basic.transports.http_sessions import HttpSession, owner_of
 from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.versioning import revision
 
@@ -116,10 +116,10 @@ class LegacyEra:
 
     def _initialize(self, environ: Json, message: Json, principal: str | None) -> HttpAnswer:
         """# spec: basic/transports/streamable-http/session-id-assigned"""
-        app = self._app
+        app, owner = self._app, owner_of(environ, principal)
         if not self._stateless:
-            app.sessions.make_room()
-        session = HttpSession(app.server, app.workers, principal, self._log_bytes)
+            app.sessions.make_room(owner)
+        session = HttpSession(app.server, app.workers, principal, self._log_bytes, owner)
         session.connection.session.is_lasting = not self._stateless
         stream = HttpStream(environ=environ, principal=principal)
         session.connection.route(message, stream)  # at once, and on this thread
@@ -129,8 +129,8 @@ class LegacyEra:
                 session.connection.lose = functools.partial(app.sessions.remove, session)
             try:
                 app.sessions.add(session)
-            except Refused:
-                session.end("the server is going")
+            except Refused as problem:
+                session.end(problem.message)
                 raise
             headers = [("Mcp-Session-Id", session.id)]
         else:

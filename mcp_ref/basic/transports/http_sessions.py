@@ -7,24 +7,29 @@
 
 What a session is made of is a `Connection`, as on stdio: the handshake's state, what runs, what waits for
 an answer. Here it has an id, an owner, a log of events and an end of its own: by DELETE, after a time without
-use, or when the server goes. A session that never came to use makes room for others first.
+use, or when the server goes. One that was opened and never used ends soon, and one owner has so many at most:
+a single client cannot take all the sessions that there may be, and keep them.
 
 Revisions   2025-03-26 to 2025-11-25.
-Errors      no id: 400. An id that is unknown, over, or another principal's: 404.
+Errors      no id: 400. An id that is unknown, over, or another principal's: 404. Too many sessions: 503; too
+            many of one owner: 429.
             # spec: basic/transports/streamable-http/session-terminated-404
 Threads     any. `_lock` guards the table; what a session ends is ended outside of it.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 import secrets
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.errors import ConnectionClosed
+from mcp_ref.basic.messages import Json
 from mcp_ref.basic.transports.http_log import Log
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_streams import HttpStream
@@ -33,12 +38,28 @@ from mcp_ref.runtime.timers import Timer, later
 if TYPE_CHECKING:
     from mcp_ref.runtime.workers import Workers
 
-__all__ = ["HttpSession", "Sessions"]
+__all__ = ["HttpSession", "Sessions", "owner_of"]
 
 _log = logging.getLogger("mcp_ref.http")
 
-UNUSED = 60.0
-"""Seconds after which a session that was opened and never used may be ended to make room."""
+UNUSED_SECONDS = 60.0
+"""How long a session lasts that was opened and never used: a client goes on at once, or not at all."""
+
+
+def owner_of(environ: Json, principal: str | None) -> str:
+    """To whom a new session is counted: its principal, or else the address from which it is asked for.
+
+    Of IPv6 that is the network, since one machine may have all addresses in it.
+    """
+    if principal is not None:
+        return f"principal {principal}"
+    address = str(environ.get("REMOTE_ADDR", ""))
+    if ":" in address:
+        try:
+            address = str(ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False))
+        except ValueError:
+            pass  # whatever the WSGI server says instead is an address as well
+    return f"address {address}"
 
 
 UNKNOWN_SESSION = (
@@ -51,12 +72,16 @@ UNKNOWN_SESSION = (
 class HttpSession:
     """One client's session."""
 
-    def __init__(self, server: Any, workers: Workers, principal: str | None, log_bytes: int) -> None:
+    def __init__(
+        self, server: Any, workers: Workers, principal: str | None, log_bytes: int, owner: str = ""
+    ) -> None:
         # spec: basic/transports/streamable-http/session-id-secure
         # spec: basic/transports/streamable-http/session-id-visible-ascii
         # spec: docs/security_best_practices/session-id-non-deterministic
         self.id = secrets.token_urlsafe(32)
         self.principal = principal
+        self.owner = owner
+        """To whom it is counted."""
         self.log = Log(secrets.token_hex(4), log_bytes)
         self.unrelated = HttpStream(log=self.log)
         """The messages that belong to no request: who opens a stream with GET gets them.
@@ -102,44 +127,61 @@ class Sessions:
     """
 
     def __init__(
-        self, limit: int, idle: float, hand_on: Callable[[Callable[[Any], object], Any], None]
+        self,
+        limit: int,
+        idle: float,
+        hand_on: Callable[[Callable[[Any], object], Any], None],
+        each: int | None = None,
     ) -> None:
-        """`hand_on` runs a function on a thread that may take a while."""
+        """`hand_on` runs a function on a thread that may take a while. `each` owner has so many sessions."""
         self.limit = limit
+        self.each = each
         self.idle = idle
         self._hand_on = hand_on
         self._lock = threading.Lock()
-        self._sessions: dict[str, HttpSession] = {}  # guarded by _lock, as is the next
+        # Guarded by _lock.
+        self._sessions: dict[str, HttpSession] = {}
+        self._owned: Counter[str] = Counter()
         self._timer: Timer | None = None
         self._closed = False
 
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def make_room(self) -> None:
-        """Before a new one: raises Refused if there are as many as there may be."""
-        if len(self._sessions) < self.limit:
-            return
-        self.sweep()
-        if len(self._sessions) >= self.limit:
-            self._end(self._unused()[:1], "made room for another session")
-        if len(self._sessions) >= self.limit:
-            raise Refused(503, f"there are {self.limit} sessions, which is all", [("Retry-After", "10")])
+    def make_room(self, owner: str) -> None:
+        """Before a new one: raises Refused if there are, or its owner has, as many as there may be."""
+        if self._refusal(owner) is not None:
+            self.sweep()
+        refusal = self._refusal(owner)
+        if refusal is not None:
+            raise refusal
 
-    def _unused(self) -> list[HttpSession]:
-        """Those that were opened a while ago and never used, the oldest first."""
-        before = time.monotonic() - UNUSED
-        found = [
-            s for s in list(self._sessions.values()) if not s.in_use and not s.is_busy and s.used < before
-        ]
-        return sorted(found, key=lambda session: session.used)
+    def _refusal(self, owner: str) -> Refused | None:
+        """Why there is no room for one more."""
+        if self.each is not None and self._owned[owner] >= self.each:
+            return Refused(
+                429,
+                f"You have {self.each} sessions, which is the limit; end one with DELETE, or retry in 60 s.",
+                [("Retry-After", "60")],
+            )
+        if len(self._sessions) >= self.limit:
+            return Refused(
+                503,
+                f"There are {self.limit} sessions, which is the limit; retry in 10 s.",
+                [("Retry-After", "10")],
+            )
+        return None
 
     def add(self, session: HttpSession) -> None:
-        """It was opened. Raises Refused if this is the end of all."""
+        """It was opened. Raises Refused if this is the end of all, or there is no room any more."""
         with self._lock:
             if self._closed:
-                raise Refused(503, "this server is going")
+                raise Refused(503, "The server is shutting down; retry in 5 s.", [("Retry-After", "5")])
+            refusal = self._refusal(session.owner)  # others may have been opened meanwhile
+            if refusal is not None:
+                raise refusal
             self._sessions[session.id] = session
+            self._owned[session.owner] += 1
             if self._timer is None:
                 self._timer = self._set_timer()
 
@@ -169,13 +211,21 @@ class Sessions:
     def sweep(self) -> None:
         """End what was not used for long."""
         now = time.monotonic()
-        idle = [s for s in list(self._sessions.values()) if s.idle_for(now) > self.idle]
+        idle = [
+            session
+            for session in list(self._sessions.values())
+            if session.idle_for(now) > (self.idle if session.in_use else min(UNUSED_SECONDS, self.idle))
+        ]
         self._end(idle, "the session was not used for long")
 
     def _end(self, sessions: list[HttpSession], reason: str) -> None:
         for session in sessions:
             with self._lock:
                 known = self._sessions.pop(session.id, None)
+                if known is not None:
+                    self._owned[known.owner] -= 1
+                    if not self._owned[known.owner]:
+                        del self._owned[known.owner]
                 if not self._sessions and self._timer is not None:
                     self._timer.cancel()
                     self._timer = None
@@ -193,7 +243,9 @@ class Sessions:
         self._end(self.all(), reason)
 
     def _set_timer(self) -> Timer:
-        return later(max(0.05, min(self.idle / 2, 60.0)), lambda: self._hand_on(self._sweep_now, None))
+        return later(
+            max(0.05, min(self.idle / 2, UNUSED_SECONDS / 2)), lambda: self._hand_on(self._sweep_now, None)
+        )
 
     def _sweep_now(self, nothing: None) -> None:
         self.sweep()

@@ -116,6 +116,7 @@ class Application:
         max_body_bytes: int | None = None,
         max_bytes_in_flight: int | None = None,
         max_sessions: int = 1000,
+        max_sessions_each: int | None = 200,
         session_idle: float = 1800.0,
         max_streams: int = 1000,
         threads: int | None = None,
@@ -128,9 +129,10 @@ class Application:
         requests of each principal, which `authenticate(request)` names. `require_headers` demands the
         interim draft's headers within sessions. `threads` says how many the WSGI server has, so that streams
         and calls are refused before the last is used up. `max_body_bytes` is 4 MiB unless said otherwise;
-        `max_bytes_in_flight`, eight times as much, is for all large bodies under way together. `keep_alive`
-        is how long a stream may be silent. `log_bytes` bounds what each session keeps for clients that were
-        cut off.
+        `max_bytes_in_flight`, eight times as much, is for all large bodies under way together.
+        `max_sessions_each` bounds the sessions of one principal, or of one address where `authenticate` names
+        none (None: not at all). `keep_alive` is how long a stream may be silent. `log_bytes` bounds what each
+        session keeps for clients that were cut off.
         """
         check_text(path=path)
         check_callable(authenticate=authenticate)
@@ -143,6 +145,7 @@ class Application:
             "threads": threads,
             "max_body_bytes": max_body_bytes,
             "max_bytes_in_flight": max_bytes_in_flight,
+            "max_sessions_each": max_sessions_each,
         }
         check_count(1, **{name: count for name, count in told.items() if count is not None})
         if not isinstance(rate, Limit | None):
@@ -169,7 +172,9 @@ class Application:
             max_streams=max_streams,
             threads=threads,
         )
-        self.sessions = Sessions(max_sessions, check_seconds("session_idle", session_idle), self._hand_on)
+        self.sessions = Sessions(
+            max_sessions, check_seconds("session_idle", session_idle), self._hand_on, max_sessions_each
+        )
         self.gate = Gate(allowed_hosts, allowed_origins, browser_origins)
         self._authenticate, self._rates = authenticate, Rates(rate)
         self._legacy = LegacyEra(self, stateless, require_headers, log_bytes)

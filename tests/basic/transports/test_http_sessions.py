@@ -11,7 +11,7 @@ from peers import PATIENCE, eventually, nothing_left
 from mcp_ref import Context, Server
 from mcp_ref.basic.transports import http_sessions
 from mcp_ref.basic.transports.http_refusals import Refused
-from mcp_ref.basic.transports.http_sessions import HttpSession, Sessions
+from mcp_ref.basic.transports.http_sessions import HttpSession, Sessions, owner_of
 from mcp_ref.runtime.workers import Workers
 
 REVISION = "2025-11-25"
@@ -60,9 +60,9 @@ def table(server):
     workers = Workers(2, 10)
     sessions = Sessions(3, 60.0, lambda run, argument: run(argument))
 
-    def open_one(principal=None):
-        session = HttpSession(server, workers, principal, 10_000)
-        sessions.make_room()
+    def open_one(owner="address here"):
+        sessions.make_room(owner)
+        session = HttpSession(server, workers, None, 10_000, owner)
         sessions.add(session)
         return session
 
@@ -172,12 +172,85 @@ def test_one_that_was_opened_and_never_used_makes_room(table, clock):
     fresh = table.open_one()
     with pytest.raises(Refused, match="3 sessions"):
         table.open_one()
-    clock.now += http_sessions.UNUSED - 0.5
+    clock.now += http_sessions.UNUSED_SECONDS - 0.5
     table.find(used.id, None)
     newest = table.open_one()  # `idle` alone has waited long enough
     assert set(table.all()) == {used, fresh, newest}
     with pytest.raises(Refused):
         table.find(idle.id, None)
+
+
+def test_one_that_was_opened_and_never_used_ends_soon(table, clock):
+    """So that whoever opens sessions and does nothing else cannot hold the table for half an hour."""
+    table.idle = 1800.0
+    used, unused = table.open_one(), table.open_one()
+    table.find(used.id, None)
+    clock.now += http_sessions.UNUSED_SECONDS + 1
+    table.sweep()
+    assert table.all() == [used]
+    assert unused.unrelated.is_over
+
+
+def test_the_timer_looks_soon_enough_for_what_was_never_used(table, monkeypatch):
+    spans = []
+    monkeypatch.setattr(http_sessions, "later", lambda seconds, run: spans.append(seconds))
+    table.idle = 1800.0
+    table.open_one()
+    assert spans == [http_sessions.UNUSED_SECONDS / 2]
+
+
+def test_one_owner_has_so_many_and_no_more(table, clock):
+    table.each = 2
+    first, second = table.open_one("ann"), table.open_one("ann")
+    for session in (first, second):
+        table.find(session.id, None)
+    with pytest.raises(Refused, match="2 sessions") as refused:
+        table.open_one("ann")
+    assert refused.value.status == 429
+    assert refused.value.headers == (("Retry-After", "60"),)
+    table.open_one("bob")
+    table.remove(first, "enough")
+    table.open_one("ann")
+    with pytest.raises(Refused, match="3 sessions") as refused:
+        table.open_one("cid")
+    assert refused.value.status == 503
+    table.close("all")
+    assert not table._owned
+
+
+def test_what_was_opened_meanwhile_counts(server):
+    """Two who open a session at once have both found room for one."""
+    workers = Workers(2, 10)
+    for limits in ({"limit": 1}, {"limit": 9, "each": 1}):
+        sessions = Sessions(idle=60.0, hand_on=lambda run, argument: run(argument), **limits)
+        opened = []
+        for _ in range(2):
+            sessions.make_room("ann")
+            opened.append(HttpSession(server, workers, None, 10_000, "ann"))
+        sessions.add(opened[0])
+        with pytest.raises(Refused):
+            sessions.add(opened[1])
+        assert sessions.all() == opened[:1]
+        sessions.close("the test is over")
+        opened[1].end("the test is over")
+    workers.close(PATIENCE)
+
+
+@pytest.mark.parametrize(
+    ("environ", "principal", "same"),
+    [
+        ({"REMOTE_ADDR": "10.0.0.1"}, None, {"REMOTE_ADDR": "10.0.0.1"}),
+        ({"REMOTE_ADDR": "2001:db8::1"}, None, {"REMOTE_ADDR": "2001:db8::ffff:1"}),
+        ({"REMOTE_ADDR": "fe80::1%eth0"}, None, {"REMOTE_ADDR": "fe80::2"}),
+        ({"REMOTE_ADDR": "unix:"}, None, {"REMOTE_ADDR": "unix:"}),
+        ({}, None, {}),
+        ({"REMOTE_ADDR": "10.0.0.1"}, "ann", {"REMOTE_ADDR": "10.0.0.2"}),
+    ],
+)
+def test_a_session_is_counted_to_its_principal_or_its_address(environ, principal, same):
+    assert owner_of(environ, principal) == owner_of(same, principal)
+    assert owner_of(environ, principal) != owner_of({"REMOTE_ADDR": "192.0.2.1"}, None)
+    assert owner_of(environ, principal) != owner_of(environ, "bob")
 
 
 @pytest.mark.spec("basic/transports/streamable-http/session-terminated")
