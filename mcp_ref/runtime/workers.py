@@ -12,6 +12,9 @@ back in microseconds. If it is not, the job before was a long one: then the fore
 workers, PATIENCE seconds later four, then eight, until they are quick with their jobs or none waits.
 
 When the queue is full, `submit` says so at once. It never blocks, so that a reader may call it.
+
+A thread that would only wait for its job may do it itself, as a *guest*, where a worker could do it at once:
+between `enter` and `leave` it counts as one. So `limit` bounds what runs, whichever thread runs it.
 """
 
 from __future__ import annotations
@@ -52,6 +55,7 @@ class Workers:
         self._threads: set[threading.Thread] = set()
         self._started = 0
         self._workers = 0  # how many there are
+        self._guests = 0  # threads of others that do a job of their own meanwhile
         self._called: set[threading.Lock] = set()  # woken or started, and not at the queue yet
         self._done = 0  # jobs, ever
         self._latest: threading.Lock | None = None  # who took the last job, while it is at work
@@ -72,19 +76,40 @@ class Workers:
                 raise QueueFull
             self._jobs.append((run, argument))
             if self._latest is None or time.monotonic() - self._latest_at > PATIENCE:
-                if not self._wake() and not self._workers:
+                if not self._wake() and not self._workers and not self._guests:
                     self._jobs.pop()
                     raise QueueFull  # there is nobody to do it, and nobody can be had
             elif not self._foreman_called:
                 self._call_foreman()
             return True
 
+    def enter(self) -> bool:
+        """The caller does a job itself, if one more may run now; then `leave` must follow. Never blocks."""
+        with self._lock:
+            if self._closed or self._jobs or not self._may_run():
+                return False
+            self._guests += 1
+            return True
+
+    def leave(self) -> None:
+        """The job for which `enter` was called is done: a worker may take the next one."""
+        with self._lock:
+            self._guests -= 1
+            if self._jobs:
+                self._wake()
+
+    def _may_run(self) -> bool:
+        """Whether one more job may run. Holds _lock."""
+        return self._workers - len(self._free) + self._guests < self.limit
+
     def _room(self) -> int:
         """How many jobs may be in the queue: those that wait, and those whose worker is on its way."""
-        return self.queue + len(self._called) + len(self._free) + self.limit - self._workers
+        return self.queue + len(self._called) + len(self._free) + self.limit - self._workers - self._guests
 
     def _wake(self) -> bool:
         """One more worker for the queue, if there may be one. Holds _lock."""
+        if not self._may_run():
+            return False
         if self._free:
             asleep = self._free.pop()
             asleep.release()
@@ -150,7 +175,7 @@ class Workers:
         with self._lock:
             if asleep in self._free:
                 self._free.remove(asleep)
-            if self._jobs or asleep in self._called:
+            if (self._jobs and self._may_run()) or asleep in self._called:
                 asleep.acquire(blocking=False)  # it may have been released after it stopped waiting
                 return False
             self._workers -= 1

@@ -471,3 +471,78 @@ def test_close_may_have_what_waits_done_first():
     assert workers.close(PATIENCE, drop=False)
     assert done == [0, 1, 2, 3, 4]
     assert workers.submit(done.append, 5) is False
+
+
+# -- guests: threads that do a job of their own ---------------------------------------------------
+
+
+def test_guests_and_workers_are_no_more_than_the_limit_together(pool):
+    workers, gate = pool(2, 10), Gate()
+    assert workers.enter()
+    for _ in range(3):
+        workers.submit(gate.job, None)
+    gate.wait_for(1)
+    assert not workers.enter()
+    assert not gate.started.acquire(timeout=0.2)
+    workers.leave()
+    gate.wait_for(1)
+    assert not workers.enter()
+    gate.open.set()
+    gate.wait_for(1)
+
+
+def test_a_job_waits_while_guests_are_all_that_may_run(pool):
+    workers, done = pool(1, 10), threading.Event()
+    assert workers.enter()
+    workers.submit(lambda nothing: done.set(), None)
+    assert workers.waiting == 1
+    assert not workers.enter()
+    workers.leave()
+    assert done.wait(PATIENCE)
+    assert eventually(workers.enter)
+    workers.leave()
+
+
+def test_the_queue_has_its_length_beside_guests(pool):
+    workers = pool(2, 1)
+    assert workers.enter()
+    assert workers.enter()
+    workers.submit(print, None)
+    with pytest.raises(QueueFull):
+        workers.submit(print, None)
+    workers.leave()
+    workers.leave()
+    assert eventually(lambda: not workers.waiting)
+
+
+def test_a_guest_does_not_overtake_a_job_that_waits(pool):
+    workers, gate = pool(1, 10), Gate()
+    workers.submit(gate.job, None)
+    gate.wait_for(1)
+    workers.submit(gate.job, None)
+    assert not workers.enter()
+    gate.open.set()
+    gate.wait_for(1)
+
+
+def test_there_are_no_guests_after_the_end(pool):
+    workers = pool(2, 10)
+    assert workers.enter()
+    workers.close(PATIENCE)
+    assert not workers.enter()
+    workers.leave()
+
+
+def test_a_worker_that_was_idle_for_long_takes_no_job_beyond_the_limit(pool):
+    """Its time is over while guests are all that may run, and a job waits."""
+    workers, gate = pool(1, 10, idle=0.05), Gate()
+    first = threading.Event()
+    workers.submit(lambda nothing: first.set(), None)
+    assert first.wait(PATIENCE)
+    assert eventually(workers.enter)
+    workers.submit(gate.job, None)
+    assert eventually(lambda: not workers._workers)
+    assert not gate.started.acquire(timeout=0.1)
+    workers.leave()
+    gate.wait_for(1)
+    gate.open.set()

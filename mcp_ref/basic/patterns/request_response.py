@@ -218,8 +218,11 @@ class Connection(Requester):
                 raise InvalidRequest(f"the id {request_id!r:.80} is in use by a request that still runs")
             if method in IMMEDIATE and self.endpoint.is_immediate(context):
                 self._run(context, is_reader=True)
-            elif outbox.waits and self.endpoint.is_quick(context):
-                self._run(context)  # a thread that would only wait for a worker can as well do it
+            elif outbox.waits and self.endpoint.is_quick(context) and self.workers.enter():
+                try:
+                    self._run(context)  # a thread that would only wait for a worker can as well do it
+                finally:
+                    self.workers.leave()
             elif not self.workers.submit(self._run, context):  # spec: basic/index/interleaved-conversations
                 self._take_off(context)
                 raise TooManyRequests("this server is going", 5.0)

@@ -1132,6 +1132,41 @@ def test_health_is_asked_for_with_get(server, method):
             assert (reply.status, reply.json()) == (200, {"status": "ok"})
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_no_more_tools_run_at_once_than_there_are_workers_whichever_thread_runs_them(revision):
+    """A tool that was quick the last time is run by the thread of the connection."""
+    server = Server("tests", workers=2)
+    held, go = threading.Semaphore(0), threading.Event()
+    running, most = [], []
+
+    @server.tool
+    def work(holds: bool) -> str:
+        running.append(1)
+        most.append(len(running))
+        held.release()
+        assert not holds or go.wait(PATIENCE)
+        running.pop()
+        return "done"
+
+    with endpoint(server) as at, Peer(at.port, revision) as peer:
+        for _ in range(3):
+            with peer.call("work", {"holds": False}) as reply:
+                reply.answer()
+            assert held.acquire(timeout=PATIENCE)
+        calls = [
+            peer.send("POST", peer.message("tools/call", {"name": "work", "arguments": {"holds": True}}))
+            for _ in range(5)
+        ]
+        assert eventually(lambda: at.app.waiting.count == 5)
+        for _ in range(2):
+            assert held.acquire(timeout=PATIENCE)
+        assert not held.acquire(timeout=0.2)
+        go.set()
+        for connection in calls:
+            assert Reply(connection).answer()["result"]["content"][0]["text"] == "done"
+        assert max(most) == 2
+
+
 def test_the_connections_thread_runs_what_is_quick_and_no_other(server):
     """A tool that takes a Context may speak, ask, or be told to stop meanwhile: that needs a worker."""
     names: dict[str, list[str]] = {"plain": [], "with_context": [], "slow": []}
