@@ -125,8 +125,18 @@ def test_an_event_id_of_another_session(revision: str) -> None:
 @pytest.mark.parametrize(
     "forged",
     [
-        *("", " ", "0", "-", "{id}x", "{id}-1", "{id}, {id}", "{upper}", "{other}-1", "é", "\x80\xff"),
-        *("{name}-99", "{name}--1", "{name}-", "{name}-1e0", "{name}-+1", "{name}-٣", "{name}-0x1"),
+        *("0", "-", "{id}x", "{id}-1", "{id}, {id}", "{upper}", "{other}-1", "é", "\x80\xff"),
+        *(
+            "{name}-0{number}",
+            "{name}-00",
+            "{name}-99",
+            "{name}--1",
+            "{name}-",
+            "{name}-1e0",
+            "{name}-+1",
+            "{name}-٣",
+            "{name}-0x1",
+        ),
         *("{name}-1\t1", "{name}-" + "9" * 60_000, "x" * 60_000),
     ],
     ids=lambda value: ascii(value)[1:15],
@@ -135,12 +145,28 @@ def test_a_last_event_id_that_is_forged_huge_or_not_ascii(revision: str, forged:
     """400, and the stream that was meant goes on where it is."""
     with standing() as at, at.peer(revision) as peer:
         reply, ids = begun_stream(at, peer)
-        name = ids[-1].rpartition("-")[0]
+        name, _, number = ids[-1].rpartition("-")
         other = f"{name.rpartition('-')[0]}-77"
-        wanted = forged.format(id=ids[-1], name=name, other=other, upper=f"X{ids[-1]}".upper())
+        wanted = forged.format(id=ids[-1], name=name, number=number, other=other, upper=f"X{ids[-1]}".upper())
         status, said = refusal(peer.get(wanted.encode().decode("latin-1")))
         assert (status, "Last-Event-ID" in said) == (400, True)
         assert len(said) < 300
+        at.seen.go.set()
+        assert reply.answer()["result"]["content"][0]["text"] == "held"
+
+
+@SESSIONS
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_last_event_id_is_none(revision: str, empty: str) -> None:
+    """By the SSE standard it says that no event was seen: the stream of the session opens."""
+    with standing() as at, at.peer(revision) as peer:
+        reply, _ = begun_stream(at, peer)
+        with peer.get(empty) as stream:
+            assert (stream.status, stream.is_stream) == (200, True)
+            at.server.add_tool(lambda: "new", name="new")
+            told = stream.message()
+            assert told is not None
+            assert told["method"] == "notifications/tools/list_changed"
         at.seen.go.set()
         assert reply.answer()["result"]["content"][0]["text"] == "held"
 

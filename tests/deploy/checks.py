@@ -7,14 +7,16 @@ what the tool said before. What a proxy or a server held back would never be see
 from __future__ import annotations
 
 import contextlib
+import gzip
 import itertools
+import json
 import time
 from typing import Any
 
 import pytest
 from deploy.places import Place
 from deploy.wire import Answer, Session, get, modern
-from peers import LEGACY, MODERN, eventually, nothing_left
+from peers import LEGACY, META, MODERN, eventually, nothing_left
 
 from mcp_ref import connect
 
@@ -58,6 +60,23 @@ def ask(place: Place) -> str:
         return text(answer.result())
 
 
+def packed_post(place: Place, data: bytes, coding: str, framing: str, transfer: str = "chunked") -> Answer:
+    """A modern server/discover, whose body has (or says it has) this coding."""
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+        "MCP-Protocol-Version": MODERN,
+        "Mcp-Method": "server/discover",
+        "Content-Encoding": coding,
+    }
+    if framing == "chunks":
+        headers["Transfer-Encoding"] = transfer
+        half = len(data) // 2
+        pieces = (data[:half], data[half:])
+        data = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    return Answer(place, "POST", "/mcp", headers, data)
+
+
 class Checks:
     """Inherit, and say with `start` what is started, once for the class: the fixture `place`."""
 
@@ -86,6 +105,24 @@ class Checks:
         assert session.close() in (200, 202, 204)
         with session.call("add", {"a": 2, "b": 3}) as answer:
             assert answer.status == 404
+
+    @pytest.mark.parametrize("framing", ["length", "chunks"])
+    @pytest.mark.parametrize("packed", [True, False], ids=["gzip", "plain"])
+    def test_a_body_that_says_it_is_packed_is_refused_however_it_is_framed(self, place, framing, packed):
+        message = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": META}}
+        body = json.dumps(message).encode()
+        for data in (body, gzip.compress(body)) if packed else ():
+            with packed_post(place, data, "gzip", framing) as answer:
+                assert answer.status == 415
+        with packed_post(place, body, "identity", framing) as answer:
+            assert "result" in answer.json()
+
+    @pytest.mark.parametrize("coding", ["gzip, chunked", "deflate, chunked"])
+    def test_a_body_in_chunks_that_says_they_are_packed_is_refused(self, place, coding):
+        """gunicorn, and the server that comes with Flask, take off the chunks and leave the rest to us."""
+        message = {"jsonrpc": "2.0", "id": 1, "method": "server/discover", "params": {"_meta": META}}
+        with packed_post(place, json.dumps(message).encode(), "identity", "chunks", coding) as answer:
+            assert answer.status == 501
 
     def test_the_health_path_answers(self, place):
         with get(place, "/health") as answer:
@@ -128,6 +165,21 @@ class Checks:
                 assert text(answer.result()) == name
             told = stream.message()
             assert told is not None and told["method"] == "notifications/tools/list_changed"
+
+    @pytest.mark.parametrize("revision", LEGACY[1:])
+    def test_a_stream_that_is_resumed_while_its_first_connection_is_open_gets_its_answer(
+        self, place, revision
+    ):
+        """The newest connection has the stream; the first one ends, and has no part of what came after."""
+        session, name = Session(place, revision), fresh("talking")
+        with session.call("talking", {"name": name}, progressToken="t") as first:
+            assert first.message()["params"]["progress"] == 1
+            with session.listen(Last_Event_ID=first.last_id) as resumed:
+                assert resumed.status == 200
+                assert first.rest() == []
+                place.go(name)
+                (answer,) = resumed.rest()
+                assert text(answer["result"]) == f"{name} is done"
 
     def test_a_modern_subscription_tells_of_changes(self, place):
         with modern(place, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}) as stream:

@@ -26,9 +26,13 @@ class Answer:
     def __init__(self, place: Place, method: str, path: str, headers: Json, body: bytes = b"") -> None:
         self.whole = False
         """Whether the body came to its proper end."""
+        self.last_id = ""
+        """Of the events that were read."""
         self._socket = socket.create_connection(("127.0.0.1", place.port), PATIENCE)
         self._file = self._socket.makefile("rb")
-        said = {"Host": f"127.0.0.1:{place.port}", "Content-Length": str(len(body)), **headers}
+        said = {"Host": f"127.0.0.1:{place.port}", **headers}
+        if "Transfer-Encoding" not in headers:
+            said.setdefault("Content-Length", str(len(body)))
         lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in said.items())]
         self._socket.sendall("\r\n".join([*lines, "", ""]).encode() + body)
         self._pieces = self._body()
@@ -99,6 +103,9 @@ class Answer:
                     return None
                 self._held += piece
             block, _, self._held = self._held.partition(b"\n\n")
+            for line in block.split(b"\n"):
+                if line.startswith(b"id:"):
+                    self.last_id = line[3:].strip().decode()
             data = b"\n".join(
                 line[5:].removeprefix(b" ") for line in block.split(b"\n") if line.startswith(b"data:")
             )
@@ -187,9 +194,9 @@ class Session:
         more = {"_meta": meta} if meta else {}
         return self.ask("tools/call", {"name": tool, "arguments": arguments or {}, **more})
 
-    def listen(self) -> Answer:
-        """GET the stream of what belongs to no request."""
-        return get(self.place, Accept="text/event-stream", **self.headers)
+    def listen(self, **more: str) -> Answer:
+        """GET the stream of what belongs to no request, or the rest of another."""
+        return get(self.place, Accept="text/event-stream", **self.headers, **more)
 
     def close(self) -> int:
         """DELETE the session; the status."""

@@ -18,7 +18,7 @@ Revisions   2025-03-26  sessions, GET, Last-Event-ID, batches
             2025-06-18  + MCP-Protocol-Version; - batches
             2025-11-25  + streams begin with an id, so that a server may end connections at any time
             interim     Mcp-* headers, where there are any, repeat the body (or must be there: a setting)
-Errors      400 no session id, an unknown version, no message; 404 no such session; 406.
+Errors      400 no session id, an unknown version or Last-Event-ID, no message; 404 no such session; 406.
 Threads     the WSGI server's.
 """
 
@@ -201,6 +201,10 @@ class LegacyEra:
     def get(self, environ: Json, principal: str | None) -> HttpAnswer:
         """A stream for what belongs to no request, or the rest of one that broke.
 
+        An empty Last-Event-ID is none: in the SSE standard it says that no event was seen. One that this
+        session does not have (any more) is 400, which the page leaves open: any other stream would have its
+        client believe that nothing was lost. The newest connection has a stream, and the one before it ends.
+
         # spec: basic/transports/streamable-http/endpoint-post-get
         # spec: basic/transports/streamable-http/replay-messages
         """
@@ -208,10 +212,13 @@ class LegacyEra:
             raise Refused(406, "GET is answered with text/event-stream")
         session = self._session_of(environ, principal)
         last, stream, after = environ.get("HTTP_LAST_EVENT_ID"), session.unrelated, None
-        if last is not None:
+        if last:
             found = session.log.find(last)
             if found is None:
-                raise Refused(400, "Last-Event-ID names no event that this session has (any more)")
+                raise Refused(
+                    400,
+                    "Last-Event-ID names no event that this session has; GET without it opens a new stream.",
+                )
             stream, after = found  # a connection that still has it, perhaps a dead one, has it no longer
         self._app.waiting.admit(stream, is_long=True)
         return self._app.waiting.streamed(stream, environ, gone=nothing, over=nothing, after=after)

@@ -91,9 +91,12 @@ class Log:
         return spare
 
     def find(self, event_id: str) -> tuple[HttpStream, int] | None:
-        """The stream that an id belongs to, and the number of the event; None if there is none (any more)."""
+        """The stream that an id belongs to, and the number of the event; None if there is none (any more).
+
+        An id is a string that we made: another spelling of the same number is not it.
+        """
         name, _, number = event_id.rpartition("-")
-        if not (number.isascii() and number.isdigit() and len(number) < 12):
+        if not (number.isascii() and number.isdigit() and len(number) < 12 and str(int(number)) == number):
             return None
         with self._lock:
             stream = self._streams.get(name)

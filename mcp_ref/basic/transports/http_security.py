@@ -9,6 +9,7 @@ its message is read,
     authenticated   401   the server's own hook does not know who asks
     Rates.check     429   this principal asks too often
     check_post      415   the body is not plain JSON         406   the answer would not be understood
+                    501   the body is framed in a way that is not understood
     BodyBudget      503   too many large bodies are under way
     read_body       413   it is too long          400, 411   its length is wrong, or is not told
 
@@ -235,6 +236,13 @@ def check_post(environ: Environ, need: Sequence[str]) -> None:
     if coding and coding.strip(" \t").lower() != "identity":
         plain = [("Accept-Encoding", "identity")]
         raise Refused(415, f"the body is sent as it is, not as {coding!r:.40}", plain)
+    transfer = environ.get(
+        "HTTP_TRANSFER_ENCODING"
+    )  # some WSGI servers take off the chunks, and nothing else
+    if transfer is not None and transfer.strip(" \t").lower() != "chunked":
+        raise Refused(
+            501, f"The body is sent as it is or in chunks, not with Transfer-Encoding {transfer!r:.40}."
+        )
     accept = environ.get("HTTP_ACCEPT")
     for media in need:
         if not accepts(accept, media):
