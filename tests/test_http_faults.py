@@ -313,6 +313,28 @@ def test_a_body_in_chunks_that_are_none(revision: str, text: bytes) -> None:
 
 
 @BOTH
+def test_trailers_are_read_and_never_merged_with_the_headers(revision: str) -> None:
+    """Not even where they would mend, or spoil, the request."""
+    with standing() as at, at.peer(revision) as peer:
+        message, body = adds(peer)
+        merged = b"Host: evil.example\r\nAccept: text/html\r\nContent-Length: 1\r\nMcp-Session-Id: x\r\n\r\n"
+        for trailers, status in (
+            (merged, 200),
+            (b"no trailer\r\n\r\n", 400),
+            (b"A: b\r\n" * 101 + b"\r\n", 431),
+        ):
+            with at.raw() as client:
+                client.send(head(peer, message, "Transfer-Encoding: chunked") + chunks(body)[:-2] + trailers)
+                with Reply(client, keep=True) as reply:
+                    assert reply.status == status
+                    assert reply.answer()
+                if status == 200:
+                    assert added(peer, on=client) == "42"
+                else:
+                    assert client.ended()
+
+
+@BOTH
 @pytest.mark.parametrize("lines", [("Transfer-Encoding: gzip",), ("Transfer-Encoding: chunked, chunked",)])
 def test_a_body_in_another_transfer_coding(revision: str, lines: tuple[str, ...]) -> None:
     with standing() as at, at.peer(revision) as peer, at.raw() as client:

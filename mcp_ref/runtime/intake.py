@@ -22,7 +22,18 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
 
-from mcp_ref.runtime.requests_in import CHUNKED, MAX_LINE, BadRequest, Head, bad, is_token, shown, too_long
+from mcp_ref.runtime.requests_in import (
+    CHUNKED,
+    MAX_HEADERS,
+    MAX_LINE,
+    BadRequest,
+    Head,
+    bad,
+    check_field_line,
+    is_token,
+    shown,
+    too_long,
+)
 
 __all__ = ["Body", "Chunked", "Intake", "Sized"]
 
@@ -32,7 +43,10 @@ RATE = 65536
 """Bytes of a body that buy a slow client one more second."""
 
 MAX_SIZE_LINE = 1024
-"""Bytes of the line that says how long a chunk is; of all trailers, eight times as many."""
+"""Bytes of the line that says how long a chunk is."""
+
+MAX_TRAILER_BYTES = 8192
+"""Bytes of all trailers of a body: the fields that may follow its last chunk."""
 
 _BARE = re.compile(rb"(?<!\r)\n")
 
@@ -274,17 +288,28 @@ class Chunked(Body):
             self._skip_trailers()
 
     def _skip_trailers(self) -> None:
-        room = 8 * MAX_SIZE_LINE
-        while line := self._line(room):
+        """Read the trailers, as strictly as headers. They are never added to these, nor looked at."""
+        why = f"more than {MAX_HEADERS} trailers, or {MAX_TRAILER_BYTES} bytes of them"
+        too_many = BadRequest("431 Request Header Fields Too Large", why)
+        room = MAX_TRAILER_BYTES
+        for _ in range(MAX_HEADERS + 1):
+            line = self._line(room, too_many)
+            if not line:
+                break
+            check_field_line(line)
             room -= len(line) + 2
+        else:
+            raise too_many
         self._intake.held, self._data, self.left = self._data[self._at :], b"", 0
 
-    def _line(self, limit: int) -> bytes:
-        """A line, without its end."""
+    def _line(self, limit: int, too_long: BadRequest | None = None) -> bytes:
+        """A line, without its end. Raises `too_long` for one that does not end within the limit."""
         while (end := self._data.find(b"\n", self._at)) < 0 and len(self._data) - self._at < limit:
             self._data, self._at = self._data[self._at :] + self._intake.some(8192), 0
         line = self._data[self._at : end + 1]
-        if not 2 <= len(line) <= limit or line[-2:] != b"\r\n":
-            raise bad("a line of a chunked body that is too long, or does not end in CR LF")
+        if end < 0 or len(line) > limit:
+            raise too_long or bad("a line of a chunked body that is too long")
+        if line[-2:] != b"\r\n":
+            raise bad("a line of a chunked body that does not end in CR LF")
         self._at = end + 1
         return line[:-2]

@@ -16,7 +16,19 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-__all__ = ["CHUNKED", "MAX_LINE", "BadRequest", "Head", "bad", "is_token", "parse", "shown", "too_long"]
+__all__ = [
+    "CHUNKED",
+    "MAX_HEADERS",
+    "MAX_LINE",
+    "BadRequest",
+    "Head",
+    "bad",
+    "check_field_line",
+    "is_token",
+    "parse",
+    "shown",
+    "too_long",
+]
 
 MAX_LINE = 8192
 """Bytes of the longest request line, which is the address above all."""
@@ -74,6 +86,15 @@ _ONCE = frozenset(("HTTP_HOST", "HTTP_TRANSFER_ENCODING"))
 
 _KEYS: dict[str, str] = {}
 """Names of headers that were seen, and their names in the environ; "" for those that are dropped."""
+
+
+def check_field_line(line: bytes) -> None:
+    """A line that is to be a header, or a trailer. Raises BadRequest."""
+    name, colon, _ = line.decode("latin-1").partition(":")
+    if not colon or not is_token(name):
+        raise bad(f"not a header line: {shown(line.decode('latin-1'))}")
+    if line.translate(None, _PLAIN):
+        raise bad("a control character in a header line")
 
 
 def parse(head: bytes, base: Mapping[str, Any]) -> Head:
