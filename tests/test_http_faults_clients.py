@@ -357,7 +357,7 @@ SLOW = {
     "a head without end": (b"POST /mcp HTTP/1.1\r\n", b"X-Slow: x\r\n"),
     "a header without end": (b"POST /mcp HTTP/1.1\r\nX-Slow: ", b"x"),
     "a body": (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\n", b"x"),
-    "a large body": (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9000000\r\n", b"x"),
+    "a large body": (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500000\r\n", b"x"),
     "a body in chunks": (
         b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n",
         b"1\r\nx\r\n",
