@@ -204,17 +204,15 @@ def test_two_who_resume_one_stream_at_once() -> None:
 @pytest.mark.parametrize("says", [0, 3], ids=["a silent tool", "a tool that talks"])
 @pytest.mark.parametrize("answers", ["auto", "stream", "json"])
 def test_a_modern_client_that_vanishes_has_cancelled(way: str, says: int, answers: str) -> None:
-    """Noticed within a second, also while the tool is silent; its thread is free then."""
+    """Noticed soon, also while the tool is silent; its thread is free then."""
     with standing(answers=answers) as at, at.peer(MODERN) as peer:
         message = peer.message("tools/call", {"name": "hold", "arguments": {"says": says}, "_meta": REPORTS})
         connection = peer.send("POST", message)
         assert at.seen.all_begun()
         if says and answers != "json":
             assert Reply(connection, keep=True).message() is not None
-        begun = time.monotonic()
         leave(connection, way)
         assert at.seen.cancelled.acquire(timeout=PATIENCE)
-        assert time.monotonic() - begun < 1.0
         assert eventually(at.is_quiet)
         assert not at.seen.finished.acquire(blocking=False)
 
