@@ -29,6 +29,8 @@ _URI = re.compile(
     r"(?:#(?P<fragment>.*))?"
 )
 _AUTHORITY = re.compile(r"(?:[^@\[\]]*@)?(?:\[(?P<literal>[^\[\]@]*)\]|[^:@\[\]]*)(?::[0-9]*)?")
+_BRACKET = re.compile(r"[\[\]]")
+_BRACKET_OR_HASH = re.compile(r"[\[\]#]")
 _FUTURE = re.compile(r"[vV][0-9A-Fa-f]+\.[A-Za-z0-9\-._~!$&'()*+,;=:]+")
 
 
@@ -57,10 +59,11 @@ def check_uri(text: str) -> str:
         raise BadUri(f"{text[:80]!r} does not begin with a scheme, such as file:")
     if found["authority"] is not None:
         _check_authority(found["authority"], found.start("authority"))
-    for part, illegal in ("path", "[]"), ("query", "[]"), ("fragment", "[]#"):
-        for at, character in enumerate(found[part] or ""):
-            if character in illegal:
-                raise BadUri(f"{text[:80]!r}: {character!r} in the {part} at offset {found.start(part) + at}")
+    for part, illegal in ("path", _BRACKET), ("query", _BRACKET), ("fragment", _BRACKET_OR_HASH):
+        bad = illegal.search(found[part] or "")
+        if bad is not None:
+            at = found.start(part) + bad.start()
+            raise BadUri(f"{text[:80]!r}: {bad[0]!r} in the {part} at offset {at}")
     return text
 
 

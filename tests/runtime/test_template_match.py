@@ -4,9 +4,11 @@ import time
 import urllib.parse
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from mcp_ref import Server
+from mcp_ref.runtime import template_match
 from mcp_ref.runtime.templates import MAX_URI, Expression, Template
 
 pytestmark = pytest.mark.spec("server/resources/uri-template-rfc6570")
@@ -377,3 +379,40 @@ def test_no_uri_takes_long(template, hostile):
     made.match(hostile)
     made.match(hostile[:-1] + "!")
     assert time.thread_time() - before < 1
+
+
+# -- many URIs, and long ones ---------------------------------------------------------------------
+
+
+@given(
+    st.text(alphabet="ab-?%é\udc80", max_size=40),
+    st.text(alphabet="ab-?é", max_size=4),
+    st.sampled_from([0, 1, 100]),
+)
+@settings(deadline=None, max_examples=300)
+def test_places_are_where_the_text_stands(text, lead, few):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(template_match, "FEW_PLACES", few)
+        patch.setattr(template_match, "characters", lambda uri: uri)
+        uri = template_match._Uri(text)
+        stands = [at for at in range(len(text) + 1) if text.startswith(lead, at)]
+        assert uri.places(lead) == sum(1 << (len(text) - at) for at in stands)
+
+
+def test_thousands_of_long_uris_are_looked_up_quickly():
+    """A listen request may bring 10,000: what a template looks for may stand everywhere in each."""
+    server = Server("tests")
+
+    @server.resource("x:///{a}-{b}--{c}")
+    def three(a: str, b: str, c: str) -> str:
+        return a
+
+    @server.resource("y:///{d}{+e}")
+    def two(d: str, e: str) -> str:
+        return d
+
+    begun = time.process_time()
+    for number in range(500):
+        server.has_resource("x:///" + "-" * 6000 + f"{number}")
+        server.has_resource("y:///" + "a" * 6000 + f"{number}")
+    assert time.process_time() - begun < 2.0

@@ -17,10 +17,11 @@ Threads     the reader runs `on_notification` and leaves changes with each `Chan
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, McpError, RequestTimeout
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["Changes", "on_notification"]
 
 _log = logging.getLogger("mcp_ref.subscriptions")
+
+MAX_AT_ONCE = 32
+"""Requests to subscribe, or to unsubscribe, that are under way at once."""
 
 MAX_PENDING = 10_000
 """Changes of what nobody asked for by name, but of a part of it, that wait for whoever listens."""
@@ -359,7 +363,7 @@ def _subscribe(changes: Changes) -> None:
     agreed = {kind for kind in changes.kinds if declared.get(kind, {}).get("listChanged")}
     if client.undeclared("resources/subscribe") is None:
         with client.subscribing:
-            agreed |= {uri for uri in changes.uris if _subscribed(client, uri)}
+            agreed |= set(_subscribed(client, changes.uris))
     changes.agree(agreed)
     if changes.connection.failure is not None:  # it may have been too early to be told so
         raise changes.connection.failure
@@ -373,14 +377,45 @@ def renew(client: Any) -> None:
             changes.push(change)
 
 
-def _subscribed(client: Any, uri: str) -> bool:
-    """Whether the server tells of it from now on."""
-    try:
-        client.request("resources/subscribe", {"uri": uri})
-    except ErrorResponse as problem:
-        _log.info("%.200r: %s", uri, problem)
-        return False
-    return True
+def _subscribed(client: Any, uris: Sequence[str]) -> Iterator[str]:
+    """Those of which the server tells from now on."""
+    with contextlib.closing(_ask_for_each(client, "resources/subscribe", uris)) as outcomes:
+        for uri, problem in outcomes:
+            if problem is None:
+                yield uri
+            elif isinstance(problem, ErrorResponse):
+                _log.info("%.200r: %s", uri, problem)
+            else:
+                raise problem
+
+
+def _ask_for_each(
+    client: Any, method: str, uris: Sequence[str]
+) -> Generator[tuple[str, McpError | None], None, None]:
+    """A request for each URI, and what went wrong with it, if anything.
+
+    One is sent first; as long as the server is content, then two at once, four, and up to MAX_AT_ONCE. One
+    after the other, each would wait for the way there and back.
+    """
+    start, at_once = 0, 1
+    while start < len(uris):
+        some = uris[start : start + at_once]
+        start, at_once = start + len(some), min(2 * at_once, MAX_AT_ONCE)
+        calls: list[Any] = []
+        try:
+            calls.extend(client.submit(method, {"uri": uri}) for uri in some)
+            for uri, call in zip(some, calls, strict=True):
+                try:
+                    call.result()
+                except McpError as problem:
+                    at_once = 1
+                    yield uri, problem
+                else:
+                    yield uri, None
+        finally:
+            for call in calls:
+                if not call.done():
+                    call.cancel()
 
 
 def _unsubscribe(changes: Changes) -> None:
@@ -388,12 +423,15 @@ def _unsubscribe(changes: Changes) -> None:
     client = changes.client
     with client.subscribing:
         kept = changes.refused.union(*(other.uris for other in list(client.listening)))
-        for uri in changes.uris:
-            if uri in kept or changes.connection.failure is not None:
-                continue
-            try:
-                client.request("resources/unsubscribe", {"uri": uri})
-            except McpError as problem:  # then it goes on; what comes of it is ignored
-                _log.info("%.200r: %s", uri, problem)
-                if not isinstance(problem, ErrorResponse):
-                    return  # nobody answers: one such wait is enough
+        if changes.connection.failure is not None:
+            return
+        uris = [uri for uri in changes.uris if uri not in kept]
+        try:
+            with contextlib.closing(_ask_for_each(client, "resources/unsubscribe", uris)) as outcomes:
+                for uri, problem in outcomes:
+                    if problem is not None:  # then it goes on; what comes of it is ignored
+                        _log.info("%.200r: %s", uri, problem)
+                        if not isinstance(problem, ErrorResponse):
+                            return  # no answer comes: one such wait is enough
+        except McpError as problem:
+            _log.info("nothing more can be unsubscribed: %s", problem)

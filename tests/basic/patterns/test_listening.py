@@ -872,6 +872,55 @@ def test_those_who_come_and_those_who_go_do_not_undo_each_other(date):
 
 
 @pytest.mark.parametrize("date", LEGACY)
+def test_many_resources_are_subscribed_several_at_once(date):
+    """The server answers only when as many have come as are to be under way: 1, 2, 4, ... 32, 32."""
+    client, notes = scripted(
+        f"""
+    open_legacy({date!r})
+    for method in ("resources/subscribe", "resources/unsubscribe"):
+        for count in (1, 2, 4, 8, 16, 32, 32, 5):
+            for request in [receive(method) for _ in range(count)]:
+                answer(request, {{}})
+    go_on()
+    """,
+        revision=date,
+        timeout=PATIENCE,
+    )
+    uris = [f"demo://{n}" for n in range(100)]
+    with client:
+        with client.listen(resources=uris) as changes:
+            assert changes.refused == set()
+        client.ping()
+    asked = [
+        m["params"]["uri"] for m in notes.all if isinstance(m, dict) and "resources/" in m.get("method", "")
+    ]
+    assert asked == uris * 2
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_after_an_error_one_resource_is_asked_for_at_a_time(date):
+    """What a server refused is refused alone, and the others are subscribed."""
+    client, _ = scripted(
+        f"""
+    open_legacy({date!r})
+    answer(receive("resources/subscribe"), {{}})
+    two = [receive("resources/subscribe") for _ in range(2)]
+    error(two[0], -32002)
+    answer(two[1], {{}})
+    answer(receive("resources/subscribe"), {{}})
+    for request in [receive("resources/subscribe") for _ in range(2)]:
+        answer(request, {{}})
+    go_on()
+    """,
+        revision=date,
+        timeout=PATIENCE,
+    )
+    with client:
+        changes = client.listen(resources=[f"demo://{n}" for n in range(6)])
+        assert changes.refused == {"demo://1"}
+
+
+@pytest.mark.parametrize("date", LEGACY)
 def test_a_server_that_does_not_unsubscribe_is_left_alone(date, caplog):
     """What it goes on telling is ignored; and silence is waited for once."""
     client, notes = scripted(
