@@ -29,6 +29,7 @@ from mcp_ref.basic.messages import Json
 from mcp_ref.basic.patterns import cancellation, mrtr
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.runtime.calls import Call
+from mcp_ref.runtime.outbox import INHERITED
 from mcp_ref.runtime.timers import Timer, later
 from mcp_ref.server.content import texts
 
@@ -110,6 +111,10 @@ class PendingCall(Future[Result]):
 
     def result(self, timeout: float | None = None) -> Result:
         """The result, once it is there. Raises what came instead. Ctrl-C here gives the request up."""
+        if self._connection.is_inherited:
+            self._condition = threading.Condition()  # a thread of the parent's may have held its lock
+            if not self.done():
+                raise ConnectionClosed(INHERITED)
         try:
             raw = super().result(timeout)
         except KeyboardInterrupt:

@@ -81,7 +81,8 @@ class Client(Features):
         self._hooks: tuple[Hook, ...] = ()
         self._handlers: dict[str, Handler] = {"ping": lambda p, c: {}}
         self._listeners: dict[str, Callable[[Json], Any]] = {}
-        self._closing = threading.Lock()
+        self._closing = threading.RLock()
+        self._is_ended = False  # guarded by _closing
         self._line = line(self)
 
     # -- being asked, in the legacy era ------------------------------------------------------------
@@ -252,13 +253,19 @@ class Client(Features):
 
     def close(self) -> None:
         """End the connection and, over stdio, the server. Everything that still waits fails at once."""
-        with self._closing:
-            if self._closed:
-                return
-            self._closed = True
-        self.callbacks.close()
-        self._line.close()
-        self._events.close(1.0, drop=False)  # what was heard until now is still told
+        if self.connection.is_inherited:  # a forked child: all this is the parent's to end
+            return
+        self._closed = True
+        if not self._closing.acquire(blocking=False):
+            return  # another thread is at it, and may be waiting for this one
+        try:
+            if not self._is_ended:
+                self.callbacks.close()
+                self._line.close()
+                self._events.close(1.0, drop=False)  # what was heard until now is still told
+                self._is_ended = True  # not before: after Ctrl-C in here the next call does the rest
+        finally:
+            self._closing.release()
 
     def __enter__(self) -> Client:
         return self

@@ -6,8 +6,9 @@ nothing is lost but what was under way, and that has failed with the reason. Not
 where the session died with the server; and not for a server that ended by itself, with exit code 0.
 
 Revisions   2026-07-28 for the restart, all for the rest.
-Threads     `mcp_ref reader` runs `_read`, one a connection, and ends with it. `alive` runs on whichever
-            thread wants to ask something; `_opening` makes others wait for the one that restarts.
+Threads     `mcp_ref reader` runs `_read`, one a connection, and ends with it: it releases the link. `alive`
+            runs on whichever thread wants to ask something; `_opening` makes others wait for the one that
+            restarts. `close` may run beside it: `_changing` decides which of the two comes first.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import era
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.outbox import Outbox
+from mcp_ref.runtime.signals import Uninterrupted
 from mcp_ref.runtime.workers import Workers
 
 __all__ = ["Line"]
@@ -28,6 +32,9 @@ __all__ = ["Line"]
 _log = logging.getLogger("mcp_ref.client")
 
 CLOSED = "this client was closed"
+
+STARTING = 30.0
+"""Seconds that `close` waits for a thread that starts the server again: it ends what it started."""
 
 RESTARTS = 3
 """How often a server is started again within a minute; then its end is taken for the end."""
@@ -53,24 +60,40 @@ class Line:
         self._max_timeout = max_timeout
         self._limit = max_message_bytes
         self._probe_timeout, self._known_era = probe_timeout, known_era
-        self._opening = threading.Lock()
+        # Held while a server is started again, by one thread at a time, which may be interrupted by `close`.
+        self._opening = threading.RLock()
         self._restarts: list[float] = []  # guarded by _opening
+        # Held for a moment: after `_closed` is set no new link becomes this line's.
+        self._changing = threading.Lock()
         self._closed = False
+        forks.tell(self)
         self._attach()
 
     def _attach(self) -> None:
-        self.link = self._dial()
-        self.connection = Connection(
-            self._client,
-            Outbox(self.link.write),
-            workers=Workers(20, 100),
-            timeout=self._timeout,
-            max_timeout=self._max_timeout,
-        )
-        self._reader = threading.Thread(
-            target=self._read, args=(self.link, self.connection), name="mcp_ref reader", daemon=True
-        )
-        self._reader.start()
+        """A new link, and the connection over it. ConnectionClosed: this line was closed meanwhile."""
+        link = self._dial()
+        reader: threading.Thread | None = None
+        try:
+            connection = Connection(
+                self._client,
+                Outbox(link.write),
+                workers=Workers(20, 100),
+                timeout=self._timeout,
+                max_timeout=self._max_timeout,
+            )
+            reader = threading.Thread(
+                target=self._read, args=(link, connection), name="mcp_ref reader", daemon=True
+            )
+            with self._changing, Uninterrupted():
+                if self._closed:
+                    raise ConnectionClosed(CLOSED)
+                reader.start()  # from here on it is for the reader to release the link
+                self.link, self.connection, self._reader = link, connection, reader
+        except BaseException:
+            link.close()
+            if reader is None or reader.ident is None:
+                link.release()
+            raise
 
     repeats_arguments = False
     """Whether arguments of tools go into headers as well: that is for HTTP."""
@@ -95,8 +118,11 @@ class Line:
             link.read(connection.receive, connection.too_long, self._limit)
         except Exception as problem:
             _log.debug("reading ended: %s", problem)
-        connection.end(CLOSED if self._closed else link.obituary())
-        self._client.lost(connection)
+        try:
+            connection.end(CLOSED if self._closed else link.obituary())
+            self._client.lost(connection)
+        finally:
+            link.release()
 
     def alive(self) -> Connection:
         """The connection to ask on: a new one, to a new process, where a modern server crashed."""
@@ -133,12 +159,29 @@ class Line:
         self.link.close()
 
     def close(self) -> None:
-        """End the connection and, over stdio, the server. Everything that still waits fails at once."""
-        self._closed = True
+        """End the connection and, over stdio, the server. Everything that still waits fails at once.
+
+        Any thread, any number of times: what Ctrl-C interrupted is done by the next call.
+        """
+        with self._changing:
+            self._closed = True
         self._hang_up()
+        # A thread that starts the server again just now finds out, and ends what it started.
+        if self._opening.acquire(timeout=STARTING):
+            self._opening.release()
 
     def _hang_up(self) -> None:
-        self.link.close()
-        self.connection.end(CLOSED)
-        self._reader.join(5.0)
-        self.link.release()
+        """End the link and the connection as they are now; twice does no harm."""
+        link, connection, reader = self.link, self.connection, self._reader
+        if self._closed:
+            connection.fail(CLOSED)
+        link.close()
+        connection.end(CLOSED)
+        if reader is not threading.current_thread():
+            reader.join(5.0)
+
+    def forked(self) -> None:
+        """In a forked child: the server is the parent's, and is not started again here."""
+        self._opening = threading.RLock()
+        self._changing = threading.Lock()
+        self._closed = True

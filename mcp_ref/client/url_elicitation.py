@@ -46,6 +46,7 @@ from mcp_ref.client.elicitation import (
     checked,
     needs,
 )
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.checks import check_text, check_text_if_any
 from mcp_ref.schema import checker, pruner, since, until
 
@@ -70,6 +71,15 @@ MAX_EARLY = 100
 """Completions that a client keeps of elicitations which it does not know of, or not yet."""
 
 _remembering = threading.Lock()
+
+
+def _forked() -> None:
+    """In a forked child: another thread may have held the lock."""
+    global _remembering
+    _remembering = threading.Lock()
+
+
+forks.on_fork(_forked)
 
 # ---------------------------------------------------------------------------- shapes
 

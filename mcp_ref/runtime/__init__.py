@@ -20,6 +20,7 @@ seals       notes that travel through a stranger's hands: signed, bound, short-l
 workers     a pool of threads that grows on demand to a limit
 outbox      many threads send, one at a time writes
 signals     Ctrl-C waits until a message is out
+forks       what a forked child may do, and what is its parent's
 pipes       what the system knows of a pipe
 calls       a request under way
 deadlines   one time limit handed down through the steps of an operation

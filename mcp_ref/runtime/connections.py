@@ -25,6 +25,7 @@ import time
 from typing import Any, Protocol
 from wsgiref.types import WSGIApplication
 
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.intake import Body, Intake
 from mcp_ref.runtime.requests_in import BadRequest, Head, parse
 from mcp_ref.runtime.responses_out import Response, give_up_after, plain
@@ -110,9 +111,15 @@ class HttpConnection:
         body = self._receive(head, environ)
         is_head = environ["REQUEST_METHOD"] == "HEAD"
         response = Response(self._socket, old=head.old, is_head=is_head, must_close=self._must_close)
+        process = forks.count
         try:
-            response.send(self._owner.app(environ, response.start))
+            answer = self._owner.app(environ, response.start)
+            if forks.count != process:  # the application forked: the parent answers
+                forks.end_child()
+            response.send(answer)
         except BaseException as problem:  # the application's exit() must not end in silence either
+            if forks.count != process:
+                forks.end_child(problem)
             self._failed(response, problem)
             return False
         if response.closes:

@@ -35,6 +35,10 @@ class Clock:
         # When it was stopped (None: it runs), and the seconds lost before. Replaced under _lock.
         self._state: tuple[float | None, float] = (None, 0.0)
 
+    def forked(self) -> None:
+        """In a forked child: another thread may have held the lock."""
+        self._lock = threading.Lock()
+
     def now(self) -> float:
         """Seconds, without those during which the clock was held."""
         now = time.monotonic()  # first: a hold that ends meanwhile must not make this look late

@@ -33,6 +33,7 @@ import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, SSLError
 
 from mcp_ref.basic.errors import ConnectionClosed
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.http_settings import Headers, Settings
 from mcp_ref.runtime.http_sockets import Aborted, Expired, Hold, Holding
@@ -273,6 +274,17 @@ class Exchanges:
         self._under_way: set[HttpExchange] = set()  # guarded by _changed
         self._pausing: set[HttpExchange] = set()  # guarded by _changed
         self._stopped = False
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """In a forked child: all exchanges are the parent's, and none begins here."""
+        self._changed = threading.Condition()
+        self._stopped = True
+        for exchange in (*self._under_way, *self._pausing):
+            exchange._hold.forked()
+        self._under_way.clear()
+        self._pausing.clear()
+        self.settings.forked()
 
     def target_of(self, url: str) -> str:
         """How another URL of this server is asked for."""

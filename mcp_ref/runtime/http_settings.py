@@ -161,6 +161,12 @@ class Settings:
         if len(self._session.cookies) < COOKIES:
             _cookies_from(self._session.cookies, self._prepared, response)
 
+    def forked(self) -> None:
+        """In a forked child: its copies of the connections that nobody uses are closed."""
+        for connection in list(getattr(self.pool.pool, "queue", ())) if self._is_ours else ():
+            if getattr(connection, "sock", None) is not None:
+                connection.sock.close()  # and not shut down: that would be the parent's as well
+
     def close(self) -> None:
         """Let go of the connections, and of the session, if it is no other's."""
         if self._is_ours:

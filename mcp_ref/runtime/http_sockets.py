@@ -68,6 +68,13 @@ class Hold:
         """Whether `abort` was called."""
         return self._over.is_set()
 
+    def forked(self) -> None:
+        """In a forked child: the socket is the parent's, and must not be shut down."""
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._over.set()
+        self._socket = None
+
     def take(self, connected: Any) -> None:
         """This socket is the exchange's. Raises Aborted if that is over already."""
         with self._lock:

@@ -43,6 +43,10 @@ class Limiter:
         self._seen = time.monotonic()
         self._running = 0
 
+    def forked(self) -> None:
+        """In a forked child: another thread may have held the lock."""
+        self._lock = threading.Lock()
+
     def enter(self) -> float:
         """Zero if the call may run (then `leave` must follow); else the seconds to wait."""
         with self._lock:

@@ -21,9 +21,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from mcp_ref.basic.errors import ConnectionClosed, ProtocolError
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.signals import Uninterrupted
 
-__all__ = ["Full", "Outbox", "WayOut"]
+__all__ = ["INHERITED", "Full", "Outbox", "WayOut"]
+
+INHERITED = "this process was forked after the connection was made: make a connection of its own"
 
 
 class Full(ConnectionClosed):
@@ -83,6 +86,7 @@ class Outbox:
         self.stall = stall
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
+        forks.tell(self)
         # All below guarded by _lock.
         self._waiting: list[bytes] = []
         self._size = 0
@@ -185,6 +189,12 @@ class Outbox:
         """Wait until everything is written; False if it is not in time."""
         with self._lock:
             return self._room.wait_for(lambda: not self._writing, seconds)
+
+    def forked(self) -> None:
+        """In a forked child: the way out is the parent's, and so is what waits here to be sent."""
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self.fail(ConnectionClosed(INHERITED))
 
     def fail(self, problem: BaseException) -> None:
         """Nothing can be sent any more: whoever waits, or tries later, gets this."""

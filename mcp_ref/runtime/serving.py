@@ -34,6 +34,7 @@ from wsgiref.types import WSGIApplication
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler, select_address_family
 
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.connections import HttpConnection
 from mcp_ref.runtime.responses_out import plain
 from mcp_ref.runtime.signals import Uninterrupted
@@ -85,6 +86,11 @@ class HttpServer:
             self._listener = _Listener(self, host, port, listening.fileno())
         self.host = host
         self.port = self._listener.port
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether `serve` runs."""
+        return not self._served.is_set()
 
     @property
     def connections(self) -> int:
@@ -167,6 +173,17 @@ class _Listener(ThreadedWSGIServer):
         self._stopped = False
         self._numbered = 0
         super().__init__(host, port, owner.app, _Handler, fd=descriptor)
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """In a forked child, while the parent serves: the child's copies of the sockets are closed."""
+        self._changed = threading.Condition()
+        if not self.owner.is_serving:
+            return
+        for connection in list(self.threads):
+            connection.close()
+        self.threads.clear()
+        self.socket.close()
 
     # -- the loop that accepts
 

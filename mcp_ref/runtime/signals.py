@@ -11,12 +11,27 @@ from __future__ import annotations
 
 import _signal as signal  # the public module turns numbers into enums and back, 5 microseconds a time
 import threading
+from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
-__all__ = ["Uninterrupted"]
+from mcp_ref.runtime import forks
+
+__all__ = ["IN_PEACE", "Handled", "Uninterrupted"]
+
+IN_PEACE = 10.0
+"""Seconds after the signal that ends a server in which no other one interrupts its lifespan's end."""
 
 _MAIN = threading.main_thread().ident
+
+
+def _forked() -> None:
+    """In a forked child the thread that forked is the main one."""
+    global _MAIN
+    _MAIN = threading.get_ident()
+
+
+forks.on_fork(_forked)
 
 
 class Uninterrupted:
@@ -45,3 +60,33 @@ class Uninterrupted:
             signal.signal(signal.SIGINT, self._before)
             if self._noted is not None:
                 self._before(*self._noted)
+
+
+class Handled:
+    """`with Handled(function, numbers):` the function is the handler of these signals.
+
+    Afterwards, and in a forked child, they are handled as they were before. Off the main thread, where no
+    signal is handled, this does nothing.
+    """
+
+    def __init__(self, handler: Callable[[int, FrameType | None], object], numbers: Iterable[int]) -> None:
+        self._handler = handler
+        self._numbers = numbers
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> None:
+        if threading.get_ident() != _MAIN:
+            return
+        forks.tell(self)
+        for number in self._numbers:
+            before = signal.getsignal(number)
+            self._before[number] = signal.SIG_DFL if before is None else before
+            signal.signal(number, self._handler)
+
+    def __exit__(self, *exception: object) -> None:
+        while self._before:
+            signal.signal(*self._before.popitem())
+
+    def forked(self) -> None:
+        """In a forked child: what a signal ends there is the child, not what the parent serves."""
+        self.__exit__()

@@ -2,7 +2,8 @@
 
 Threads     `mcp_ref timers`, a daemon, is started by the first timer and ends when none is left.
             It only runs functions that hand work on (release a waiter, put a job in a queue);
-            whoever sets a timer sees to it that its function is one of those.
+            whoever sets a timer sees to it that its function is one of those. In a forked child
+            no timer is set, and the first one starts a thread there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+
+from mcp_ref.runtime import forks
 
 __all__ = ["Timer", "later"]
 
@@ -54,6 +57,16 @@ def later(seconds: float, run: Callable[[], None]) -> Timer:
         elif _pending[0][2] is timer:
             _wakes.notify()
     return timer
+
+
+def _forked() -> None:
+    """In a forked child: the timers that were set are the parent's, and so is the thread."""
+    global _wakes, _thread
+    _wakes, _thread = threading.Condition(), None
+    _pending.clear()
+
+
+forks.on_fork(_forked)
 
 
 def _forget_cancelled() -> None:

@@ -26,6 +26,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from mcp_ref.runtime import forks
+
 __all__ = ["QueueFull", "Workers"]
 
 _log = logging.getLogger("mcp_ref.workers")
@@ -48,8 +50,13 @@ class Workers:
         self.limit = limit
         self.queue = queue
         self.idle = idle
+        self._closed = False
+        self._begin()
+        forks.tell(self)
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()
-        # All below guarded by _lock. A worker is known by the lock on which it sleeps.
+        # All below, and `_closed`, guarded by _lock. A worker is known by the lock on which it sleeps.
         self._jobs: deque[Job] = deque()
         self._free: list[threading.Lock] = []  # asleep; the last to fall asleep wakes first
         self._threads: set[threading.Thread] = set()
@@ -62,7 +69,10 @@ class Workers:
         self._latest_at = 0.0
         self._foreman: threading.Lock | None = None  # set while there is one; released to call it
         self._foreman_called = False
-        self._closed = False
+
+    def forked(self) -> None:
+        """In a forked child: no thread is there, and what was to be done is done by the parent."""
+        self._begin()
 
     def submit(self, run: Callable[[Any], object], argument: Any, *, always: bool = False) -> bool:
         """Have a worker call `run(argument)`. Raises QueueFull; False after `close`, when nothing is run.
@@ -139,7 +149,7 @@ class Workers:
         return True
 
     def _work(self, asleep: threading.Lock) -> None:
-        back = False
+        back, process = False, forks.count
         while True:
             job = self._take(asleep, back)
             back = job is not None
@@ -147,8 +157,12 @@ class Workers:
                 run, argument = job
                 try:
                     run(argument)
-                except BaseException:
+                except BaseException as problem:
+                    if forks.count != process:
+                        forks.end_child(problem)
                     _log.exception("a job failed")
+                if forks.count != process:  # the job forked: its child has no place among these workers
+                    forks.end_child()
                 del job, run, argument  # what a job held must not live until the next one
                 continue
             if not self._closed:

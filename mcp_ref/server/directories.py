@@ -43,6 +43,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from mcp_ref.basic.errors import InternalError
 from mcp_ref.basic.messages import Json
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.checks import check_count, check_seconds, check_text, check_text_if_any
 from mcp_ref.runtime.files import DEPTH, GONE, Found, Globs, Parts, Tree, is_missing
 from mcp_ref.runtime.uris import check_uri
@@ -156,10 +157,15 @@ class Directory:
         # Files that somebody asked for, and may have subscribed to, before the first look was over.
         self._asked_for: dict[str, Stamp] = {}
         self._scanning = threading.Lock()
+        forks.tell(self)
         # All below guarded by _scanning; whoever reads them without it sees the last scan.
         self._listed: dict[str, Listed] | None = None
         self._due = 0.0
         self._told: str | None = None
+
+    def forked(self) -> None:
+        """In a forked child: another thread may have held the lock."""
+        self._scanning = threading.Lock()
 
     # -- one file --------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import Method, Revision, dress, is_modern, revision
 from mcp_ref.client import roots, url_elicitation
 from mcp_ref.client.url_elicitation import UrlElicitationRequired
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.checks import (
     check_callable,
     check_count,
@@ -177,12 +178,25 @@ class Server(Registry):
         self._modern = self.modern_versions()
         self._supported = self.supported_versions()
         self._is_modern_only = self._modern == self._supported
+        self._begin()
+        forks.tell(self)
+
+    def _begin(self) -> None:
+        """What there is before anything is served."""
         self._starting = threading.Lock()
         self._running = 0  # guarded by _starting, as the next two
         self._entered: ExitStack | None = None
         self._lifespan_value: Any = None
         self._lock = threading.Lock()
         self._principals: OrderedDict[str, Limiter] = OrderedDict()  # guarded by _lock
+
+    def forked(self) -> None:
+        """In a forked child: what is served is the parent's, and so is the lifespan. Here it begins anew."""
+        forks.without_end.append(self._entered)
+        for limiter in self._principals.values():
+            limiter.forked()
+        self.elicitations.clear()
+        self._begin()
 
     # -- changes that only the author knows of -------------------------------------------------
 

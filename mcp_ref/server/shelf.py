@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from mcp_ref.basic.messages import Encoded, Json
 from mcp_ref.basic.versioning import Revision
+from mcp_ref.runtime import forks
 from mcp_ref.server.utilities import pagination
 
 __all__ = ["Kept", "Shelf"]
@@ -48,6 +49,7 @@ class Shelf(Generic[T]):
         self._key, self._listed = key, listed
         self._changed = changed
         self._lock = threading.Lock()  # guards changes, not reads
+        forks.tell(self)
         # Key -> its number, which grows from item to item, and the item.
         self._items: dict[str, tuple[int, T]] = {}
         self._count = 0
@@ -55,6 +57,10 @@ class Shelf(Generic[T]):
         self.page_size = page_size
         self.used = False
         """Whether there ever was an item: then the server has the capability, also with an empty list."""
+
+    def forked(self) -> None:
+        """In a forked child: another thread may have held the lock."""
+        self._lock = threading.Lock()
 
     def get(self, key: str) -> T | None:
         """The item of that very name.  # spec: server/tools/name-case-sensitive"""

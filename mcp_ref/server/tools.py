@@ -236,6 +236,8 @@ def on_call_tool(server: Any, params: Json, context: Context) -> Json:
         except (ProtocolError, RequestCancelled, InputRequired):
             raise
         except BaseException as problem:  # a tool's fault is its own, whatever it is
+            if context.connection.is_inherited:
+                raise
             return _failed(tool, problem)
         finally:
             server.pace.took(params["name"], time.monotonic() - begun)
@@ -251,7 +253,7 @@ def on_call_tool(server: Any, params: Json, context: Context) -> Json:
     finally:
         if not wait:
             limiter.leave()
-        if audit.is_kept():
+        if audit.is_kept() and not context.connection.is_inherited:
             audit.record("served", params, outcome, context.principal or "-", server.audit_arguments)
 
 

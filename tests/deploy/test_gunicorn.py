@@ -67,6 +67,19 @@ def test_an_application_that_is_made_before_the_fork_works_and_ends(tmp_path):
         assert place.exit(5.0) == 0
 
 
+def test_what_was_used_before_the_fork_hears_of_changes_after_it(tmp_path):
+    """The process that imported it had threads, timers and a client: none of them is in the worker."""
+    with (
+        gunicorn(tmp_path, "--preload", app="warm:app") as place,
+        modern(place, "subscriptions/listen", {"notifications": {"toolsListChanged": True}}, "s") as stream,
+    ):
+        assert stream.message()["method"] == "notifications/subscriptions/acknowledged"
+        with call(place, "grow", {"name": "another"}) as answer:
+            assert text(answer.result()) == "another"
+        assert stream.message()["method"] == "notifications/tools/list_changed"
+        assert ask(place) == "a table for 2"
+
+
 def test_with_one_thread_calls_work_and_what_needs_two_is_refused(tmp_path):
     with gunicorn(tmp_path, MCP_THREADS="1") as place:
         session = Session(place, elicitation={})

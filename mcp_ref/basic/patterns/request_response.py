@@ -61,6 +61,7 @@ from mcp_ref.basic.messages import (
 )
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.basic.patterns.requester import Requester
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.outbox import WayOut
@@ -240,6 +241,8 @@ class Connection(Requester):
         error: ProtocolError | None = None
         try:
             result = self.endpoint.answer(context)
+            if self.is_inherited:
+                forks.end_child()
             if result is LATER:
                 return
             line = encode_result(context.request_id, result)
@@ -249,11 +252,15 @@ class Connection(Requester):
             _log.debug("%s: %s", context.method, problem)
             line = encode_error(context.request_id, InternalError(f"{context.method} was given up"))
         except BaseException as problem:
+            if self.is_inherited:
+                forks.end_child(problem)
             if isinstance(problem, KeyboardInterrupt) and is_reader:
                 raise  # not the request's: a signal for the thread that reads
             # spec: server/tools/server-errors-are-protocol-errors
             _log.exception("%s failed", context.method)
             line = encode_error(context.request_id, InternalError(f"{context.method} failed"))
+        if self.is_inherited:
+            forks.end_child(error)
         self._answer(context, line, error)
 
     def _answer(
@@ -369,6 +376,16 @@ class Connection(Requester):
 
     # -- the end -----------------------------------------------------------------------------
 
+    def forked(self) -> None:
+        """In a forked child: what runs here is answered by the parent, and only there."""
+        super().forked()
+        self._ending = threading.Lock()
+        for context in self.serving.values():
+            context.speaking = threading.Lock()
+        self.serving.clear()  # so that nothing more is said of these requests
+        for limiter in (self.limiter, self._notices):
+            limiter.forked()
+
     def drain(self, seconds: float) -> None:
         """Give running requests a while to finish and their answers a way out."""
         deadline = Deadline(seconds, self.clock)
@@ -379,6 +396,8 @@ class Connection(Requester):
 
     def end(self, reason: str, *, wait: float = 0.5) -> None:
         """The connection is over: the steps of the module's docstring. May be called twice."""
+        if self.is_inherited:
+            return
         failure = self.fail(reason)
         if self.heartbeat is not None:
             self.heartbeat.stop()

@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -33,10 +32,11 @@ from mcp_ref.basic.errors import (
 )
 from mcp_ref.basic.messages import Json, RequestId, encode, is_id
 from mcp_ref.basic.patterns import cancellation, progress
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.deadlines import Clock, Deadline
-from mcp_ref.runtime.outbox import Full, WayOut
+from mcp_ref.runtime.outbox import INHERITED, Full, WayOut
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
@@ -62,7 +62,9 @@ class Requester:
         self.failure: ConnectionClosed | None = None
         self._over = threading.Lock()  # held until the connection is over
         self._over.acquire()
-        self._process = os.getpid()
+        self.is_inherited = False
+        """Whether this is a forked child: then the connection is its parent's."""
+        forks.tell(self)
 
     def call(
         self,
@@ -80,8 +82,6 @@ class Requester:
 
         `prepare` sees the call before it is sent. `outbox` is the way it goes, if not the usual one.
         """
-        if os.getpid() != self._process:
-            raise LocalError("this process was forked after the connection was made: make one of its own")
         if len(self.waiting) >= MAX_IN_FLIGHT:
             raise LocalError(f"{MAX_IN_FLIGHT} requests are waiting for an answer already")
         seconds = self.timeout if timeout is None else check_seconds("timeout", timeout)
@@ -241,3 +241,15 @@ class Requester:
         for call in list(self.waiting.values()):
             self.settle(call, self.failure)
         return self.failure
+
+    def forked(self) -> None:
+        """In a forked child: nothing is asked on this connection, and no answer comes."""
+        self.is_inherited = True
+        self.failure = ConnectionClosed(INHERITED)
+        self._over = threading.Lock()
+        self.clock.forked()
+        calls = list(self.waiting.values())
+        self.waiting.clear()
+        for call in calls:
+            if call.on_done is None:  # perhaps it is the thread that forked which waits; others are not there
+                call.finish(self.failure)

@@ -35,6 +35,7 @@ from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
 from mcp_ref.basic.patterns.request_response import LATER
 from mcp_ref.basic.versioning import Method, dress
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.outbox import Full
 from mcp_ref.runtime.timers import later
 from mcp_ref.schema import since
@@ -254,6 +255,11 @@ class Listeners:
     """Everybody who hears of the changes of one server."""
 
     def __init__(self) -> None:
+        forks.tell(self)
+        self.forked()
+
+    def forked(self) -> None:
+        """At the beginning, and again in a forked child: nobody hears of changes yet."""
         self._lock = threading.Lock()
         # All below guarded by _lock.
         self._sessions: dict[Connection, Listener] = {}

@@ -361,6 +361,8 @@ class UrlConnection(Connection):
 
     def end(self, reason: str, *, wait: float = 0.5) -> None:
         """The connection is over; nothing of it is left, neither here nor, if it can be reached, there."""
+        if self.is_inherited:
+            return
         self.fail(reason)
         self.exchanges.stop()
         if self.background is not None:
@@ -375,13 +377,14 @@ class UrlConnection(Connection):
 
     def _say_goodbye(self) -> None:
         """# spec: basic/transports/streamable-http/session-delete"""
-        headers, self.belonging.id = self.belonging.headers(), None
+        headers = self.belonging.headers()
         if "Mcp-Session-Id" in headers:
             try:
                 with self.exchanges.new(Deadline(PARTING, Clock()), last=True) as exchange:
                     exchange.send("DELETE", headers)
             except (McpError, Aborted, Expired) as problem:
                 _log.debug("the end of the session: %.300r", problem)
+            self.belonging.id = None  # not before: Ctrl-C may have `end` called once more
 
 
 def _date(params: Json | None) -> str | None:

@@ -391,6 +391,11 @@ class Rates:
         self._lock = threading.Lock()  # the table
         self._limiters: OrderedDict[str, Limiter] = OrderedDict()
 
+    def forked(self) -> None:
+        """In a forked child: another thread may have held a lock. Counting begins anew."""
+        self._lock = threading.Lock()
+        self._limiters = OrderedDict()
+
     def check(self, principal: str) -> None:
         """Raise Refused if this one asks too often."""
         if self._limit is None:

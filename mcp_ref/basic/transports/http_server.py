@@ -8,20 +8,21 @@ Threads     the thread that calls `serve` accepts connections; each connection h
 
 Shutdown    SIGINT or SIGTERM: 1 no more connections  2 the application ends its streams, and gives calls
             `grace` seconds (`Application.close`)  3 what is left of connections is closed. A second signal
-            does not wait for calls.
+            does not wait for calls. What the lifespan does at its end is interrupted by no signal for
+            `grace` and IN_PEACE seconds after the first one.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import signal
-import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.runtime.checks import check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.serving import HttpServer
+from mcp_ref.runtime.signals import IN_PEACE, Handled
 
 if TYPE_CHECKING:
     from mcp_ref.basic.transports.streamable_http import Application
@@ -58,42 +59,42 @@ def serve(
     http = HttpServer(app, host, port, max_connections=max_connections, max_body_bytes=limit)
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{http.port}{app.path}"
-    try:
-        app.start()  # a lifespan that fails says so now, not to the first client
-        with _signals_stop(http, app):
+    signals = _Signals(http, app, grace + IN_PEACE)
+    with Handled(signals.hear, (signal.SIGTERM, signal.SIGINT)):
+        try:
+            app.start()  # a lifespan that fails says so now, not to the first client
+            signals.serves = True
             _log.info("serving at %s", url)
             if on_ready is not None:
                 on_ready(url)
             http.serve()
             http.stop()
             app.close(grace)
-    finally:
-        app.close(0.0)
-        http.close(0.5)
+        finally:
+            signals.ends()
+            app.close(0.0)
+            http.close(0.5)
 
 
-@contextlib.contextmanager
-def _signals_stop(http: HttpServer, app: Application) -> Iterator[None]:
-    """SIGTERM ends the service as Ctrl-C does; a second one makes it hurry. Off the main thread there are
-    no signals to hear.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+class _Signals:
+    """SIGTERM ends the service as Ctrl-C does; a second one makes it hurry, and interrupts nothing."""
 
-    stopped = False
+    def __init__(self, http: HttpServer, app: Application, patience: float) -> None:
+        self._http, self._app, self._patience = http, app, patience
+        self.serves = False
+        """Whether the lifespan was entered; before that a signal interrupts it."""
+        self._since: float | None = None
 
-    def stop(number: int, frame: Any) -> None:
-        nonlocal stopped
-        if stopped:
-            app.hurry()
-        stopped = True
-        http.stop()
+    def ends(self) -> None:
+        """The end has begun, with a signal or without."""
+        if self._since is None:
+            self._since = time.monotonic()
 
-    before = signal.signal(signal.SIGTERM, stop)
-    interrupt = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        signal.signal(signal.SIGINT, interrupt)
+    def hear(self, number: int, frame: Any) -> None:
+        first, now = self._since is None, time.monotonic()
+        self.ends()
+        if (first and not self.serves) or (self._since is not None and now - self._since > self._patience):
+            raise KeyboardInterrupt
+        if not first:
+            self._app.hurry()
+        self._http.stop()

@@ -145,6 +145,11 @@ class Sessions:
         self._timer: Timer | None = None
         self._closed = False
 
+    def forked(self) -> None:
+        """In a forked child: all sessions are the parent's."""
+        self._lock = threading.Lock()
+        self._sessions, self._timer = {}, None
+
     def __len__(self) -> int:
         return len(self._sessions)
 

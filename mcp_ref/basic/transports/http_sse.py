@@ -156,6 +156,11 @@ class OldTransport:
         self._lock = threading.Lock()
         self._sessions: dict[str, _Session] = {}  # guarded by _lock
 
+    def forked(self) -> None:
+        """In a forked child: all sessions are the parent's."""
+        self._lock = threading.Lock()
+        self._sessions = {}
+
     def paths(self) -> dict[str, Handler]:
         """What answers to which method and path; the application has asked who asks.
 

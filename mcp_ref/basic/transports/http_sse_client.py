@@ -256,6 +256,8 @@ class OldConnection(Connection):
 
     def end(self, reason: str, *, wait: float = 0.5) -> None:
         """The connection is over: the stream is closed, and whoever waits for anything gets the reason."""
+        if self.is_inherited:
+            return
         self.fail(reason)
         self.exchanges.stop()
         super().end(reason, wait=wait)

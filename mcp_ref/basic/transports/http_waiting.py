@@ -69,6 +69,10 @@ class Waiting:
         self._retry_ms = retry_ms
         self._max_streams = max_streams
         self._threads = threads
+        self.forked()
+
+    def forked(self) -> None:
+        """At the beginning, and again in a forked child: nothing is under way."""
         self._lock = threading.Lock()
         # Guarded by _lock.
         self._undecided: set[HttpStream] = set()

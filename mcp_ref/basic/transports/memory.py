@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.transports.stdio import Writer, read_lines
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.outbox import Outbox
 
@@ -46,7 +47,15 @@ class Link:
         self._ours, self._theirs = socket.socketpair()
         self.write = Writer(self._ours.fileno())
         self._thread = threading.Thread(target=self._serve, name="mcp_ref memory server", daemon=True)
+        self._closing = threading.Lock()  # held while our socket is shut or closed
+        forks.tell(self)
         self._thread.start()
+
+    def forked(self) -> None:
+        """In a forked child: the sockets are the parent's, and no thread is there to serve."""
+        self._closing = threading.Lock()
+        self._ours.close()
+        self._theirs.close()
 
     def _serve(self) -> None:
         try:
@@ -91,16 +100,18 @@ class Link:
 
     def close(self) -> None:
         """End both halves and wait for the server's."""
-        try:
-            self._ours.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass  # the server's half went first
+        with self._closing:
+            try:
+                self._ours.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # the server's half went first
         self._thread.join(5.0)
 
     def release(self) -> None:
-        """After `close`, and after the reader has ended."""
+        """Give back the socket: for the thread that reads, at its end, or instead of it."""
         self.write.retire(0.5)
-        self._ours.close()
+        with self._closing:
+            self._ours.close()
 
 
 def _arrives(end: socket.socket) -> Callable[[], bool]:

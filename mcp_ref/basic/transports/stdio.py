@@ -32,13 +32,16 @@ import signal
 import stat
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_ref.basic.errors import ConnectionClosed, LocalError
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.pipes import poll_for, unread, widen
+from mcp_ref.runtime.signals import IN_PEACE, Handled, Uninterrupted
 from mcp_ref.runtime.targets import call_for
 
 __all__ = ["Child", "Writer", "read_lines", "safe_environment", "serve"]
@@ -121,6 +124,7 @@ class Writer:
         self._retired = False
         self.broken = False
         """Whether the peer is known to read no more."""
+        forks.tell(self)
 
     def __call__(self, data: bytes) -> None:
         """All of it."""
@@ -140,20 +144,38 @@ class Writer:
                 try:
                     rest = rest[os.write(self._descriptor, rest) :]
                 except BlockingIOError:
-                    if not self._poll.poll(wait * 1000):
+                    if not self._has_room(wait):
                         break
                 except BrokenPipeError:
                     self.broken = True
                     raise
             return len(data) - len(rest)
 
+    def _has_room(self, seconds: float) -> bool:
+        """Wait until the peer has read, or no more is to be written. False after so many seconds."""
+        end = time.monotonic() + seconds
+        while not self._poll.poll(max(0.0, min(SHORT, end - time.monotonic())) * 1000):
+            if self._retired:
+                return True
+            if time.monotonic() >= end:
+                return False
+        return True
+
     def retire(self, wait: float) -> bool:
-        """No more writes. True when none is under way, so that the descriptor may be closed."""
+        """No more writes. True when none is under way, so that the descriptor may be closed.
+
+        One that waits for its peer gives up within SHORT seconds.
+        """
         self._retired = True
         if not self._writing.acquire(timeout=wait):
             return False
         self._writing.release()
         return True
+
+    def forked(self) -> None:
+        """In a forked child: the descriptor is the parent's to write to."""
+        self._retired = True
+        self._writing = threading.Lock()
 
 
 # ----------------------------------------------------------------------- server half
@@ -164,24 +186,25 @@ def serve(server: Any) -> None:
 
     # spec: basic/transports/stdio/server-exits-on-eof
     """
-    with _own_streams() as (incoming, outgoing), _signals_heard(incoming) as bell, server.running():
+    with _own_streams() as (incoming, outgoing), _Signals(incoming) as signals, server.running():
         write = Writer(outgoing)
         connection = server.attach(Outbox(write))
-        connection.lose = bell.ring
+        connection.lose = signals.bell.ring
 
         reason = "end of input"
         try:
             limit = server.max_message_bytes
-            read_lines(incoming, connection.receive, connection.too_long, limit, bell.wait)
-            if bell.reason is None:
+            read_lines(incoming, connection.receive, connection.too_long, limit, signals.bell.wait)
+            if signals.bell.reason is None:
                 server.hang_up(connection, GRACE)
             else:
-                reason = bell.reason
+                reason = signals.bell.reason
         except KeyboardInterrupt:
             reason = "interrupted"
         except OSError as problem:
             reason = str(problem)
         finally:
+            signals.end()
             server.detach(connection, reason)
             write.retire(0.5)
 
@@ -202,12 +225,14 @@ def _own_streams() -> Iterator[tuple[int, int]]:
         _ensure_open(standard)
     incoming, outgoing = os.dup(0), os.dup(1)
     widen(incoming, outgoing)
-    nothing = os.open(os.devnull, os.O_RDONLY)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    streams = _Streams(nothing, incoming, outgoing)
     try:
         os.dup2(nothing, 0)
         os.dup2(2, 1)
         yield incoming, outgoing
     finally:
+        streams.descriptors = ()
         with contextlib.suppress(AttributeError, OSError, ValueError):
             sys.stdout.flush()
         os.set_blocking(outgoing, True)
@@ -215,6 +240,20 @@ def _own_streams() -> Iterator[tuple[int, int]]:
         os.dup2(outgoing, 1)
         for descriptor in (incoming, outgoing, nothing):
             os.close(descriptor)
+
+
+class _Streams:
+    """The two descriptors of the protocol, which a forked child has as well."""
+
+    def __init__(self, nothing: int, *descriptors: int) -> None:
+        self._nothing = nothing
+        self.descriptors = descriptors
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """In a forked child they lead nowhere, so that the client sees the end of the parent as its end."""
+        for descriptor in self.descriptors:
+            os.dup2(self._nothing, descriptor, inheritable=False)
 
 
 def _ensure_open(standard: int) -> None:
@@ -245,11 +284,15 @@ class _Bell:
         self._is_closed = False  # guarded by _ringing
         self.reason: str | None = None
         """Why reading is to end."""
+        self.is_waited_for = False
+        """Whether `wait` will soon look at `reason`."""
 
     def wait(self) -> bool:
-        """Until there is input; False if reading is to end."""
+        """Until there is input; False if reading is to end. A signal just before the poll wakes it, too."""
         while self.reason is None:
+            self.is_waited_for = True
             events = [found for found, _ in self._poll.poll()]
+            self.is_waited_for = False
             if self._woken in events:
                 os.read(self._woken, 512)  # the signal's own function has run, or runs next
             elif self._descriptor in events:
@@ -272,28 +315,52 @@ class _Bell:
             os.close(self.wake)
 
 
-@contextlib.contextmanager
-def _signals_heard(descriptor: int) -> Iterator[_Bell]:
-    """SIGTERM ends `serve` like Ctrl-C does, so that lifespans are left properly.
+class _Signals:
+    """SIGTERM ends `serve` like Ctrl-C does, so that lifespans are left properly. Off the main thread there
+    are no signals to hear.
 
-    Yields what waits for input, or for a signal: also for one that comes just before the wait, which
-    a plain `read` would sleep through. Off the main thread there are no signals to hear.
+        while the lifespan is entered   the signal interrupts it
+        while a line is waited for      the signal ends the wait
+        while a line is handled         the signal interrupts it
+        once the end has begun          nothing, for IN_PEACE seconds: the lifespan's end is not cut short
     """
-    with contextlib.closing(_Bell(descriptor)) as bell:
-        if threading.current_thread() is not threading.main_thread():
-            yield bell
+
+    def __init__(self, descriptor: int) -> None:
+        self.bell = _Bell(descriptor)
+        self._since: float | None = None  # when the end began
+        self._exits = contextlib.ExitStack()
+
+    def __enter__(self) -> _Signals:
+        self._exits.callback(self.bell.close)
+        if threading.current_thread() is threading.main_thread():
+            heard = signal.set_wakeup_fd(self.bell.wake, warn_on_full_buffer=False)
+            self._exits.callback(signal.set_wakeup_fd, heard)
+            interrupts = signal.getsignal(signal.SIGINT) == signal.default_int_handler  # else it is not ours
+            numbers = (signal.SIGTERM, signal.SIGINT) if interrupts else (signal.SIGTERM,)
+            self._exits.enter_context(Handled(self._hear, numbers))
+            forks.tell(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._exits.close()
+
+    def forked(self) -> None:
+        """In a forked child: its signals must not wake the parent."""
+        signal.set_wakeup_fd(-1)
+
+    def end(self) -> None:
+        """The end has begun: from now on signals are not heard for a while."""
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def _hear(self, number: int, frame: Any) -> None:
+        if self._since is not None and time.monotonic() - self._since < IN_PEACE:
             return
-
-        def stop(number: int, frame: Any) -> None:
+        first = self._since is None
+        self.end()
+        if not (first and self.bell.is_waited_for):
             raise KeyboardInterrupt
-
-        before = signal.signal(signal.SIGTERM, stop)
-        heard = signal.set_wakeup_fd(bell.wake, warn_on_full_buffer=False)
-        try:
-            yield bell
-        finally:
-            signal.set_wakeup_fd(heard)
-            signal.signal(signal.SIGTERM, before)
+        self.bell.reason = "interrupted"
 
 
 # ----------------------------------------------------------------------- client half
@@ -324,7 +391,15 @@ def _not_started(command: list[str], problem: Exception) -> str:
 
 
 class Child:
-    """A server that we started.  # spec: basic/transports/stdio/client-launches-server"""
+    """A server that we started.  # spec: basic/transports/stdio/client-launches-server
+
+    Each descriptor has one owner, which closes it when it needs it no more:
+
+        stdin                 `close`, once no write is under way
+        stdout, the pidfd     the thread that reads: `release`
+        stderr                the thread that listens to it, however long `on_stderr` takes
+        the pipe that wakes   the last of these three
+    """
 
     def __init__(
         self,
@@ -335,14 +410,25 @@ class Child:
         on_stderr: Callable[[str], object] | None = None,
         grace: float = 2.0,
     ) -> None:
-        import subprocess
-
         self.command = [os.fspath(part) for part in command]
         self.grace = grace
         self._on_stderr = on_stderr
         self._last_words: deque[str] = deque(maxlen=20)
-        self._closing = threading.Lock()
+        self._closing = threading.RLock()  # a handler of a signal may close what is being closed
         self._had_read = True
+        self._is_started = False
+        try:
+            with Uninterrupted():
+                self._start(env, cwd)
+        except KeyboardInterrupt:  # held back until all of it was there
+            if self._is_started:
+                self.close()
+                self.release()
+            raise
+
+    def _start(self, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> None:
+        import subprocess
+
         try:
             # A session of its own: Ctrl-C in a terminal is ours to handle, not the child's.
             self.process = subprocess.Popen(
@@ -361,10 +447,18 @@ class Child:
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream)
         widen(self._stdin, self._stdout)
         self.write = Writer(self._stdin)  # spec: basic/transports/stdio/stdin-only-mcp
-        self._woken, self._wake = os.pipe()
+        self._wakes = _Wakes("close", "read", "listen")
         self._exit = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else -1
         self._listener = threading.Thread(target=self._listen, name="mcp_ref stderr", daemon=True)
-        self._listener.start()
+        forks.tell(self)
+        try:
+            self._listener.start()
+        except RuntimeError:  # the system has no more threads to give
+            self._deafen()
+            self.close()
+            self.release()
+            raise
+        self._is_started = True
 
     @property
     def heard(self) -> bool:
@@ -376,7 +470,7 @@ class Child:
     ) -> None:
         """Read until the child's output ends, the child is dead or `close` was called."""
         poll = poll_for(self._stdout, select.POLLIN)
-        for descriptor in (self._woken, self._exit):
+        for descriptor in (self._wakes.woken, self._exit):
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
 
@@ -390,7 +484,8 @@ class Child:
                     return False
 
         read_lines(self._stdout, receive, too_long, limit, ready)
-        self._had_read = unread(self._stdin) == 0
+        stdin = self.process.stdin
+        self._had_read = stdin is None or stdin.closed or unread(self._stdin) == 0
 
     def _listen(self) -> None:
         """Pass on what the child says to people, and make nothing of it.
@@ -398,12 +493,24 @@ class Child:
         # spec: basic/transports/stdio/stderr-handling, basic/transports/stdio/stderr-not-error
         Until the end of its stderr, or `close`: a grandchild may hold the pipe for much longer.
         """
+        try:
+            self._listen_on()
+        finally:
+            self._deafen()
+
+    def _deafen(self) -> None:
+        """Nothing more is heard of stderr: for the thread that listens, at its end."""
+        if self.process.stderr is not None:
+            self.process.stderr.close()
+        self._wakes.leave("listen")
+
+    def _listen_on(self) -> None:
         poll = poll_for(self._stderr, select.POLLIN)
-        poll.register(self._woken, select.POLLIN)
+        poll.register(self._wakes.woken, select.POLLIN)
         held, rest = b"", 16  # how much may still be read when all is over
         while rest:
             events = [descriptor for descriptor, _ in poll.poll()]
-            rest -= self._woken in events
+            rest -= self._wakes.woken in events
             if self._stderr not in events:
                 break
             data = os.read(self._stderr, 32768)
@@ -420,13 +527,18 @@ class Child:
     def _heard_on_stderr(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace")
         self._last_words.append(text[:500])
+        process = forks.count
         try:
             if self._on_stderr is not None:
                 self._on_stderr(text)
             elif sys.stderr is not None:
                 print(text, file=sys.stderr, flush=True)
-        except BaseException:  # the child must be heard on, or it cannot go on itself
+        except BaseException as problem:  # the child must be heard on, or it cannot go on itself
+            if forks.count != process:
+                forks.end_child(problem)
             _log.exception("on_stderr failed")
+        if forks.count != process:
+            forks.end_child()
 
     def obituary(self) -> str:
         """Why there is no more output: the exit code and the last lines of stderr."""
@@ -450,25 +562,25 @@ class Child:
     def close(self) -> None:
         """End the child, as gently as it allows. Leaves no process behind.
 
-        1 close its stdin  2 wait  3 SIGTERM  4 wait  5 SIGKILL, each to all of its session. While a
-        thread is writing to it, stdin cannot be closed: then SIGTERM comes first.
+        1 close its stdin  2 wait  3 SIGTERM  4 wait  5 SIGKILL, each to all of its session. A write that
+        waits for the child is given up first. Any thread, any number of times: each step is one that may be
+        done again, so that a call after one that Ctrl-C interrupted does the rest.
         # spec: basic/transports/stdio/shutdown-close-stdin, basic/transports/stdio/shutdown-wait-exit
         # spec: basic/transports/stdio/shutdown-force, basic/lifecycle/handle-shutdown-timeout
         # spec: basic/lifecycle/shutdown-sigterm, basic/lifecycle/shutdown-sigkill
         """
         with self._closing:
-            if self.process.stdin is None or self.process.stdin.closed:
-                return
-            if not self.write.retire(0.2):
-                self._signal(signal.SIGTERM)  # it does not read: only its end ends the write
-                self.write.retire(self.grace)
-            self.process.stdin.close()
+            self.write.retire(STALL)
+            if self.process.stdin is not None:
+                self.process.stdin.close()
             if not self._gone():
                 self._signal(signal.SIGTERM)
                 if not self._gone():
                     self._signal(signal.SIGKILL)
                     self.process.wait()
-            os.write(self._wake, b"x")
+            self._wakes.wake("close")
+        if self._listener is not threading.current_thread() and self._listener.ident is not None:
+            self._listener.join(LAST_WORDS)
 
     def _signal(self, number: int) -> None:
         """To the child and all that it started: it may be a wrapper, such as sh or npx."""
@@ -485,11 +597,59 @@ class Child:
         return True
 
     def release(self) -> None:
-        """After `close`, and after the reader has ended: give back the descriptors."""
-        self._listener.join(5.0)  # a callback of the application's may be slow
-        for stream in (self.process.stdout, self.process.stderr):
+        """Give back what reading took: for the thread that reads, at its end, or instead of it."""
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        descriptor, self._exit = self._exit, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+        self._wakes.leave("read")
+
+    def forked(self) -> None:
+        """In a forked child: the server is the parent's child, to end and to wait for."""
+        self._closing = threading.RLock()
+        if self.process.returncode is None:
+            self.process.returncode = 0
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
-        for descriptor in (self._woken, self._wake, self._exit):
-            if descriptor >= 0:
-                os.close(descriptor)
+        self._wakes.forked()
+        self.release()
+
+
+LAST_WORDS = 5.0
+"""Seconds that `close` gives `on_stderr` to hear the last of what the server said."""
+
+
+class _Wakes:
+    """A pipe that wakes the threads of a Child. The last of those that use it closes it."""
+
+    def __init__(self, *users: str) -> None:
+        self.woken, self._wake = os.pipe()
+        self._lock = threading.Lock()
+        self._users = set(users)  # guarded by _lock
+
+    def wake(self, user: str) -> None:
+        """Wake all who poll `woken`, for good. The user that does so needs it no more."""
+        self._leave(user, wakes=True)
+
+    def leave(self, user: str) -> None:
+        """This one polls it no more."""
+        self._leave(user, wakes=False)
+
+    def _leave(self, user: str, *, wakes: bool) -> None:
+        with Uninterrupted(), self._lock:
+            if user not in self._users:
+                return
+            self._users.remove(user)
+            if wakes:
+                os.write(self._wake, b"x")
+            if not self._users:
+                os.close(self.woken)
+                os.close(self._wake)
+
+    def forked(self) -> None:
+        """In a forked child none of them is there; what is written would wake those of the parent."""
+        self._lock = threading.Lock()
+        for user in list(self._users):
+            self.leave(user)

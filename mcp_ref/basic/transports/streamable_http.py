@@ -59,6 +59,7 @@ from mcp_ref.basic.transports.http_sessions import Sessions
 from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.transports.http_waiting import Waiting
 from mcp_ref.basic.versioning import InvalidMeta, is_modern
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.checks import check_bool, check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.workers import Workers
@@ -192,6 +193,17 @@ class Application:
         """All requests of the modern era: what differs between their clients is in the requests."""
         self._old = self._old_transport(sse_path)
         self._others = {} if self._old is None else self._old.paths()
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """In a forked child: what was served is the parent's. The first request here begins anew."""
+        self._lock = threading.Lock()
+        forks.without_end.append(self._entered)
+        self._process, self._entered = None, ExitStack()
+        self._hurries = False
+        for part in (self.waiting, self.sessions, self._rates, self._old):
+            if part is not None:
+                part.forked()
 
     def _old_transport(self, sse_path: str | None) -> OldTransport | None:
         if sse_path is None:

@@ -30,6 +30,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Required, TypedDict
 
 from mcp_ref.basic.messages import Json, to_json
 from mcp_ref.basic.meta import ResultMeta, is_reserved
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.checks import check_count
 from mcp_ref.schema import Bounds, since
 
@@ -173,12 +174,17 @@ class Cache:
         self.max_entries, self.max_bytes = max_entries, max_bytes
         self._clock = clock
         self._lock = threading.Lock()
+        forks.tell(self)
         # All below guarded by _lock.
         self._kept: OrderedDict[Key, Entry] = OrderedDict()  # the least recently used first
         self._bytes = 0
         self._changes = 0
         self._changed: OrderedDict[Hashable, int] = OrderedDict()  # server -> number of its last change
         self._forgotten = 0  # the last change that `_changed` has no room for
+
+    def forked(self) -> None:
+        """In a forked child: another thread may have held the lock."""
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._kept)

@@ -1,0 +1,88 @@
+"""What a fork leaves to the child: the memory, one thread, and no line to any peer.
+
+The child has the parent's pipes and sockets as well. If it wrote to them, read from them or shut them down,
+the parent's requests would get wrong answers, or none. And a lock that another thread held during the fork is
+held for ever in the child. So each object that has a thread, a lock or a descriptor tells this module, and is
+told in the child, before any other code runs there:
+
+    connections, outboxes, writers      refuse from then on: they are the parent's
+    pipes, sockets                      the child's copies are closed, which the parent does not notice
+    workers, timers, servers            begin anew, empty: what the child does itself works
+    handlers of signals                 are what they were before `serve`
+
+A child in which a handler returns (a tool that called `os.fork` and did not end the child) has no request to
+answer. It ends, by `end_child`: else it would go on as a second worker of a connection that is not its own.
+
+Threads     the hook runs on the only thread of the child.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any, NoReturn, Protocol
+from weakref import WeakSet
+
+__all__ = ["count", "end_child", "on_fork", "tell", "without_end"]
+
+count = 0
+"""Forks between the first process and this one: another number than before means "this is the child"."""
+
+without_end: list[Any] = []
+"""What the parent has under way and the child must not end, not even by forgetting it, such as a lifespan."""
+
+
+class Tellable(Protocol):
+    """What changes in a forked child."""
+
+    def forked(self) -> None:
+        """This is the child. Must not wait for anything, nor take a lock that is older than the fork."""
+
+
+_told: WeakSet[Tellable] = WeakSet()
+_functions: list[Callable[[], object]] = []
+
+
+def tell(thing: Tellable) -> None:
+    """Have `thing.forked()` called in each forked child, as long as the thing is there."""
+    _told.add(thing)
+
+
+def on_fork(function: Callable[[], object]) -> None:
+    """Have a function called in each forked child: for what belongs to a module."""
+    _functions.append(function)
+
+
+def _in_child() -> None:
+    global count
+    count += 1
+    for run in [*_functions, *(thing.forked for thing in list(_told))]:
+        try:
+            run()
+        except Exception:
+            traceback.print_exc()
+
+
+os.register_at_fork(after_in_child=_in_child)
+
+
+def end_child(problem: BaseException | None = None) -> NoReturn:
+    """End a forked child whose handler has returned, or raised: with the status that a program would have.
+
+    At once: lifespans and functions of `atexit` are the parent's. What was printed is flushed.
+    """
+    status = 0
+    if isinstance(problem, SystemExit):
+        status = problem.code if isinstance(problem.code, int) else int(problem.code is not None)
+        if status == 1 and problem.code != 1:
+            print(problem.code, file=sys.stderr)
+    elif problem is not None:
+        status = 1
+        traceback.print_exception(problem)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    os._exit(status & 0xFF)

@@ -1,0 +1,105 @@
+"""runtime/forks: what is told in a forked child, and how such a child ends.
+
+What follows for servers and clients is in tests/test_forks.py.
+"""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from peers import ENV
+
+OPENING = """
+import os, sys
+from mcp_ref.runtime import forks
+
+def waited(pid):
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+"""
+
+
+def run(script):
+    """What a program says."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", OPENING + textwrap.dedent(script)],
+        env={**os.environ, **ENV},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_what_has_said_so_is_told_in_the_child_and_only_there():
+    said, _ = run(
+        """
+        class Thing:
+            def forked(self):
+                print("told", forks.count, flush=True)
+
+        thing, gone = Thing(), Thing()
+        forks.tell(thing)
+        forks.tell(gone)
+        forks.on_fork(lambda: print("called", forks.count, flush=True))
+        del gone
+        pid = os.fork()
+        if not pid:
+            os._exit(forks.count)
+        print("child", waited(pid), "parent", forks.count, flush=True)
+        """
+    )
+    assert said == ["called 1", "told 1", "child 1 parent 0"]
+
+
+def test_one_that_fails_does_not_keep_the_others_from_being_told():
+    said, errors = run(
+        """
+        def fails():
+            raise LookupError("of its own")
+
+        forks.on_fork(fails)
+        forks.on_fork(lambda: print("called", flush=True))
+        pid = os.fork()
+        if not pid:
+            os._exit(0)
+        print("child", waited(pid))
+        """
+    )
+    assert said == ["called", "child 0"]
+    assert errors.endswith("LookupError: of its own\n")
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "told"),
+    [
+        ("None", 0, ""),
+        ("SystemExit()", 0, ""),
+        ("SystemExit(0)", 0, ""),
+        ("SystemExit(7)", 7, ""),
+        ("SystemExit('why')", 1, "why\n"),
+        ("SystemExit(-1)", 255, ""),
+        ("ValueError('why')", 1, "ValueError: why\n"),
+        ("KeyboardInterrupt()", 1, "KeyboardInterrupt\n"),
+    ],
+)
+def test_a_child_ends_as_a_program_would(problem, status, told):
+    """At once: functions of `atexit` are the parent's. What it printed is not lost."""
+    said, errors = run(
+        f"""
+        import atexit
+        atexit.register(print, "at exit")
+        pid = os.fork()
+        if not pid:
+            print("said by the child")
+            try:
+                forks.end_child({problem})
+            finally:
+                print("it goes on")
+        print("child", waited(pid), flush=True)
+        """
+    )
+    assert said == ["said by the child", f"child {status}", "at exit"]
+    assert errors == told
