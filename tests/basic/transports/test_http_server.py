@@ -181,6 +181,50 @@ def test_a_second_signal_does_not_wait_for_calls(second):
         assert child.end() == (0, ["cancelled", "left", "returned"], "")
 
 
+LEAVING = """
+@contextlib.contextmanager
+def slowly(server):
+    note("entered")
+    try:
+        yield
+    finally:
+        note("leaving")
+        while not os.path.exists(GO):
+            time.sleep(0.01)
+        note("left")
+
+server = Server("child", lifespan=slowly)
+fails = FAILS
+
+def begin(url):
+    ready(url)
+    if fails:
+        raise LookupError(url)
+
+try:
+    server.run("http", port=0, grace=0.1, on_ready=begin)
+except LookupError:
+    note("failed")
+note("returned")
+"""
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_no_signal_cuts_the_lifespans_end_short(fails, tmp_path):
+    """Whatever began the end: a signal, or a failure."""
+    go = tmp_path / "go"
+    with Child(LEAVING.replace("GO", repr(str(go))).replace("FAILS", str(fails))) as child:
+        child.ready()
+        if not fails:
+            child.process.send_signal(signal.SIGTERM)
+        assert child.note() == "leaving"
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+            child.process.send_signal(number)
+        go.touch()
+        code, said, _ = child.end()
+    assert (code, said) == (0, ["left", "failed", "returned"] if fails else ["left", "returned"])
+
+
 def is_closing(watcher, connection):
     return watcher.http("GET", path="/up", on=connection).json() == {"status": "closing"}
 

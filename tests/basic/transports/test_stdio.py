@@ -530,6 +530,59 @@ def lifespan(server):
     assert [line for line in client.stderr if line != "begun"] == ["entered", "left"]
 
 
+LEAVING = """
+import contextlib, os, sys, threading
+from mcp_ref.basic.transports import stdio
+
+@contextlib.contextmanager
+def lifespan(server):
+    try:
+        yield
+    finally:
+        print("leaving", file=sys.stderr, flush=True)
+        for _ in range(1000):  # until the test says so
+            if os.path.exists(sys.argv[1]):
+                break
+            threading.Event().wait(0.01)
+        print("left", file=sys.stderr, flush=True)
+"""
+"""A lifespan whose end takes its time."""
+
+
+@pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGINT, None])
+def test_a_second_signal_does_not_cut_the_lifespans_end_short(first: int | None, tmp_path: Path) -> None:
+    """Whatever began the end: a signal, or the end of input."""
+    go = tmp_path / "go"
+    command = [*python(LEAVING + source("", options="lifespan=lifespan")), str(go)]
+    with RawClient(command, revision=MODERN) as client:
+        assert client.is_alive()
+        assert client.child is not None
+        if first is None:
+            client.end_input()
+        else:
+            client.child.send_signal(first)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGTERM):
+            assert eventually(lambda: "leaving" in client.stderr)
+            client.child.send_signal(number)
+        go.touch()
+        assert client.wait() == 0
+    assert client.stderr == ["leaving", "left"]
+
+
+def test_a_lifespan_that_does_not_end_can_be_interrupted_after_a_while(tmp_path: Path) -> None:
+    """`stdio.IN_PEACE` seconds after the first signal the next one counts."""
+    opening = LEAVING + "stdio.IN_PEACE = 0.0\n"
+    command = [*python(opening + source("", options="lifespan=lifespan")), str(tmp_path / "never")]
+    with RawClient(command, revision=MODERN) as client:
+        assert client.is_alive()
+        assert client.child is not None
+        client.child.terminate()
+        assert eventually(lambda: "leaving" in client.stderr)
+        client.child.terminate()
+        assert client.wait() != 0
+    assert "left" not in client.stderr
+
+
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_a_message_in_single_bytes_and_many_in_one_write(revision: str) -> None:
     with RawClient(source(""), revision=revision) as client:
