@@ -77,6 +77,12 @@ AnyLine: TypeAlias = "Line | HttpLine"
 """To a process, or to a URL."""
 
 
+MAX_EVENTS = 10_000
+"""Calls of callbacks that wait for a slow one."""
+MAX_EVENT_BYTES = 32 << 20
+"""And bytes of the messages that they are for."""
+
+
 class Asking:
     """What a client needs in order to ask."""
 
@@ -124,7 +130,9 @@ class Asking:
         self.tools_fresh_until = 0.0
         self.subscribing = threading.Lock()
         """Legacy: held by whoever changes what this client is subscribed to (basic/patterns/listening)."""
-        self._events = Workers(limit=1, queue=10_000)
+        self._events = Workers(limit=1, queue=MAX_EVENTS, queue_bytes=MAX_EVENT_BYTES)
+        self._dropping = threading.Lock()
+        self._dropped = self._dropped_bytes = 0  # since the last that was not; guarded by _dropping
         self._closed = False
 
     @property
@@ -379,13 +387,41 @@ class Asking:
         if method in ENDED:
             ENDED[method](self, params, "asked" if is_question(outcome) else outcome)
 
-    def event(self, run: Callable[[Any], object], argument: Any, *, always: bool = False) -> None:
-        """Have something run on the thread for events; what must run `always` may not be dropped."""
+    def event(
+        self, run: Callable[[Any], object], argument: Any, *, always: bool = False, size: int = 0
+    ) -> None:
+        """Have something run on the thread for events; what must run `always` may not be dropped.
+
+        `size` is how many bytes its message came in.
+        """
         try:
-            if not self._events.submit(run, argument, always=always) and always:
+            if not self._events.submit(run, argument, always=always, size=size) and always:
                 run(argument)  # the thread is gone
         except QueueFull:
-            _log.warning("dropped an event: the callbacks are too slow")
+            self._drop(size)
+        else:
+            if self._dropped and self._events.waiting <= 1:
+                self._tell_dropped()
+
+    def _drop(self, size: int) -> None:
+        """One line when it begins and one when it is over: a server that floods us must not flood the log."""
+        with self._dropping:
+            self._dropped += 1
+            self._dropped_bytes += size
+            if self._dropped > 1:
+                return
+        _log.warning(
+            "the callbacks for notifications are too slow: %d wait, with %d bytes; more are dropped",
+            self._events.waiting,
+            self._events.waiting_bytes,
+        )
+
+    def _tell_dropped(self) -> None:
+        with self._dropping:
+            dropped, self._dropped = self._dropped, 0
+            size, self._dropped_bytes = self._dropped_bytes, 0
+        if dropped:
+            _log.warning("dropped %d notifications of %d bytes: the callbacks were too slow", dropped, size)
 
 
 def _run_reports(what: tuple[Call, OnProgress]) -> None:

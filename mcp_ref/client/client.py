@@ -149,7 +149,7 @@ class Client(Features):
             raise InternalError(f"{method}: this client's answer cannot be sent: {told(problem)}") from None
         return result
 
-    def notice(self, connection: Connection, method: str, params: Json) -> None:
+    def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
         """A notification of the server's. Runs on the reader; callbacks run on the thread for events."""
         if method == "notifications/tools/list_changed":
             self.forget_tools()
@@ -159,13 +159,13 @@ class Client(Features):
             self.elicitations.on_complete(params)
         listening.on_notification(self, method, params)
         if method == "notifications/message":
-            self.event(lambda p: log_page.on_message(self, p), params)
+            self.event(lambda p: log_page.on_message(self, p), params, size=size)
         listener = self._listeners.get(method)
         if listener is not None:
-            self.event(listener, params)
+            self.event(listener, params, size=size)
         hears_all = self.on_notification_of_any
         if hears_all is not None:
-            self.event(lambda p: hears_all(method, p), params)
+            self.event(lambda p: hears_all(method, p), params, size=size)
 
     def forget_tools(self) -> None:
         """What is known of the tools may be wrong by now."""

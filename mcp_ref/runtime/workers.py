@@ -11,7 +11,8 @@ the jobs. So a job is left to the worker that took the last one, if that was jus
 back in microseconds. If it is not, the job before was a long one: then the foreman wakes two more
 workers, PATIENCE seconds later four, then eight, until they are quick with their jobs or none waits.
 
-When the queue is full, `submit` says so at once. It never blocks, so that a reader may call it.
+When the queue is full, `submit` says so at once. It never blocks, so that a reader may call it. The queue is
+full with so many jobs, or with so many bytes of what they hold: one alone may be of any size.
 
 A thread that would only wait for its job may do it itself, as a *guest*, where a worker could do it at once:
 between `enter` and `leave` it counts as one. So `limit` bounds what runs, whichever thread runs it.
@@ -32,7 +33,10 @@ __all__ = ["QueueFull", "Workers"]
 
 _log = logging.getLogger("mcp_ref.workers")
 
-Job = tuple[Callable[[Any], object], Any]
+Job = tuple[Callable[[Any], object], Any, int]
+"""A function, its argument, and the bytes that wait with it."""
+
+MAX_WAITING_BYTES = 64 << 20
 
 PATIENCE = 0.0005
 BRISK = 3
@@ -40,15 +44,23 @@ BRISK = 3
 
 
 class QueueFull(Exception):
-    """As many jobs are waiting as may wait."""
+    """As many jobs are waiting as may wait, or as many bytes."""
 
 
 class Workers:
-    """A pool of threads. `limit` run at once, `queue` wait, more are refused."""
+    """A pool of threads. `limit` run at once, `queue` wait, `queue_bytes` with them; more are refused."""
 
-    def __init__(self, limit: int = 100, queue: int = 1000, idle: float = 10.0) -> None:
+    def __init__(
+        self,
+        limit: int = 100,
+        queue: int = 1000,
+        idle: float = 10.0,
+        *,
+        queue_bytes: int = MAX_WAITING_BYTES,
+    ) -> None:
         self.limit = limit
         self.queue = queue
+        self.queue_bytes = queue_bytes
         self.idle = idle
         self._closed = False
         self._begin()
@@ -58,6 +70,7 @@ class Workers:
         self._lock = threading.Lock()
         # All below, and `_closed`, guarded by _lock. A worker is known by the lock on which it sleeps.
         self._jobs: deque[Job] = deque()
+        self._bytes = 0  # of the jobs
         self._free: list[threading.Lock] = []  # asleep; the last to fall asleep wakes first
         self._threads: set[threading.Thread] = set()
         self._started = 0
@@ -74,20 +87,25 @@ class Workers:
         """In a forked child: no thread is there, and what was to be done is done by the parent."""
         self._begin()
 
-    def submit(self, run: Callable[[Any], object], argument: Any, *, always: bool = False) -> bool:
+    def submit(
+        self, run: Callable[[Any], object], argument: Any, *, always: bool = False, size: int = 0
+    ) -> bool:
         """Have a worker call `run(argument)`. Raises QueueFull; False after `close`, when nothing is run.
 
-        `always` takes a job beyond the bound: for callers whose jobs are bounded otherwise.
+        `always` takes a job beyond the bounds: for callers whose jobs are bounded otherwise. `size` is how
+        many bytes are kept in memory by its wait.
         """
         with self._lock:
             if self._closed:
                 return False
-            if len(self._jobs) >= self._room() and not always:
+            if not always and self._is_full(size):
                 raise QueueFull
-            self._jobs.append((run, argument))
+            self._jobs.append((run, argument, size))
+            self._bytes += size
             if self._latest is None or time.monotonic() - self._latest_at > PATIENCE:
                 if not self._wake() and not self._workers and not self._guests:
                     self._jobs.pop()
+                    self._bytes -= size
                     raise QueueFull  # there is nobody to do it, and nobody can be had
             elif not self._foreman_called:
                 self._call_foreman()
@@ -112,9 +130,11 @@ class Workers:
         """Whether one more job may run. Holds _lock."""
         return self._workers - len(self._free) + self._guests < self.limit
 
-    def _room(self) -> int:
-        """How many jobs may be in the queue: those that wait, and those whose worker is on its way."""
-        return self.queue + len(self._called) + len(self._free) + self.limit - self._workers - self._guests
+    def _is_full(self, size: int) -> bool:
+        """Whether one more job has no room. Those whose worker is on its way, or could be, do not wait."""
+        waiting = len(self._jobs) - len(self._called) - len(self._free) - self.limit + self._workers
+        waiting += self._guests
+        return waiting >= self.queue or (waiting > 0 and self._bytes + size > self.queue_bytes)
 
     def _wake(self) -> bool:
         """One more worker for the queue, if there may be one. Holds _lock."""
@@ -154,7 +174,7 @@ class Workers:
             job = self._take(asleep, back)
             back = job is not None
             if job is not None:
-                run, argument = job
+                run, argument, _ = job
                 try:
                     run(argument)
                 except BaseException as problem:
@@ -177,7 +197,9 @@ class Workers:
             self._called.discard(asleep)
             if self._jobs:
                 self._latest, self._latest_at = asleep, time.monotonic()
-                return self._jobs.popleft()
+                job = self._jobs.popleft()
+                self._bytes -= job[2]
+                return job
             if self._latest is asleep:
                 self._latest = None
             if not self._closed:
@@ -250,6 +272,11 @@ class Workers:
         """How many jobs wait for a worker."""
         return len(self._jobs)
 
+    @property
+    def waiting_bytes(self) -> int:
+        """And how many bytes with them."""
+        return self._bytes
+
     def close(self, timeout: float, *, drop: bool = True) -> bool:
         """No more jobs; those waiting are dropped, or done. Waits for the running ones: False if some
         remain.
@@ -257,6 +284,7 @@ class Workers:
         with self._lock:
             if drop:
                 self._jobs.clear()
+                self._bytes = 0
             elif self._jobs and not self._closed:
                 self._wake()
             for asleep in self._free:

@@ -58,7 +58,7 @@ from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.outbox import WayOut
 from mcp_ref.runtime.pace import Pace
 from mcp_ref.runtime.seals import Seal, secrets_of
-from mcp_ref.runtime.workers import QueueFull, Workers
+from mcp_ref.runtime.workers import MAX_WAITING_BYTES, QueueFull, Workers
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server import discover, prompts, resources, tools
 from mcp_ref.server.content import check_icons
@@ -127,6 +127,7 @@ class Server(Registry):
         notices: Limit | None = None,
         workers: int = 100,
         queue: int = 1000,
+        queue_bytes: int = MAX_WAITING_BYTES,
         timeout: float = 30.0,
         ping_every: float | None = None,
         max_message_bytes: int = 64 << 20,
@@ -134,9 +135,10 @@ class Server(Registry):
         audit_arguments: bool = False,
     ) -> None:
         """`limit` bounds tool calls and completions, `notices` progress and log messages, both per
-        connection or principal; `workers` requests of one connection run at once and `queue` wait;
-        `timeout` is for requests to the client. `ping_every` so many seconds a client of the legacy era is
-        asked whether it is still there, and left if it does not answer within `timeout`. `caching` says for
+        connection or principal; `workers` requests of one connection run at once and `queue` wait, in
+        messages of `queue_bytes` together; `timeout` is for requests to the client. `ping_every` so many
+        seconds a client of the legacy era is asked whether it is still there, and left if it does not
+        answer within `timeout`. `caching` says for
         a method what `ttl_ms` and `cache_scope` say for all. `secret` signs the state of questions, which is
         good for `state_seconds`: processes that share a secret go on with each other's questions. `offers`
         names what is declared though there is nothing of it yet: "tools", "resources", "prompts".
@@ -148,7 +150,7 @@ class Server(Registry):
         check_object(experimental=experimental, extensions=extensions, caching=caching)
         check_callable(lifespan=lifespan, principal=principal)
         check_count(1, page_size=page_size, workers=workers, max_message_bytes=max_message_bytes)
-        check_count(0, queue=queue)
+        check_count(0, queue=queue, queue_bytes=queue_bytes)
         check_seconds("timeout", timeout)
         if ping_every is not None:
             check_seconds("ping_every", ping_every)
@@ -164,7 +166,7 @@ class Server(Registry):
         self.hints = hint_table(Caching(ttl_ms, cache_scope), caching)
         self.seal = Seal(secrets_of(secret), check_seconds("state_seconds", state_seconds))
         self.limit, self.notices = limit or Limit(), notices
-        self.workers, self.queue, self.timeout = workers, queue, timeout
+        self.workers, self.queue, self.queue_bytes, self.timeout = workers, queue, queue_bytes, timeout
         self.ping_every = ping_every
         self.max_message_bytes = max_message_bytes
         self.audit_arguments = audit_arguments
@@ -281,7 +283,7 @@ class Server(Registry):
         return Connection(
             self,
             outbox,
-            workers=workers or Workers(self.workers, self.queue),
+            workers=workers or Workers(self.workers, self.queue, queue_bytes=self.queue_bytes),
             shared=workers is not None,
             timeout=self.timeout,
             limit=self.limit,
@@ -407,7 +409,7 @@ class Server(Registry):
             result = dress(result, context, hints)
         return row.encode(result) if row.encode is not None else result
 
-    def notice(self, connection: Connection, method: str, params: Json) -> None:
+    def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
         """A notification; what is not known is ignored."""
         if method == "notifications/initialized":
             if lifecycle.on_initialized(connection):
@@ -418,7 +420,7 @@ class Server(Registry):
             roots.on_list_changed(connection)
         if method in self.listeners_of:
             try:
-                connection.workers.submit(self.listeners_of[method], params)
+                connection.workers.submit(self.listeners_of[method], params, size=size)
             except QueueFull:
                 _log.warning("dropped %s: too much is waiting", method)
 

@@ -244,7 +244,7 @@ def test_a_progress_callback_that_raises_ends_the_call_and_cancels_it():
 
 
 def test_more_than_callbacks_can_keep_up_with_is_dropped_and_said_so(caplog, monkeypatch):
-    monkeypatch.setattr(module, "Workers", lambda limit, queue: module_workers(limit, min(queue, 100)))
+    monkeypatch.setattr(module, "MAX_EVENTS", 100)
     go, running = threading.Event(), threading.Event()
     script = """
         open_legacy()
@@ -260,11 +260,49 @@ def test_more_than_callbacks_can_keep_up_with_is_dropped_and_said_so(caplog, mon
     ) as client:
         assert running.wait(PATIENCE)
         client.ping()
-        assert eventually(lambda: any("too slow" in r.getMessage() for r in caplog.records))
         go.set()
+        assert eventually(lambda: client._events.waiting == 0)
+    told = [r.getMessage() for r in caplog.records if "too slow" in r.getMessage()]
+    assert len(told) == 1, "however many are dropped"
+    assert told[0].startswith("the callbacks for notifications are too slow: 100 wait, with ")
 
 
-module_workers = module.Workers
+def test_what_waits_for_slow_callbacks_is_weighed(caplog):
+    """A thousand messages of 100 KB, while the callback is busy with the first: 32 MiB of them wait."""
+    go, running, heard = threading.Event(), threading.Event(), []
+    script = """
+        open_legacy()
+        for n in range(1000):
+            send(method="notifications/message", params={"level": "error", "data": str(n) + "x" * 100_000})
+        while True:
+            request = receive("ping", "vendor/last")
+            answer(request, {})
+            if request["method"] == "vendor/last":
+                send(method="notifications/message", params={"level": "error", "data": "last"})
+                send(method="notifications/message", params={"level": "error", "data": "very last"})
+    """
+
+    def on_log(level, data, logger):
+        running.set()
+        heard.append(data)
+        go.wait(PATIENCE)
+
+    with connect(raw_server(script), revision=LEGACY[3], on_stderr=Notes(), on_log=on_log) as client:
+        assert running.wait(PATIENCE)
+        client.ping(timeout=PATIENCE)  # all of them are read
+        waiting = client._events.waiting_bytes
+        assert module.MAX_EVENT_BYTES - 200_000 < waiting <= module.MAX_EVENT_BYTES
+        go.set()
+        assert eventually(lambda: client._events.waiting == 0)
+        client.request("vendor/last")
+        assert eventually(lambda: heard[-1] == "very last")
+    told = [r.getMessage() for r in caplog.records if "too slow" in r.getMessage()]
+    assert told[0].startswith("the callbacks for notifications are too slow: ")
+    kept = len(heard) - 2
+    assert 300 < kept < 400
+    dropped = 1000 - kept
+    assert told[1].startswith(f"dropped {dropped} notifications of {dropped // 10}")
+    assert len(told) == 2
 
 
 @pytest.mark.parametrize("date", REVISIONS)

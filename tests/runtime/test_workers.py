@@ -80,6 +80,35 @@ def test_it_grows_on_demand_to_the_limit_and_not_beyond(pool, limit):
     gate.wait_for(3)
 
 
+def test_what_waits_is_weighed(pool):
+    workers, gate = pool(1, 100, queue_bytes=1000), Gate()
+    workers.submit(gate.job, None, size=5000)  # it runs, and does not wait
+    gate.wait_for(1)
+    workers.submit(gate.job, None, size=600)
+    workers.submit(gate.job, None, size=400)
+    assert (workers.waiting, workers.waiting_bytes) == (2, 1000)
+    with pytest.raises(QueueFull):
+        workers.submit(gate.job, None, size=1)
+    workers.submit(gate.job, None)
+    workers.submit(gate.job, None, size=1, always=True)
+    gate.open.set()
+    gate.wait_for(4)
+    assert eventually(lambda: workers.waiting_bytes == 0)
+
+
+def test_one_job_may_be_of_any_size(pool):
+    """Else what is larger than the bound could never be done."""
+    workers, gate = pool(2, 100, queue_bytes=1000), Gate()
+    for _ in range(2):
+        workers.submit(gate.job, None, size=5000)
+    gate.wait_for(2)
+    workers.submit(gate.job, None, size=5000)
+    with pytest.raises(QueueFull):
+        workers.submit(gate.job, None, size=5000)
+    gate.open.set()
+    gate.wait_for(1)
+
+
 def test_a_long_job_holds_up_no_other(pool):
     """Jobs that come right behind one that blocks get a thread of their own."""
     workers = pool(20)

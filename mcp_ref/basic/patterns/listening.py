@@ -43,6 +43,8 @@ MAX_AT_ONCE = 32
 
 MAX_PENDING = 10_000
 """Changes of what nobody asked for by name, but of a part of it, that wait for whoever listens."""
+MAX_PENDING_CHARACTERS = 4_000_000
+"""And characters of their URIs."""
 
 LONGEST = 3600.0
 """Seconds after which every wait looks again."""
@@ -71,6 +73,7 @@ class Changes:
         self._news = threading.Condition()
         # All below guarded by _news.
         self._pending: dict[Change, None] = {}
+        self._pending_size = 0  # characters of their URIs
         self._overflowed = False  # and that was said
         self._agreed: set[str] | None = None  # None: no answer yet
         self._problem: McpError | None = None
@@ -107,6 +110,7 @@ class Changes:
                 if self._pending:
                     change = next(iter(self._pending))
                     del self._pending[change]
+                    self._pending_size -= len(change.uri or "")
                     self._overflowed = False
                     return change
                 if self._over or not self._may_try(end):
@@ -126,6 +130,7 @@ class Changes:
         """Listen no longer; whoever waits for a change is let go. Any thread, any number of times."""
         with self._news:
             self._pending.clear()
+            self._pending_size = 0
             if self._over:
                 return
             self._over = True
@@ -215,12 +220,16 @@ class Changes:
                 return
             # What was asked for by name is as much as was asked for; of its parts there is no end.
             named = change.uri is None or change.uri in self._watched
-            if not named and len(self._pending) >= MAX_PENDING:
+            size = len(change.uri or "")
+            if not named and (
+                len(self._pending) >= MAX_PENDING or self._pending_size + size > MAX_PENDING_CHARACTERS
+            ):
                 if not self._overflowed:
                     _log.warning("changes are forgotten, since nobody takes them: %.200r", change)
                 self._overflowed = True
                 return
             self._pending[change] = None
+            self._pending_size += size
             self._news.notify_all()
 
     def agree(self, agreed: Iterable[str]) -> None:
@@ -237,6 +246,7 @@ class Changes:
                 self.client.listening.discard(self)
                 if problem is not None:
                     self._pending.clear()
+                    self._pending_size = 0
             elif not self._over:
                 self._lost(problem)
             self._news.notify_all()

@@ -18,6 +18,7 @@ Threads     `report` runs on the thread that works; `on_progress` on the reader,
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 from collections import deque
@@ -39,6 +40,8 @@ _log = logging.getLogger("mcp_ref.progress")
 
 KEPT = 1000
 """Reports that wait for a slow callback; older ones give way, since the newest says it all."""
+MAX_WAITING_CHARACTERS = 1_000_000
+"""Of their messages: so many reports as long as the newest may wait."""
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -140,7 +143,11 @@ def on_progress(connection: Connection, params: Json) -> None:
         _log.info("ignored progress that is no number: %.80r", progress)
         return
     total = total if _is_number(total) else None
-    call.reports.append(Report(progress, total, message if isinstance(message, str) else None))
+    report = Report(progress, total, message if isinstance(message, str) else None)
+    with contextlib.suppress(IndexError):  # whoever takes them may take the last one meanwhile
+        while len(call.reports) * len(report.message or "") > MAX_WAITING_CHARACTERS:
+            call.reports.popleft()
+    call.reports.append(report)
     call.deadline.restart()
     call.wake()
     if call.on_report is not None:

@@ -103,8 +103,8 @@ class Endpoint(Protocol):
     def is_quick(self, context: Context) -> bool:
         """Whether a request can neither speak before its answer nor, as far as is known, take long."""
 
-    def notice(self, connection: Connection, method: str, params: Json) -> None:
-        """A notification arrived. Runs on the reader: hand it on, do nothing slow."""
+    def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
+        """A notification arrived, of so many bytes. Runs on the reader: hand it on, do nothing slow."""
 
 
 class Connection(Requester):
@@ -155,9 +155,9 @@ class Connection(Requester):
         try:
             message = decode(line)
             if type(message) is list:  # spec: basic/transports/stdio/batch-per-line
-                self.receive_batch(message, self.outbox)
+                self.receive_batch(message, self.outbox, len(line))
             else:
-                self.route(message, self.outbox)
+                self.route(message, self.outbox, size=len(line))
         except ParseError as problem:
             self.refuse(None, problem, self.outbox)
         except Exception:  # a fault of ours must not be the end of all other requests
@@ -173,19 +173,22 @@ class Connection(Requester):
         elif kind == "request":
             self.refuse(message_id, InvalidRequest(said), self.outbox)
 
-    def route(self, message: Any, outbox: WayOut, batch: Batch | None = None) -> None:
-        """One message; what is said to a request goes out by `outbox`. Runs on the reader."""
+    def route(self, message: Any, outbox: WayOut, batch: Batch | None = None, size: int = 0) -> None:
+        """One message; what is said to a request goes out by `outbox`. Runs on the reader.
+
+        `size` is how many bytes it came in, where what waits is not weighed elsewhere.
+        """
         try:
             kind = classify(message)
         except InvalidRequest as problem:
             self._route_none(message, problem, outbox, batch)
             return
         if kind == "request":
-            self.start(message, outbox, batch)
+            self.start(message, outbox, batch, size)
         elif kind == "response":
             self.deliver(message)
         else:
-            self._notice(message)
+            self._notice(message, size)
 
     def _route_none(self, message: Any, problem: InvalidRequest, outbox: WayOut, batch: Batch | None) -> None:
         """What is no message. With a result or an error it was to be a response, which is never answered.
@@ -202,7 +205,7 @@ class Connection(Requester):
         else:  # spec: basic/index/error-response-id-unless-unreadable, basic/index/error-response-same-id
             self.refuse(_readable_id(message), problem, outbox, batch)
 
-    def start(self, message: Json, outbox: WayOut, batch: Batch | None = None) -> None:
+    def start(self, message: Json, outbox: WayOut, batch: Batch | None = None, size: int = 0) -> None:
         """A request: have a worker run it."""
         if not self.answers:  # spec: basic/transports/index/binding-directions
             _log.warning("ignored %.80r: in this revision a server sends no requests", message["method"])
@@ -224,12 +227,14 @@ class Connection(Requester):
                     self._run(context)  # a thread that would only wait for a worker can as well do it
                 finally:
                     self.workers.leave()
-            elif not self.workers.submit(self._run, context):  # spec: basic/index/interleaved-conversations
+            # spec: basic/index/interleaved-conversations
+            elif not self.workers.submit(self._run, context, size=size):
                 self._take_off(context)
                 raise TooManyRequests("this server is going", 5.0)
         except QueueFull:
             self._take_off(context)
-            full = TooManyRequests(f"{self.workers.queue} requests are waiting", 0.1)
+            waiting, held = self.workers.waiting, self.workers.waiting_bytes
+            full = TooManyRequests(f"{waiting} requests are waiting, with {held} bytes", 0.1)
             self.refuse(request_id, full, outbox, batch)
         except ProtocolError as problem:
             self.refuse(request_id, problem, outbox, batch)
@@ -344,7 +349,7 @@ class Connection(Requester):
             context.batch.add(None)
         return True
 
-    def _notice(self, message: Json) -> None:
+    def _notice(self, message: Json, size: int) -> None:
         """A notification. It is never answered, not even a wrong one."""
         # spec: basic/index/notification-no-response
         method, params = message["method"], message.get("params", {})
@@ -355,10 +360,10 @@ class Connection(Requester):
         elif method == "notifications/progress":
             progress.on_progress(self, params)
         else:
-            self.endpoint.notice(self, method, params)
+            self.endpoint.notice(self, method, params, size)
 
-    def receive_batch(self, messages: list[Any], outbox: WayOut) -> None:
-        """A batch; its answers go out by `outbox`, as one. Runs on the reader."""
+    def receive_batch(self, messages: list[Any], outbox: WayOut, size: int = 0) -> None:
+        """A batch of so many bytes; its answers go out by `outbox`, as one. Runs on the reader."""
         if not self.session.is_open or not self.session.revision.batches:
             # spec: basic/index/batch-removed
             self.refuse(None, InvalidRequest("a batch; only 2025-03-26 has batches"), outbox)
@@ -372,7 +377,7 @@ class Connection(Requester):
                 # spec: basic/lifecycle/init-not-in-batch
                 self.refuse(_readable_id(message), InvalidRequest("initialize in a batch"), outbox, batch)
             else:
-                self.route(message, outbox, batch)
+                self.route(message, outbox, batch, size // len(messages))
 
     # -- the end -----------------------------------------------------------------------------
 

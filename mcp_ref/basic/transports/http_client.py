@@ -285,7 +285,8 @@ class UrlConnection(Connection):
     def _take(self, call: Call, exchange: HttpExchange) -> None:
         """The answer is a body of JSON."""
         try:
-            message = decode(exchange.read(self.limit))
+            body = exchange.read(self.limit)
+            message = decode(body)
         except TooLong:
             raise InvalidResponse(f"{call.method}: the answer is longer than {self.limit} bytes") from None
         except ParseError as problem:
@@ -293,7 +294,7 @@ class UrlConnection(Connection):
         if type(message) is dict and "error" in message and message.get("id") is None:
             self.settle(call, error_response(message["error"]))
         else:
-            self._hear(message, self.outbox)
+            self._hear(message, self.outbox, len(body))
         if not call.done:
             self.settle(call, InvalidResponse(f"{call.method}: the body holds no answer to this request"))
 
@@ -306,15 +307,15 @@ class UrlConnection(Connection):
         except ParseError as problem:
             _log.info("ignored an event that is no message: %.300r", problem)
         else:
-            self._hear(message, outbox)
+            self._hear(message, outbox, len(data))
 
-    def _hear(self, message: Any, outbox: WayOut) -> None:
+    def _hear(self, message: Any, outbox: WayOut, size: int) -> None:
         self._here.reads = True
         try:
             if type(message) is list:
-                self.receive_batch(message, outbox)
+                self.receive_batch(message, outbox, size)
             else:
-                self.route(message, outbox)
+                self.route(message, outbox, size=size)
         except Exception:  # a fault of ours must not be the end of the stream
             _log.exception("a message could not be handled: %.200r", message)
         finally:

@@ -410,7 +410,9 @@ class Application:
                 return
             self._entered = ExitStack()
             self._entered.enter_context(self.server.running())
-            self.workers = Workers(self.server.workers, self.server.queue)
+            self.workers = Workers(
+                self.server.workers, self.server.queue, queue_bytes=self.server.queue_bytes
+            )
             self.modern = self.server.attach(HttpStream(mute=True), self.workers, notices=self._notices)
             self._process = os.getpid()
 

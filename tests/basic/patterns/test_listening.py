@@ -601,6 +601,24 @@ def test_a_part_of_what_was_asked_for_is_heard_too(date):
         assert [changes.next(PATIENCE).uri for _ in parts] == parts
 
 
+def test_what_waits_is_weighed(caplog):
+    """Parts of what was asked for may have long names, and there is no end of them."""
+    client, _ = scripted(
+        "open_legacy(); answer(receive('resources/subscribe'), {}); go_on()", revision=LEGACY[3]
+    )
+    with client, client.listen(resources=["demo://a"]) as changes:
+        for n in range(1000):
+            changes.push(module.Change("resource", f"demo://a/{n}/" + "x" * 60_000))
+        changes.push(module.Change("resource", "demo://a"))
+        seen = []
+        while (found := changes.next(0)) is not None:
+            seen.append(found.uri)
+        assert seen[-1] == "demo://a"
+        assert 60 < len(seen) < 70
+        assert changes._pending_size == 0
+    assert sum("changes are forgotten" in record.getMessage() for record in caplog.records) == 1
+
+
 @every
 def test_what_waits_is_bounded_and_what_was_asked_for_by_name_is_always_kept(date, monkeypatch, caplog):
     monkeypatch.setattr(module, "MAX_PENDING", 10)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 import threading
+from collections import deque
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -264,6 +266,21 @@ def test_bad_reports_are_ignored_one_by_one(revision: str) -> None:
         plain.result(PATIENCE)
         client.ping()
     assert heard == [(1, None, None), (2, 3, "two")]
+
+
+def test_reports_that_wait_are_weighed() -> None:
+    """Each with a message of 100 KB: ten of them, and the newest."""
+    reports = deque[progress.Report](maxlen=progress.KEPT)
+    call = SimpleNamespace(reports=reports, deadline=SimpleNamespace(restart=int), wake=int, on_report=None)
+    connection: Any = SimpleNamespace(waiting={1: call})
+    for number in range(100):
+        message = f"{number} " + "x" * 100_000
+        progress.on_progress(connection, {"progressToken": 1, "progress": number, "message": message})
+    assert sum(len(report.message or "") for report in reports) < 2 * progress.MAX_WAITING_CHARACTERS
+    assert reports[-1].progress == 99
+    for number in range(100, 1200):
+        progress.on_progress(connection, {"progressToken": 1, "progress": number, "message": "short"})
+    assert len(reports) == progress.KEPT
 
 
 def test_a_slow_callback_gets_the_newest_reports() -> None:

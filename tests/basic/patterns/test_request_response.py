@@ -304,6 +304,25 @@ def test_a_full_queue_refuses_and_says_when_to_come_back(revision: str) -> None:
         )
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_queue_is_full_with_so_many_bytes_too(revision: str) -> None:
+    gate = Gate()
+    server = make_server(gate, workers=1, queue_bytes=1_000_000)
+    with RawClient(server, revision=revision) as client:
+        first = client.call("wait")
+        assert gate.is_entered()
+        large = [client.call("add", {"a": 1, "b": 1, "ballast": "x" * 400_000}) for _ in range(3)]
+        small = client.call("add", {"a": 1, "b": 1})
+        error = client.answer(large[2])["error"]
+        assert error["code"] == 429
+        assert error["message"].startswith("2 requests are waiting, with 800")
+        assert error["data"]["retryAfterMs"] > 0
+        gate.open.set()
+        for request_id in (first, *large[:2], small):
+            client.answer(request_id)
+        assert server.queue_bytes == 1_000_000
+
+
 def test_a_tool_that_outlives_its_client_harms_nobody() -> None:
     gate = Gate()
     server = make_server(gate)
