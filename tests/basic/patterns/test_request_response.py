@@ -585,7 +585,10 @@ def test_a_batch_is_answered_as_a_batch() -> None:
             [ping, {"jsonrpc": "2.0", "method": "vendor/x"}, call, broken, client.message("initialize")]
         )
         answers = client.receive()
-        assert len(answers) == 3  # what tries to be a response has no answer
+        assert len(answers) == 4
+        refused = {a["id"]: a["error"]["code"] for a in answers if "error" in a}
+        assert refused.pop("b") == -32600  # it lacks a method
+        assert list(refused.values()) == [-32600]  # initialize is no part of a batch
         assert {a["id"] for a in answers if "result" in a} == {ping["id"], call["id"]}
         client.send([])
         assert client.receive()["error"]["code"] == -32600
