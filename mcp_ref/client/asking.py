@@ -20,18 +20,28 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcp_ref.basic import versioning
 from mcp_ref.basic.errors import ErrorResponse, InvalidResponse, LocalError, McpError
+from mcp_ref.basic.lifecycle import ClientCapabilities
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import LOG_LEVEL, Implementation, check_meta
 from mcp_ref.basic.patterns.mrtr import InputRefused, check_question, gather, is_question, retry
 from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.request_response import Connection
-from mcp_ref.basic.versioning import TABLE, MissingRequiredClientCapability, Revision, result_type
+from mcp_ref.basic.versioning import (
+    TABLE,
+    Era,
+    MissingRequiredClientCapability,
+    Revision,
+    UnsupportedProtocolVersion,
+    newest,
+    result_type,
+)
 from mcp_ref.client import tool_headers, url_elicitation
 from mcp_ref.client.callbacks import Callbacks
 from mcp_ref.client.calls import PendingCall, Result
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
 from mcp_ref.runtime.workers import QueueFull, Workers
+from mcp_ref.schema import pruner
 from mcp_ref.server import prompts, resources, tools
 from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
@@ -231,7 +241,7 @@ class Asking:
         for left in range(most, -1, -1):
             since = self.cache.generation(self.cache_key) if self.cache is not None else 0
             try:
-                raw = self._sent(method, self.with_meta(params), timeout, on_progress)
+                raw = self._sent(method, params, timeout, on_progress)
             except ErrorResponse as problem:
                 raise self.explained(problem) from None
             result = self.checked(method, params, raw, timeout)
@@ -244,25 +254,49 @@ class Asking:
             raise InputRefused(f"{method}: the server asked {most + 1} times, and no end")
         return result
 
-    def _sent(
-        self, method: str, params: Json | None, timeout: float | None, on_progress: OnProgress | None
-    ) -> Json:
-        """Ask once; once more, if the server wants other headers and its tools are other ones by now."""
+    def _sent(self, method: str, params: Json, timeout: float | None, on_progress: OnProgress | None) -> Json:
+        """Ask once; once more, if the server says what to say otherwise: its version, or its headers."""
         try:
-            return self.alive().request(method, params, timeout=timeout, on_progress=on_progress)
+            meant = self.with_meta(params)
+            return self.alive().request(method, meant, timeout=timeout, on_progress=on_progress)
         except ErrorResponse as problem:
             if not self.can_correct(method, problem):
                 raise
-        self.correct(params, timeout)
-        return self.alive().request(method, params, timeout=timeout, on_progress=on_progress)
+            self.correct(params, problem, timeout)
+        meant = self.with_meta(params)
+        return self.alive().request(method, meant, timeout=timeout, on_progress=on_progress)
 
     def can_correct(self, method: str, problem: Json | McpError) -> bool:
-        """Whether a request was refused for its headers, and may be sent again when more is known."""
-        return tool_headers.is_about_headers(self, method, problem)
+        """Whether a request was refused before it was begun, and may be sent again in another way."""
+        return self._version_named(problem) is not None or tool_headers.is_about_headers(
+            self, method, problem
+        )
 
-    def correct(self, params: Json | None, timeout: float | None = None) -> None:
-        """Find out what the headers of this call should be."""
-        tool_headers.refresh(self, params or {}, timeout)
+    def correct(self, params: Json, problem: Json | McpError, timeout: float | None = None) -> None:
+        """Find out what the version, or the headers, of this request should be."""
+        named = self._version_named(problem)
+        if named is None:
+            tool_headers.refresh(self, params, timeout)
+            return
+        _log.info("the server goes on in %s: %.300r", named, problem)
+        self.revision = named
+        self.capabilities = pruner(ClientCapabilities, named.date)(self.declared)
+
+    def _version_named(self, problem: Json | McpError) -> Revision | None:
+        """The newest modern version of ours that a server names which refused another, or the same.
+
+        Perhaps it was started anew as another release. None where there is nothing in common: then its error,
+        which says what it supports, is for the caller.
+        # spec: basic/versioning/client-retries-supported-version
+        """
+        if not isinstance(problem, ErrorResponse) or problem.code != UnsupportedProtocolVersion.code:
+            return None
+        data = problem.data
+        offered = data.get("supported") if isinstance(data, dict) else None
+        if not self.revision.modern or not isinstance(offered, list):
+            return None
+        dates = {date for date in offered if isinstance(date, str)}
+        return newest(dates & set(self.revisions), Era.MODERN)
 
     def explained(self, problem: ErrorResponse) -> ErrorResponse:
         """An error of the server's, as the exception that says most."""

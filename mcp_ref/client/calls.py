@@ -191,8 +191,8 @@ class PendingCall(Future[Result]):
         self._params = mrtr.retry(self._params, outcome, responses)
 
     def _correct(self, outcome: ErrorResponse) -> None:
-        """The headers were wrong (basic/transports/http_headers)."""
-        self._client.correct(self._params)
+        """The version was wrong, or the headers were (basic/transports/http_headers)."""
+        self._client.correct(self._params, outcome)
 
     def _next_round(self, prepare: Callable[[Any], None]) -> None:
         """Send the request again. Runs on a worker."""

@@ -516,3 +516,57 @@ def test_a_request_that_was_not_answered_in_time_may_be_asked_again():
         with pytest.raises(RequestTimeout):
             client.request("vendor/x", timeout=0.05)
         assert client.request("vendor/x")["n"] == 2
+
+
+# -- another version, in mid-life ------------------------------------------------------------------
+
+
+CHANGED = """
+open_modern()
+for _ in range(TIMES):
+    request = receive("tools/call")
+    error(request, -32022, "Unsupported protocol version", data={"supported": SUPPORTED, "requested": "x"})
+go_on(text("done"))
+"""
+
+
+def changed(times, supported):
+    """The command of a server that refuses the version of some calls, though it has agreed on it."""
+    return raw_server(f"TIMES, SUPPORTED = {times!r}, {supported!r}\n{CHANGED}")
+
+
+def called(client, how):
+    if how == "call":
+        return client.call_tool("x")
+    return client.submit("tools/call", {"name": "x", "arguments": {}}).result(PATIENCE)
+
+
+@pytest.mark.spec("basic/versioning/client-retries-supported-version")
+@pytest.mark.parametrize("how", ["call", "submit"])
+@pytest.mark.parametrize("supported", [[MODERN], ["2099-01-01", MODERN, "2025-11-25"]])
+def test_a_version_that_is_refused_in_mid_life_is_followed_by_one_more_try(how, supported):
+    notes = Notes()
+    with connect(changed(1, supported), on_stderr=notes) as client:
+        assert called(client, how).text == "done"
+        assert called(client, how).text == "done"
+    calls = [m for m in notes.all if m.get("method") == "tools/call"]
+    assert len(calls) == 3
+    assert {m["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] for m in calls} == {MODERN}
+    assert len({m["id"] for m in calls}) == 3
+
+
+@pytest.mark.spec("basic/versioning/client-retries-supported-version")
+@pytest.mark.parametrize("how", ["call", "submit"])
+@pytest.mark.parametrize(
+    ("times", "supported", "sent"),
+    [(2, [MODERN], 2), (1, ["2099-01-01"], 1), (1, ["2025-11-25"], 1), (1, None, 1), (1, [5, None], 1)],
+)
+def test_a_server_that_goes_on_refusing_or_names_no_version_of_ours_is_an_error(how, times, supported, sent):
+    """The server's own, with what it supports; with a legacy version alone nothing can go on."""
+    notes = Notes()
+    with connect(changed(times, supported), on_stderr=notes) as client:
+        with pytest.raises(ErrorResponse, match="Unsupported protocol version") as caught:
+            called(client, how)
+        assert (caught.value.code, caught.value.data["supported"]) == (-32022, supported)
+        client.ping()
+    assert len([m for m in notes.all if m.get("method") == "tools/call"]) == sent
