@@ -6,6 +6,7 @@
     Notes()                        what such a child tells the test, as its `on_stderr`
     tap(command, file)             a command: the same server, with all that crosses the wire in a file
     source(...)                    the text of a server child made with this package
+    one_sentence(message)          what an error says, checked
     nothing_left()                 around a test: it leaves no thread and no child process behind
 
 Every wait has the limit PATIENCE and ends as soon as what is waited for is there.
@@ -17,6 +18,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import subprocess
 import sys
 import textwrap
@@ -423,6 +425,13 @@ class Notes:
         """The first message of this method that the server received."""
         found: Json = self.until(lambda m: isinstance(m, dict) and m.get("method") == method)
         return found
+
+
+def one_sentence(message: str) -> str:
+    """The message of an error, which is one concise sentence: clauses may be parted by semicolons."""
+    assert re.search(r"[\r\n]|[.!?][\"')]*\s+[A-Z]", message) is None, f"several sentences: {message!r}"
+    assert 0 < len(message) <= 1000, f"not concise: {message!r}"
+    return message
 
 
 # ----------------------------------------------------------------------- around a test

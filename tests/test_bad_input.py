@@ -28,6 +28,7 @@ from peers import (
     RawClient,
     eventually,
     nothing_left,
+    one_sentence,
     python,
     raw_server,
     source,
@@ -104,6 +105,7 @@ def refused(client: RawClient, code: int, *words: str) -> Json:
     answer: Json = client.receive()
     assert "error" in answer, answer
     assert answer["error"]["code"] == code
+    one_sentence(answer["error"]["message"])
     for word in words:
         assert word in answer["error"]["message"]
     return answer

@@ -33,6 +33,7 @@ from peers import (
     RawClient,
     eventually,
     nothing_left,
+    one_sentence,
     python,
     raw_server,
     source,
@@ -315,7 +316,7 @@ def refused(answer: Json, code: int, *words: str) -> Json:
     assert error["code"] == code, error
     for word in words:
         assert word in error["message"]
-    assert len(error["message"]) < 1000
+    one_sentence(error["message"])
     return error
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from http_faults import ERAS, OLD, Standing, added, standing
 from http_peers import Peer, RawHttp, Reply
-from peers import LEGACY, MODERN, PATIENCE, Json, eventually
+from peers import LEGACY, MODERN, PATIENCE, Json, eventually, one_sentence
 
 from mcp_ref import Denied
 from mcp_ref.basic.transports import http_streams
@@ -35,7 +35,7 @@ def leave(connection: RawHttp, way: str) -> None:
 
 def refusal(reply: Reply) -> tuple[int, str]:
     with reply:
-        return reply.status, reply.json()["error"]["message"]
+        return reply.status, one_sentence(reply.json()["error"]["message"])
 
 
 # ---------------------------------------------------------------------- sessions and events

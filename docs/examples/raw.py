@@ -30,7 +30,7 @@ print(answer()["result"]["structuredContent"])
 
 # The legacy era, on the same pipe: a handshake first.
 send(id=2, method="tools/call", params=ADD)
-print(answer()["error"]["message"].partition(".")[0])
+print(answer()["error"]["message"].partition(";")[0])
 hello = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "hand", "version": "1"}}
 send(id=3, method="initialize", params=hello)
 print(answer()["result"]["protocolVersion"])

@@ -96,7 +96,10 @@ class ProtocolError(McpError):
             self.code = _own_code(code)
 
     def to_wire(self) -> Error:
-        """The `error` member of a response."""
+        """The `error` member of a response. Its message is one sentence, if its author kept to that.
+
+        # spec: schema/error-message-concise
+        """
         error: Error = {"code": self.code, "message": self.message}
         if self.data is not None:
             error["data"] = self.data

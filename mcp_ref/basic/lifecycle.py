@@ -324,7 +324,7 @@ def enter(context: Context) -> None:
     if context.method not in ("ping", "initialize"):
         if session.state is State.NEW:  # spec: basic/lifecycle/init-first
             raise InvalidParams(
-                f"{context.method[:80]}: not initialized. Send initialize first, or (2026-07-28) put "
+                f"{context.method[:80]}: not initialized; send initialize first, or (2026-07-28) put "
                 "io.modelcontextprotocol/protocolVersion and .../clientCapabilities into params._meta"
             )
         if session.state is State.ANSWERED:  # spec: basic/lifecycle/no-requests-before-initialized

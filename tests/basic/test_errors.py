@@ -1,12 +1,14 @@
 """basic/index, "Error Responses" and "Error Codes": what travels, what does not, and who said it."""
 
+import ast
 import copy
 import pickle
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from peers import LEGACY, MODERN, REVISIONS, RawClient
+from peers import LEGACY, MODERN, REVISIONS, RawClient, one_sentence
 
 import mcp_ref
 from mcp_ref import ErrorResponse, InvalidResponse, McpError, ProtocolError, Server, connect
@@ -169,7 +171,37 @@ def test_a_code_is_an_integer(code):
 # -- on the wire ------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("basic/index/error-code-and-message", "schema/error-message-concise")
+def texts_of_errors():
+    """Each text in the package that an error is made with, and where; `{...}` is what it is filled with."""
+    kinds = {kind.__name__ for kind in all_protocol_errors()} | {"Refused", "Mismatch", "Broken", "BadUri"}
+    package = Path(mcp_ref.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            name = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+            if name in kinds or name == "__init__":
+                for given in node.args:
+                    if isinstance(given, ast.JoinedStr | ast.Constant) and isinstance(text_of(given), str):
+                        yield f"{path.relative_to(package)}:{node.lineno}", text_of(given)
+
+
+def text_of(node):
+    if isinstance(node, ast.Constant):
+        return node.value
+    return "".join(part.value if isinstance(part, ast.Constant) else "{...}" for part in node.values)
+
+
+@pytest.mark.spec("schema/error-message-concise")
+def test_each_message_that_the_package_has_is_one_short_sentence():
+    """What comes of them on the wire, the lists of bad input look at: `one_sentence` in tests/peers."""
+    found = dict(texts_of_errors())
+    assert len(found) > 100
+    for place, text in found.items():
+        assert one_sentence(text or "nothing"), place
+        assert len(text) < 300, place
+        assert text.count(";") <= 1, place
+
+
+@pytest.mark.spec("basic/index/error-code-and-message")
 def test_an_error_has_a_code_and_a_message():
     assert InvalidParams("a: must be an integer").to_wire() == {
         "code": -32602,

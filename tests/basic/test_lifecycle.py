@@ -16,6 +16,7 @@ from peers import (
     Notes,
     RawClient,
     nothing_left,
+    one_sentence,
     raw_server,
     source,
 )
@@ -376,7 +377,7 @@ def test_before_initialize_anything_else_is_refused_with_what_to_send(method):
         error = raw.request(method, {"level": "info", "name": "serve"})["error"]
         assert error["code"] == -32602
         assert "not initialized" in error["message"]
-        assert "Send initialize first" in error["message"]
+        assert "send initialize first" in one_sentence(error["message"])
         assert "io.modelcontextprotocol/protocolVersion" in error["message"]  # or how to do without
         assert raw.initialize("2025-06-18")
 
