@@ -4,6 +4,7 @@ The mark `spec` says which clauses of docs/clauses.tsv a test proves; tests/clau
 arrives, in this process and in its children, also where the run was started with SIGINT ignored.
 """
 
+import gc
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,12 @@ def nothing_known_of_servers() -> Iterator[None]:
     """What one test learned of a server's era is not known to the next."""
     KNOWN_ERAS.forget()
     yield
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: the collector need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -397,7 +397,7 @@ def test_uris_of_1_mib(client: RawClient, revision: str, uri: str) -> None:
     if revision != MODERN:
         for method in ("resources/subscribe", "resources/unsubscribe"):
             refused(request(client, method, {"uri": uri}), -32602, str(len(uri)))
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < PATIENCE
 
 
 @IN_MODERN
@@ -1940,12 +1940,13 @@ RIGHT = 'acknowledge(call, {"toolsListChanged": True, "resourceSubscriptions": [
 def test_a_subscription_that_is_never_acknowledged(script: str) -> None:
     """Or only another one is: the time-out tells, and the server is told."""
     notes = Notes()
-    with connect(listened(MODERN, script), revision=MODERN, on_stderr=notes, timeout=0.1) as client:
+    with connect(listened(MODERN, script), revision=MODERN, on_stderr=notes) as client:
+        client.connection.timeout = 0.1
         with pytest.raises(RequestTimeout, match="acknowledgment"):
             client.listen(tools=True, resources=["a:1", "a:2"])
         asked = notes.message("subscriptions/listen")["id"]
         assert notes.message("notifications/cancelled")["params"]["requestId"] == asked
-        client.ping()
+        client.ping(timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -2327,7 +2328,7 @@ def test_a_client_that_is_closed_while_a_person_is_asked(revision: str) -> None:
         started = time.monotonic()
         client.close()
         thread.join(PATIENCE)
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < PATIENCE / 2
         assert isinstance(outcome[0], ConnectionClosed)
         assert eventually(lambda: person.questions[0].is_over)
         person.leave()

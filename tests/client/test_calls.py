@@ -195,12 +195,12 @@ def test_progress_restarts_the_time_out_of_a_future():
     @server.tool
     def work(ctx: Context) -> str:
         for n in range(6):
-            steps.acquire(timeout=0.1)
+            steps.acquire(timeout=0.25)
             ctx.progress(n)
         return "done"
 
     with connect(server) as client:
-        future = call(client, "work", timeout=0.4, on_progress=lambda *report: None)
+        future = call(client, "work", timeout=1.2, on_progress=lambda *report: None)
         assert future.result(PATIENCE).text == "done"  # after more than the time-out
 
 

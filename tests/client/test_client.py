@@ -453,10 +453,10 @@ def test_time_in_which_the_client_is_asked_does_not_count_against_its_own_call()
 
         @client.on_request("vendor/ask")
         def slow(params):
-            threading.Event().wait(0.4)  # the person
+            threading.Event().wait(1.2)  # the person
             return {"n": 1}
 
-        assert asked(client, timeout=0.2).text == '{"n":1}'
+        assert asked(client, timeout=1.0).text == '{"n":1}'
 
 
 # -- the end ---------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import time
 
 import pytest
 import requests
-from peers import eventually
+from peers import PATIENCE, eventually
 from web import JSON, STREAM, certificate, open_files, web
 
 from mcp_ref.basic.errors import ConnectionClosed
@@ -100,7 +100,7 @@ def test_a_body_that_goes_on_is_not_waited_for(at):
         start = time.monotonic()
         assert not exchange.ends_now()
         exchange.close()
-        assert time.monotonic() - start < 0.5
+        assert time.monotonic() - start < 2.5
 
 
 def test_a_stream_that_ends_soon_keeps_its_connection(at):
@@ -612,7 +612,7 @@ def test_such_a_wait_is_ended_by_any_thread(at, how):
     start = time.monotonic()
     with pytest.raises(Aborted):
         exchange.pause(10)
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < PATIENCE / 2
     timer.join()
     if how == "stop":
         with pytest.raises(Aborted):
@@ -682,13 +682,13 @@ def test_silence_ends_an_exchange_that_has_no_other_end(at):
         wire.stream()
         for _ in range(5):
             wire.chunk(b":\n\n")
-            wire.site.over.wait(0.05)
+            wire.site.over.wait(0.25)
         wire.gone()
 
-    with web(handle) as site, at(site).new(None, silence=0.15) as exchange:
+    with web(handle) as site, at(site).new(None, silence=0.8) as exchange:
         exchange.send("GET", {})
         start = time.monotonic()
         with pytest.raises(Expired):
             while exchange.read1(100):
                 pass
-        assert time.monotonic() - start > 0.3
+        assert time.monotonic() - start > 1.5

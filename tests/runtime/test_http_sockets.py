@@ -6,6 +6,7 @@ import time
 
 import pytest
 import urllib3
+from peers import PATIENCE
 from web import STREAM, certificate, open_files, web
 
 from mcp_ref.runtime.deadlines import Clock, Deadline
@@ -105,7 +106,7 @@ def test_a_deadline_holds_also_for_slow_drips(site, handle):
         start = time.monotonic()
         with pytest.raises(Expired):
             ask(connections, within(0.3)).read()
-        assert 0.25 < time.monotonic() - start < 1.0
+        assert 0.25 < time.monotonic() - start < PATIENCE / 2
 
 
 @pytest.mark.parametrize("handle", [_silent, _head_only, _drips, _body_drips])
@@ -118,7 +119,7 @@ def test_any_thread_ends_the_wait(site, handle):
         start = time.monotonic()
         with pytest.raises(Aborted):
             ask(connections, hold).read()
-        assert time.monotonic() - start < 1.0
+        assert time.monotonic() - start < PATIENCE / 2
         timer.join()
 
 
@@ -126,7 +127,7 @@ def test_any_thread_ends_the_wait(site, handle):
 def test_a_flood_is_late_and_can_be_ended_too(site, how):
     serve, pool = site
     with serve(_floods) as at, pool(at) as connections:
-        hold = within(0.3 if how == "deadline" else 5)
+        hold = within(0.3 if how == "deadline" else PATIENCE)
         timer = threading.Timer(0.2, hold.abort)
         if how == "abort":
             timer.start()
@@ -135,7 +136,7 @@ def test_a_flood_is_late_and_can_be_ended_too(site, how):
             response = ask(connections, hold)
             while response.read1(65536):
                 pass
-        assert time.monotonic() - start < 2
+        assert time.monotonic() - start < PATIENCE / 2
         if how == "abort":
             timer.join()
 
@@ -233,20 +234,20 @@ def test_a_large_request_that_nobody_reads_is_bounded_by_the_deadline_too():
             connections.urlopen(
                 "POST", "/mcp", b"x" * (1 << 25), {}, urllib3.Retry(total=False), preload_content=False
             )
-        assert 0.25 < time.monotonic() - start < 1.0
+        assert 0.25 < time.monotonic() - start < PATIENCE / 2
 
 
 def test_a_pause_ends_with_the_abort_and_with_the_deadline():
-    hold = within(5)
+    hold = within(60)
     threading.Timer(0.05, hold.abort).start()
     start = time.monotonic()
     with pytest.raises(Aborted):
-        hold.pause(3)
+        hold.pause(60)
     with pytest.raises(Expired):
-        within(0.05).pause(3)
+        within(0.05).pause(60)
     within(5).pause(0.01)
     Hold(None).pause(0.01)
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < PATIENCE / 2
 
 
 def test_no_descriptor_is_left(site):
@@ -271,16 +272,16 @@ def test_silence_is_known_from_slowness(site):
 
     def handle(request, wire):
         wire.head(200, "Content-Length: 100")
-        for _ in range(6):
+        for _ in range(5):
             wire.send(b"x")
-            wire.site.over.wait(0.05)
+            wire.site.over.wait(0.25)
         wire.gone()
 
     with serve(handle) as at, pool(at) as connections:
         start = time.monotonic()
         with pytest.raises(Expired):
-            ask(connections, Hold(None, silence=0.15)).read()
-        assert 0.3 < time.monotonic() - start < 2
+            ask(connections, Hold(None, silence=0.8)).read()
+        assert 1.5 < time.monotonic() - start < PATIENCE
 
 
 def test_all_addresses_of_a_name_share_the_time_for_connecting(monkeypatch):

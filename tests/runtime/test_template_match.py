@@ -375,10 +375,14 @@ def test_whatever_the_text_it_fits_or_does_not(template, text):
 )
 def test_no_uri_takes_long(template, hostile):
     made = Template(template)
-    before = time.thread_time()
-    made.match(hostile)
-    made.match(hostile[:-1] + "!")
-    assert time.thread_time() - before < 1
+
+    def seconds():
+        before = time.thread_time()
+        made.match(hostile)
+        made.match(hostile[:-1] + "!")
+        return time.thread_time() - before
+
+    assert min(seconds() for _ in range(3)) < 1  # the best of three: the collector may run in one of them
 
 
 # -- many URIs, and long ones ---------------------------------------------------------------------

@@ -178,9 +178,9 @@ def test_a_way_out_is_found_however_often_it_is_encoded(times):
 
 
 def test_a_value_that_is_encoded_forever_is_not_decoded_forever():
-    before = time.perf_counter()
+    before = time.thread_time()
     assert leads_out("%" + "25" * 30_000)
-    assert time.perf_counter() - before < 1
+    assert time.thread_time() - before < 1
 
 
 @given(st.lists(st.sampled_from(["a", "..", ".", "/", "\\", "%2e", "%2f", "%25"]), max_size=8).map("".join))

