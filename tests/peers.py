@@ -8,6 +8,7 @@
     source(...)                    the text of a server child made with this package
     one_sentence(message)          what an error says, checked
     nothing_left()                 around a test: it leaves no thread and no child process behind
+    plain(value)                   the id of a case, which is the same in every run
 
 Every wait has the limit PATIENCE and ends as soon as what is waited for is there.
 """
@@ -445,6 +446,11 @@ def eventually(condition: Callable[[], Any], timeout: float = PATIENCE) -> bool:
             return False
         threading.Event().wait(0.005)
     return True
+
+
+def plain(value: Any) -> str:
+    """As `ids` of a parametrized test: the value in words, without addresses."""
+    return re.sub(r" at 0x[0-9a-f]+", "", value if isinstance(value, str) else repr(value))
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Annotated, TypedDict
 
 import jsonschema
 import pytest
-from peers import LEGACY, MODERN, REVISIONS, Notes, RawClient, nothing_left, raw_server
+from peers import LEGACY, MODERN, REVISIONS, Notes, RawClient, nothing_left, plain, raw_server
 
 from mcp_ref import Context, McpError, ProtocolError, Server, connect
 from mcp_ref.basic.errors import (
@@ -387,7 +387,7 @@ def test_what_is_left_out_takes_its_default():
         (Answer("yes"), "the client's callback answered 'yes', which is no action"),
         (Answer("accept", 5), "the client's answer does not fit the form: must be an object"),
     ],
-    ids=repr,
+    ids=plain,
 )
 def test_an_answer_that_breaks_the_form_is_not_sent(date, said, why, caplog):
     schema = {**FORM["requestedSchema"], "required": ["name"]}

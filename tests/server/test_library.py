@@ -12,6 +12,7 @@ import typing
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from peers import plain
 
 from mcp_ref.basic.context import Context
 from mcp_ref.basic.errors import InvalidParams
@@ -203,7 +204,7 @@ def test_the_variables_are_the_parameters():
         (ValueError, {"cache_scope": "everyone"}),
         (ValueError, {"complete": {"path": ["a"]}}),
     ],
-    ids=repr,
+    ids=plain,
 )
 def test_what_cannot_be_is_refused_at_registration(problem, options):
     with pytest.raises(problem):
@@ -322,11 +323,11 @@ def test_contents_that_are_ready_are_taken_as_they_are():
         ({"text": "a", "uri": "no uri"}, "uri: "),
         ({"text": "a", "_meta": []}, "_meta"),
         ([{"text": "a"}, {"blob": "?"}, {"text": 5}], r"\[1\].blob: .*; \[2\].text: "),
-        ({1, 2.5, object()}, "must be"),
+        ({object()}, "must be"),
         ({"a": object()}, "JSON"),
         (float("nan"), "JSON"),
     ],
-    ids=repr,
+    ids=plain,
 )
 def test_contents_that_are_none_are_refused(value, said):
     with pytest.raises(ValueError, match=said):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peers import MODERN, REVISIONS
+from peers import MODERN, REVISIONS, plain
 
 from mcp_ref import Context, ErrorResponse, Server, connect
 from mcp_ref.basic.versioning import TABLE
@@ -264,7 +264,7 @@ FORMS = "must be text, a content block, a message, or a list of these"
         ([{"type": "text", "text": 1}], "messages[0].text: must be a string, not 1"),
         ({"type": ["text"]}, FORMS),
     ],
-    ids=str,
+    ids=plain,
 )
 def test_a_prompt_that_returns_nonsense_is_an_internal_error_that_says_so(nonsense, said, caplog):
     problem = refused(nonsense)

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, raw_server
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, plain, raw_server
 
 from mcp_ref import (
     Context,
@@ -591,7 +591,7 @@ def test_a_resource_that_would_end_the_server_ends_its_request_only(problem):
         ("\ud800", "JSON"),
         ({"text": "a", "_meta": {"a": object()}}, "JSON"),
     ],
-    ids=repr,
+    ids=plain,
 )
 @pytest.mark.parametrize("date", [LEGACY[3], MODERN])
 def test_what_is_no_contents_is_32603_and_says_why(date, value, said):

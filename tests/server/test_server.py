@@ -8,7 +8,18 @@ import threading
 import time
 
 import pytest
-from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, eventually, nothing_left, source
+from peers import (
+    LEGACY,
+    META,
+    MODERN,
+    PATIENCE,
+    REVISIONS,
+    RawClient,
+    eventually,
+    nothing_left,
+    plain,
+    source,
+)
 
 from mcp_ref import Context, ErrorResponse, Limit, McpError, ProtocolError, Server, connect
 from mcp_ref.basic.errors import InvalidParams
@@ -617,7 +628,7 @@ def test_options_of_no_sense_are_refused_with_the_reason(options):
         Server("bad", **options)
 
 
-@pytest.mark.parametrize("secret", [5, [5], [], object()], ids=str)
+@pytest.mark.parametrize("secret", [5, [5], [], object()], ids=plain)
 def test_a_secret_is_bytes_or_text(secret):
     with pytest.raises(TypeError, match="a secret is bytes or text"):
         Server("bad", secret=secret)

@@ -14,7 +14,7 @@ import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peers import LEGACY, MODERN, REVISIONS, RawClient
+from peers import LEGACY, MODERN, REVISIONS, RawClient, plain
 
 from mcp_ref import Bounds, Context, Server, connect
 from mcp_ref.basic.messages import to_json
@@ -162,7 +162,7 @@ def test_a_name_of_the_characters_of_the_page_is_taken(name):
         ({"input_schema": {}}, "type"),
         ({"input_schema": True}, "type"),
     ],
-    ids=str,
+    ids=plain,
 )
 @pytest.mark.spec("server/tools/input-schema-root-object")
 def test_what_a_tool_cannot_say_is_refused_when_it_is_registered(options, complaint):

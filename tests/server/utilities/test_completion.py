@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peers import MODERN, PATIENCE, REVISIONS, RawClient
+from peers import MODERN, PATIENCE, REVISIONS, RawClient, plain
 
 from mcp_ref import (
     Context,
@@ -163,7 +163,7 @@ def test_enums_literals_and_bools_complete_by_themselves(date):
         (Literal["l", "m"], ["l", "m"]),
         ([], []),
     ],
-    ids=str,
+    ids=plain,
 )
 def test_what_an_author_may_give(source, found):
     assert completed(source)["values"] == found
@@ -470,7 +470,7 @@ def asynchronous():
         ({"a": eval("lambda value, /: []")}, r"a takes \(value\) or \(value, arguments\)"),
         ({"a": asynchronous()}, "the function for a is asynchronous"),
     ],
-    ids=str,
+    ids=plain,
 )
 def test_what_cannot_complete_is_refused_when_it_is_registered(given_complete, said):
     with pytest.raises((TypeError, ValueError), match=f"complete: .*{said}|{said}"):
