@@ -17,7 +17,7 @@ demo: .venv/.base  ## a client and a server, every message between them, in both
 	$(BIN)/python docs/examples/demo.py
 
 test: .venv/.test .venv/.peer .venv/.deploy  ## the test suite
-	$(BIN)/python -m pytest --junitxml=build/tests.xml
+	$(BIN)/python -m pytest -n auto --dist worksteal --junitxml=build/tests.xml
 
 busy: .venv/.test .venv/.peer .venv/.deploy  ## the test suite, beside processes that take all cores
 	$(BIN)/python tests/busy.py

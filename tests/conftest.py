@@ -5,8 +5,9 @@ arrives, in this process and in its children, also where the run was started wit
 """
 
 import gc
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,12 @@ import pytest
 from mcp_ref.basic.transports.era import KNOWN_ERAS
 
 REGISTRY = Path(__file__).resolve().parents[1] / "docs" / "clauses.tsv"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """`-n auto`: three processes for two cores, for half of the time a test waits for what a child does."""
+    return max(2, (os.cpu_count() or 1) * 3 // 2)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -27,6 +34,16 @@ def nothing_known_of_servers() -> Iterator[None]:
     """What one test learned of a server's era is not known to the next."""
     KNOWN_ERAS.forget()
     yield
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """What a test logged may have half characters, which go neither to another process nor into XML."""
+    report = yield
+    report.sections = [
+        (name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections
+    ]
+    return report
 
 
 def pytest_collection_finish() -> None:
