@@ -46,7 +46,7 @@ def matches(value: Any, pattern: str) -> bool:
 def divides(value: Any, step: Any) -> bool:
     """JSON Schema's `multipleOf`; exact for whole numbers and for a Decimal."""
     if is_decimal(value):
-        return bool(value % type(value)(str(step)) == 0)
+        return _divides_decimal(value, type(value)(str(step)))
     if type(step) is int:
         return bool(value % step == 0)
     try:
@@ -54,6 +54,14 @@ def divides(value: Any, step: Any) -> bool:
     except OverflowError:
         quotient = math.inf
     return quotient.is_integer() if math.isfinite(quotient) else _divides_exactly(value, step)
+
+
+def _divides_decimal(value: Any, step: Any) -> bool:
+    """With as many digits as the quotient has: 28, which is usual, would be too few for a longer number."""
+    import decimal
+
+    exact = decimal.Context(prec=max(28, value.adjusted() - step.adjusted() + 2), traps=[])
+    return exact.remainder(value, step).is_zero()
 
 
 def _divides_exactly(value: Any, step: Any) -> bool:

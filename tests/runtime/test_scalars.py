@@ -275,6 +275,13 @@ def test_a_pattern_that_could_take_for_ever_is_a_fault_of_the_value():
         (decimal.Decimal("19.99"), 0.01, True),
         (decimal.Decimal("19.995"), 0.01, False),
         (decimal.Decimal(9), 3, True),
+        (decimal.Decimal("1" * 29), 1, True),
+        (decimal.Decimal("1" * 29 + ".5"), 1, False),
+        (decimal.Decimal("1" * 29 + ".25"), 0.25, True),
+        (decimal.Decimal("9" * 5000), 3, True),
+        (decimal.Decimal("9" * 5000 + "1"), 3, False),
+        (decimal.Decimal("0." + "1" * 40), 0.01, False),
+        (decimal.Decimal(0), 7, True),
     ],
 )
 def test_divides(value, step, divided):
