@@ -13,7 +13,6 @@ Threads     made by the reader, then owned by the one worker that runs the reque
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -25,6 +24,7 @@ from mcp_ref.basic.errors import LocalError, RequestCancelled
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.versioning import TABLE, Revision, require_capability
 from mcp_ref.runtime.deadlines import FOR_PEOPLE
+from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
     from mcp_ref.basic.batch import Batch
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Context"]
 
-_log = logging.getLogger("mcp_ref.context")
+_log = logger("mcp_ref.context")
 
 
 class Context:

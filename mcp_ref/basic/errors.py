@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Required, TypedDict
 
+from mcp_ref.runtime.plain import one_line
 from mcp_ref.schema import since
 
 __all__ = [
@@ -155,7 +156,7 @@ class ErrorResponse(McpError):
     """The peer answered a request with an error."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(f"{message} ({code})")
+        super().__init__(f"{one_line(message)} ({code})")  # it may be printed, or logged by others
         self.code = code
         self.message = message
         self.data = data

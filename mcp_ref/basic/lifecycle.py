@@ -27,7 +27,6 @@ Threads     the reader runs `on_initialize` and `on_initialized`, so that what f
 from __future__ import annotations
 
 import enum
-import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Required, TypedDict
 
@@ -49,6 +48,7 @@ from mcp_ref.basic.versioning import (
     newest,
     newest_first,
 )
+from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientCapabilities", "ServerCapabilities", "Session"]
 
-_log = logging.getLogger("mcp_ref.lifecycle")
+_log = logger("mcp_ref.lifecycle")
 
 # ---------------------------------------------------------------------------- shapes
 

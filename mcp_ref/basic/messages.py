@@ -24,13 +24,13 @@ Not here    errors (basic/errors), `_meta` (basic/meta), who may say what when (
 from __future__ import annotations
 
 import json
-import logging
 import math
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeGuard
 
 from mcp_ref.basic.errors import InvalidRequest, ParseError, ProtocolError
+from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import required, since, until
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ __all__ = [
     "to_json",
 ]
 
-_log = logging.getLogger("mcp_ref.messages")
+_log = logger("mcp_ref.messages")
 
 MAX_DEPTH = 200
 """How deep a message may nest. Deeper ones would exhaust the stack of whoever walks through them."""

@@ -264,8 +264,8 @@ def _place(options: Namespace) -> dict[str, Any]:
         return {"target": options.server[0], "headers": _headers(options.header)}
     if options.header:
         raise ValueError("--header is for a server at a URL")
-    quiet = (lambda line: None) if options.quiet else None
-    return {"target": options.server, "env": _pairs("--env takes", options.env), "on_stderr": quiet}
+    on_stderr = (lambda line: None) if options.quiet else show.stderr_line
+    return {"target": options.server, "env": _pairs("--env takes", options.env), "on_stderr": on_stderr}
 
 
 def _headers(given: list[str]) -> dict[str, str]:

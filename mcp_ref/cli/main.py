@@ -83,7 +83,8 @@ def _ended(number: int, frame: object) -> None:
 
 
 def _said(text: str, code: int) -> int:
-    print(f"mcp-ref: {plain(text)}", file=sys.stderr)  # much of it is the server's
+    # Much of it is the server's, which could begin a line with our name.
+    print(f"mcp-ref: {plain(text)}".replace("\n", "\n  "), file=sys.stderr)
     return code
 
 

@@ -204,7 +204,13 @@ def change(value: Change, in_json: bool) -> None:
 def log_message(level: str, data: Any, logger: str | None) -> None:
     """A message that the server logged."""
     said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    print(plain(f"{level}: {logger + ': ' if logger else ''}{said}"), file=sys.stderr)
+    line = plain(f"{level}: {logger + ': ' if logger else ''}{said}")
+    print(line.replace("\n", "\n  "), file=sys.stderr)
+
+
+def stderr_line(line: str) -> None:
+    """A line that the server wrote to its stderr, without what would steer the terminal."""
+    print(plain(line), file=sys.stderr, flush=True)
 
 
 class ProgressLine:

@@ -13,7 +13,6 @@ Threads     the caller's own: it waits for its answer, runs its on_progress, and
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -40,6 +39,7 @@ from mcp_ref.client.callbacks import Callbacks
 from mcp_ref.client.calls import PendingCall, Result
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.workers import QueueFull, Workers
 from mcp_ref.schema import pruner
 from mcp_ref.server import prompts, resources, tools
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AnyLine", "Asking"]
 
-_log = logging.getLogger("mcp_ref.client")
+_log = logger("mcp_ref.client")
 
 NEEDS = {
     "tools": "tools",

@@ -13,7 +13,6 @@ Threads     `run` is called by the worker of a server's request (legacy), or by 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from mcp_ref.basic.versioning import missing_capabilities
 from mcp_ref.runtime.checks import check_callable, check_seconds
 from mcp_ref.runtime.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import told
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CallbackTimeout", "Callbacks"]
 
-_log = logging.getLogger("mcp_ref.client")
+_log = logger("mcp_ref.client")
 
 MODES = ("form", "url")
 PEOPLE = Limit(rate=10.0, burst=100, at_once=10)

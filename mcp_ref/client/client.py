@@ -17,7 +17,6 @@ Threads     mcp_ref reader     reads, delivers answers, answers `ping` (client/l
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -43,6 +42,7 @@ from mcp_ref.client.asking import AnyLine
 from mcp_ref.client.features import Features
 from mcp_ref.client.url_elicitation import Completions
 from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import told
 from mcp_ref.schema import pruner
 from mcp_ref.server import discover
@@ -50,7 +50,7 @@ from mcp_ref.server.utilities import logging as log_page
 
 __all__ = ["Client"]
 
-_log = logging.getLogger("mcp_ref.client")
+_log = logger("mcp_ref.client")
 
 F = TypeVar("F", bound=Callable[..., Any])
 

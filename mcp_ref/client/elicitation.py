@@ -25,7 +25,6 @@ Not here    what a form may hold (client/fields, client/forms), what is done at 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,6 +44,7 @@ from mcp_ref.basic.patterns.mrtr import Question
 from mcp_ref.client import forms
 from mcp_ref.client.fields import RequestedSchema, RequestedSchemaNow
 from mcp_ref.runtime.checks import check_text
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import must
 from mcp_ref.runtime.values import dump_any
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ACTIONS", "Answer", "Asked", "Elicit"]
 
-_log = logging.getLogger("mcp_ref.elicitation")
+_log = logger("mcp_ref.elicitation")
 
 # ---------------------------------------------------------------------------- shapes
 

@@ -13,7 +13,6 @@ Threads     `mcp_ref reader` runs `_read`, one a connection, and ends with it: i
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
@@ -23,13 +22,14 @@ from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import era
 from mcp_ref.runtime import forks
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.signals import Uninterrupted
 from mcp_ref.runtime.workers import Workers
 
 __all__ = ["Line"]
 
-_log = logging.getLogger("mcp_ref.client")
+_log = logger("mcp_ref.client")
 
 CLOSED = "this client was closed"
 

@@ -22,7 +22,6 @@ Threads     `listed` runs on the request's worker; `on_list_changed` on the read
 from __future__ import annotations
 
 import functools
-import logging
 import os
 import re
 import typing
@@ -37,6 +36,7 @@ from mcp_ref.basic.messages import AnyNotificationParams, AnyParams, Json, Reque
 from mcp_ref.basic.meta import NotificationParams, RequestParams
 from mcp_ref.basic.patterns.mrtr import Question
 from mcp_ref.basic.versioning import LATEST
+from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ListRoots", "Root", "as_roots", "path_of", "within"]
 
-_log = logging.getLogger("mcp_ref.roots")
+_log = logger("mcp_ref.roots")
 
 MAX_ROOTS = 1000
 

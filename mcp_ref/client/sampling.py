@@ -26,7 +26,6 @@ Threads     `Sample` and `Reply` are plain values. `answer` runs on a worker in 
 from __future__ import annotations
 
 import functools
-import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,6 +60,7 @@ from mcp_ref.client.messages import (
     uses_of,
 )
 from mcp_ref.client.replies import Reply, SamplingRequest, as_reply
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import must
 from mcp_ref.runtime.validators import validator
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sample", "SamplingRefused", "answer"]
 
-_log = logging.getLogger("mcp_ref.sampling")
+_log = logger("mcp_ref.sampling")
 
 # ---------------------------------------------------------------------------- shapes
 

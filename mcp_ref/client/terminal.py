@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import logging
 import os
 import re
 import termios
@@ -39,13 +38,14 @@ from urllib.parse import urlsplit
 from mcp_ref.client.answers import FormField
 from mcp_ref.client.typed import called, read, shown, wanted
 from mcp_ref.runtime.deadlines import FOR_PEOPLE
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import Mismatch
 from mcp_ref.runtime.pipes import terminal_is_ready
 from mcp_ref.runtime.plain import plain, quoted
 
 __all__ = ["Terminal", "ask", "warnings_about"]
 
-_log = logging.getLogger("mcp_ref.elicitation")
+_log = logger("mcp_ref.elicitation")
 
 POLL = 0.1
 """Seconds after which whoever waits looks whether the question is over."""

@@ -20,7 +20,6 @@ Threads     questions are made on the request's worker; `complete` runs on any t
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -48,6 +47,7 @@ from mcp_ref.client.elicitation import (
 )
 from mcp_ref.runtime import forks
 from mcp_ref.runtime.checks import check_text, check_text_if_any
+from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import checker, pruner, since, until
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ __all__ = [
     "visit",
 ]
 
-_log = logging.getLogger("mcp_ref.elicitation")
+_log = logger("mcp_ref.elicitation")
 
 MAX_REMEMBERED = 10_000
 """Elicitations that either side remembers; the oldest are forgotten first."""

@@ -11,9 +11,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from mcp_ref.runtime.logs import logger
+
 __all__ = ["is_kept", "record"]
 
-_audit = logging.getLogger("mcp_ref.audit")
+_audit = logger("mcp_ref.audit")
 
 
 def is_kept() -> bool:

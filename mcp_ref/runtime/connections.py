@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import logging
 import socket
 import struct
 import sys
@@ -27,12 +26,13 @@ from wsgiref.types import WSGIApplication
 
 from mcp_ref.runtime import forks
 from mcp_ref.runtime.intake import Body, Intake
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.requests_in import BadRequest, Head, parse
 from mcp_ref.runtime.responses_out import Response, give_up_after, plain
 
 __all__ = ["HttpConnection", "Owner"]
 
-_log = logging.getLogger("mcp_ref.http")
+_log = logger("mcp_ref.http")
 
 SMALL = 65536
 """Bytes of a body that is read before the application runs."""

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["MARK", "plain", "quoted", "wrapped"]
+__all__ = ["MARK", "one_line", "plain", "quoted", "wrapped"]
 
 MARK = "| "
 """Before each line that a stranger wrote."""
@@ -22,6 +22,14 @@ MARK = "| "
 def plain(text: Any) -> str:
     """Text without what would steer a terminal; ends of lines and tabs stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in str(text))
+
+
+def one_line(text: Any) -> str:
+    """Text of which all can be printed, on one line: what cannot is written as in a string of Python."""
+    said = str(text)
+    if said.isprintable():
+        return said
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in said)
 
 
 def quoted(text: Any, width: int, most: int) -> list[str]:

@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import socket
 import threading
 import time
@@ -36,12 +35,13 @@ from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler, select_addr
 
 from mcp_ref.runtime import forks
 from mcp_ref.runtime.connections import HttpConnection
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.responses_out import plain
 from mcp_ref.runtime.signals import Uninterrupted
 
 __all__ = ["HttpServer"]
 
-_log = logging.getLogger("mcp_ref.http")
+_log = logger("mcp_ref.http")
 
 SHORT = 1.0
 """Seconds for which a connection that was refused stays open, so that its client can read why."""

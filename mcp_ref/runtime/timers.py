@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import logging
 import threading
 import time
 from collections.abc import Callable
 
 from mcp_ref.runtime import forks
+from mcp_ref.runtime.logs import logger
 
 __all__ = ["Timer", "later"]
 
-_log = logging.getLogger("mcp_ref.timers")
+_log = logger("mcp_ref.timers")
 
 
 class Timer:

@@ -20,7 +20,6 @@ between `enter` and `leave` it counts as one. So `limit` bounds what runs, which
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
@@ -28,10 +27,11 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_ref.runtime import forks
+from mcp_ref.runtime.logs import logger
 
 __all__ = ["QueueFull", "Workers"]
 
-_log = logging.getLogger("mcp_ref.workers")
+_log = logger("mcp_ref.workers")
 
 Job = tuple[Callable[[Any], object], Any, int]
 """A function, its argument, and the bytes that wait with it."""

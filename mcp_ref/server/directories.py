@@ -26,7 +26,6 @@ Not here    hard links and mounts: they are files and directories like any other
 
 from __future__ import annotations
 
-import logging
 import mimetypes
 import os
 import re
@@ -46,6 +45,7 @@ from mcp_ref.basic.messages import Json
 from mcp_ref.runtime import forks
 from mcp_ref.runtime.checks import check_count, check_seconds, check_text, check_text_if_any
 from mcp_ref.runtime.files import DEPTH, GONE, Found, Globs, Parts, Tree, is_missing
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.uris import check_uri
 from mcp_ref.server.content import Annotations, embedded
 from mcp_ref.server.library import RegisteredResource, check_annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Directory"]
 
-_log = logging.getLogger("mcp_ref.directories")
+_log = logger("mcp_ref.directories")
 
 SHARE = 10
 """A scan that took a second is not repeated for ten, whatever `poll` says."""

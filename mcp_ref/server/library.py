@@ -24,7 +24,6 @@ Threads     nothing here changes once it was made; functions run on the worker o
 from __future__ import annotations
 
 import base64
-import logging
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +39,7 @@ from mcp_ref.basic.meta import Icon, check_meta
 from mcp_ref.basic.patterns.mrtr import is_question
 from mcp_ref.runtime.checks import check_callable, check_count, check_text
 from mcp_ref.runtime.functions import description_of, return_hint
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import Mismatch
 from mcp_ref.runtime.parts import each
 from mcp_ref.runtime.templates import Template
@@ -61,7 +61,7 @@ from mcp_ref.server.utilities.completion import Completer, completers
 
 __all__ = ["RegisteredResource", "RegisteredTemplate", "resource_from"]
 
-_log = logging.getLogger("mcp_ref.resources")
+_log = logger("mcp_ref.resources")
 
 Variables = Mapping[str, Any]
 """What a template matched: a string, a list of strings or a dict of strings each."""

@@ -23,7 +23,6 @@ Threads     `on_get_prompt` runs on the request's own worker and may block; `get
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
@@ -38,6 +37,7 @@ from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, Request
 from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.patterns.mrtr import is_question
 from mcp_ref.basic.versioning import LATEST, Method
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import told
 from mcp_ref.schema import Mismatch, checker, required, since, was
 from mcp_ref.server.content import ContentBlock, Role, check_base64
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Prompt", "PromptMessage", "get_prompt", "list_prompts"]
 
-_log = logging.getLogger("mcp_ref.prompts")
+_log = logger("mcp_ref.prompts")
 
 # ---------------------------------------------------------------------------- shapes
 

@@ -27,7 +27,6 @@ Threads     `on_read_resource` runs the resource's function on the request's own
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
 from mcp_ref.basic.errors import (
@@ -42,6 +41,7 @@ from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, Request
 from mcp_ref.basic.meta import Icon, NotificationMeta, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.versioning import LATEST, Method, Revision
 from mcp_ref.runtime.checks import check_text
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.uris import BadUri, check_uri
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, required, since, until, was
@@ -72,7 +72,7 @@ __all__ = [
     "read_resource",
 ]
 
-_log = logging.getLogger("mcp_ref.resources")
+_log = logger("mcp_ref.resources")
 
 # ---------------------------------------------------------------------------- shapes
 

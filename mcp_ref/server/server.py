@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import threading
 import typing
 from collections import OrderedDict
@@ -55,6 +54,7 @@ from mcp_ref.runtime.checks import (
 )
 from mcp_ref.runtime.hooks import Handler, through
 from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.outbox import WayOut
 from mcp_ref.runtime.pace import Pace
 from mcp_ref.runtime.seals import Seal, secrets_of
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Server"]
 
-_log = logging.getLogger("mcp_ref.server")
+_log = logger("mcp_ref.server")
 
 # spec: basic/index/support-base-and-lifecycle
 ROWS = (

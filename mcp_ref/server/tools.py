@@ -23,7 +23,6 @@ Not here    what a schema may contain (runtime/validators), what content is (ser
 
 from __future__ import annotations
 
-import logging
 import time
 import typing
 from collections.abc import Callable
@@ -44,6 +43,7 @@ from mcp_ref.basic.patterns.mrtr import InputRequired, is_question
 from mcp_ref.basic.transports import http_annotations
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime import audit
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.validators import BadSchema, validator
 from mcp_ref.schema import Mismatch, checker, opaque, required, since, until, was
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CallRefused", "CallToolResult", "Tool", "ToolAnnotations", "call_tool", "list_tools"]
 
-_log = logging.getLogger("mcp_ref.tools")
+_log = logger("mcp_ref.tools")
 
 # ---------------------------------------------------------------------------- shapes
 

@@ -118,7 +118,7 @@ def test_what_a_refusal_says_cannot_steer_the_terminal(
     server: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["call", "a\x1b[2J", *ENV, *server]) == 3
-    assert "Unknown tool: a\ufffd[2J" in capsys.readouterr().err
+    assert r"Unknown tool: a\x1b[2J" in capsys.readouterr().err
 
 
 def test_a_server_that_cannot_be_started_is_exit_code_4(capsys: pytest.CaptureFixture[str]) -> None:

@@ -295,3 +295,9 @@ def test_a_name_has_one_line_and_begins_no_other(capsys):
     out = capsys.readouterr().out
     assert len(out.splitlines()) == 2
     assert all("\\nFAKE: prompt" in line for line in out.splitlines())
+
+
+def test_no_text_of_a_servers_begins_a_line_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    show.log_message("error", "a\nmcp-ref: b\x1b[2J", None)
+    show.stderr_line("c\x1b]0;title\x07")
+    assert capsys.readouterr().err == "error: a\n  mcp-ref: b\ufffd[2J\nc\ufffd]0;title\ufffd\n"

@@ -21,12 +21,12 @@ Threads     `on_cancelled` runs on the reader; `send` on whichever thread gives 
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
 from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.basic.messages import Json, RequestId, is_id
 from mcp_ref.basic.meta import NotificationMeta
+from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import required, since
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["on_cancelled", "send"]
 
-_log = logging.getLogger("mcp_ref.cancellation")
+_log = logger("mcp_ref.cancellation")
 
 # ---------------------------------------------------------------------------- shapes
 

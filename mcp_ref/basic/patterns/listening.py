@@ -18,7 +18,6 @@ Threads     the reader runs `on_notification` and leaves changes with each `Chan
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -29,6 +28,7 @@ from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import SUBSCRIPTION_ID
 from mcp_ref.basic.patterns.subscriptions import ACKNOWLEDGED, KINDS, LISTS, Change
 from mcp_ref.runtime.deadlines import Deadline
+from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.request_response import Connection
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Changes", "on_notification"]
 
-_log = logging.getLogger("mcp_ref.subscriptions")
+_log = logger("mcp_ref.subscriptions")
 
 MAX_AT_ONCE = 32
 """Requests to subscribe, or to unsubscribe, that are under way at once."""

@@ -19,7 +19,6 @@ Threads     `report` runs on the thread that works; `on_progress` on the reader,
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 from collections import deque
 from collections.abc import Callable
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Required,
 
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import NotificationMeta
+from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import since
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OnProgress", "Report", "ask", "on_progress", "report"]
 
-_log = logging.getLogger("mcp_ref.progress")
+_log = logger("mcp_ref.progress")
 
 KEPT = 1000
 """Reports that wait for a slow callback; older ones give way, since the newest says it all."""

@@ -16,18 +16,18 @@ import base64
 import copy
 import hashlib
 import json
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from mcp_ref.basic.errors import InternalError
 from mcp_ref.basic.messages import Json, to_json
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.values import dump_any
 
 __all__ = ["KINDS", "Exchange", "InputRequired", "Question", "canonical"]
 
-_log = logging.getLogger("mcp_ref.mrtr")
+_log = logger("mcp_ref.mrtr")
 
 MAX_QUESTIONS = 100
 """That one request may ask, all rounds together."""

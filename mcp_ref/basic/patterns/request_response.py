@@ -26,7 +26,6 @@ Shutdown    `end`: 1 every waiting call fails with the reason  2 every running r
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -64,6 +63,7 @@ from mcp_ref.basic.patterns.requester import Requester
 from mcp_ref.runtime import forks
 from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.outbox import WayOut
 from mcp_ref.runtime.workers import QueueFull, Workers
 
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Connection", "Endpoint"]
 
-_log = logging.getLogger("mcp_ref.connection")
+_log = logger("mcp_ref.connection")
 
 IMMEDIATE = frozenset({"ping", "initialize", "server/discover"})
 """Answered by the reader itself, in the order in which they came: they are quick, and what a client does

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,6 +35,7 @@ from mcp_ref.runtime import forks
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.outbox import INHERITED, Full, WayOut
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Requester"]
 
-_log = logging.getLogger("mcp_ref.connection")
+_log = logger("mcp_ref.connection")
 
 MAX_IN_FLIGHT = 10_000
 """Requests of ours that may wait for an answer on one connection."""

@@ -23,7 +23,6 @@ Threads     `tell` may be called by any thread, and does not wait: clients hear 
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -36,6 +35,7 @@ from mcp_ref.basic.meta import SUBSCRIPTION_ID, Implementation, NotificationMeta
 from mcp_ref.basic.patterns.request_response import LATER
 from mcp_ref.basic.versioning import Method, dress
 from mcp_ref.runtime import forks
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.outbox import Full
 from mcp_ref.runtime.timers import later
 from mcp_ref.schema import since
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Listeners", "on_listen"]
 
-_log = logging.getLogger("mcp_ref.subscriptions")
+_log = logger("mcp_ref.subscriptions")
 
 # ---------------------------------------------------------------------------- shapes
 

@@ -38,7 +38,6 @@ Threads     KnownEras may be used by any thread; its lock guards a dict and is h
 from __future__ import annotations
 
 import hashlib
-import logging
 import queue
 import threading
 import time
@@ -65,11 +64,12 @@ from mcp_ref.basic.versioning import (
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_count, check_seconds
 from mcp_ref.runtime.deadlines import Deadline
+from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import REVISIONS
 
 __all__ = ["KNOWN_ERAS", "PROBE_TIMEOUT_SECONDS", "KnownEra", "KnownEras", "judge", "open_connection"]
 
-_log = logging.getLogger("mcp_ref.client")
+_log = logger("mcp_ref.client")
 
 PROBE_TIMEOUT_SECONDS = 5.0
 """How long the probe waits unless `connect(probe_timeout=...)` says otherwise. A modern server must have

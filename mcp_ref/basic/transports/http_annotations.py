@@ -21,11 +21,11 @@ Threads     plain functions.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import place, shown
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BadAnnotation", "Paths", "annotated", "annotated_by_us", "usable"]
 
-_log = logging.getLogger("mcp_ref.http")
+_log = logger("mcp_ref.http")
 
 MAX_PARTS = 100_000
 """Objects and arrays that an input schema may consist of."""

@@ -29,7 +29,6 @@ Threads     caller      POSTs its request, and reads the answer
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -57,12 +56,13 @@ from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.exchanges import SPARE, Exchanges, HttpExchange, TooLong
 from mcp_ref.runtime.http_sockets import Aborted, Expired
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.outbox import WayOut
 from mcp_ref.runtime.workers import QueueFull, Workers
 
 __all__ = ["UrlConnection"]
 
-_log = logging.getLogger("mcp_ref.http")
+_log = logger("mcp_ref.http")
 
 POST = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
 """# spec: basic/transports/streamable-http/accept-both"""

@@ -18,7 +18,6 @@ Threads     any. `_renewal` is held by whoever opens a session, and waited for a
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 import threading
 import time
@@ -30,13 +29,14 @@ from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.versioning import Revision
 from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.runtime.http_sockets import Expired
+from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
     from mcp_ref.basic.transports.http_client import UrlConnection
 
 __all__ = ["UrlSession"]
 
-_log = logging.getLogger("mcp_ref.http")
+_log = logger("mcp_ref.http")
 
 RENEWALS = 3
 """How often a session is opened anew within a minute; then its end is taken for the end."""

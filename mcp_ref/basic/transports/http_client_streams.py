@@ -20,7 +20,6 @@ Threads     `follow` runs on the thread that waits for the response, or on a wor
 
 from __future__ import annotations
 
-import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -31,6 +30,7 @@ from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.events import Events, TooLarge
 from mcp_ref.runtime.exchanges import HttpExchange
 from mcp_ref.runtime.http_sockets import Aborted, Expired
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.workers import QueueFull
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Background", "follow"]
 
-_log = logging.getLogger("mcp_ref.http")
+_log = logger("mcp_ref.http")
 
 RETRY = 1.0
 """Seconds before a stream is resumed, where the server does not say."""

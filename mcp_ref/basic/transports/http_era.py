@@ -20,7 +20,6 @@ Threads     runs on the thread that called `connect`.
 
 from __future__ import annotations
 
-import logging
 from typing import Any
 
 from mcp_ref.basic.errors import ErrorResponse, LocalError, McpError, MethodNotFound
@@ -28,10 +27,11 @@ from mcp_ref.basic.transports.era import NOTHING_KNOWN, KnownEra, is_legacy_erro
 from mcp_ref.basic.transports.http_client import UrlConnection
 from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus, status_of
 from mcp_ref.basic.versioning import MODERN_CODES, Era, newest
+from mcp_ref.runtime.logs import logger
 
 __all__ = ["PerhapsOld", "open_connection"]
 
-_log = logging.getLogger("mcp_ref.http")
+_log = logger("mcp_ref.http")
 
 SAYS_NOTHING = frozenset({401, 403, 407, 408, 429})
 """Statuses that have nothing to do with what the server speaks."""

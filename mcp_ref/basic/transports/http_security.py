@@ -39,6 +39,7 @@ from weakref import WeakSet
 
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.places import Hosts, Origins
 from mcp_ref.runtime.requests_in import BadRequest
 
@@ -58,8 +59,8 @@ __all__ = [
     "read_body",
 ]
 
-_log = logging.getLogger("mcp_ref.http")
-_requests = logging.getLogger("mcp_ref.http.requests")
+_log = logger("mcp_ref.http")
+_requests = logger("mcp_ref.http.requests")
 
 Environ: TypeAlias = dict[str, Any]
 """What a WSGI server says of a request."""

@@ -14,13 +14,13 @@ Shutdown    SIGINT or SIGTERM: 1 no more connections  2 the application ends its
 
 from __future__ import annotations
 
-import logging
 import signal
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.runtime.checks import check_callable, check_count, check_seconds, check_text
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.serving import HttpServer
 from mcp_ref.runtime.signals import IN_PEACE, Handled
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["serve"]
 
-_log = logging.getLogger("mcp_ref.http")
+_log = logger("mcp_ref.http")
 
 
 def serve(

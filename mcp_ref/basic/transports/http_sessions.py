@@ -20,7 +20,6 @@ Threads     any. `_lock` guards the table; what a session ends is ended outside 
 from __future__ import annotations
 
 import ipaddress
-import logging
 import secrets
 import threading
 import time
@@ -33,6 +32,7 @@ from mcp_ref.basic.messages import Json
 from mcp_ref.basic.transports.http_log import Log
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_streams import HttpStream
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.timers import Timer, later
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HttpSession", "Sessions", "owner_of"]
 
-_log = logging.getLogger("mcp_ref.http")
+_log = logger("mcp_ref.http")
 
 UNUSED_SECONDS = 60.0
 """How long a session lasts that was opened and never used: a client goes on at once, or not at all."""

@@ -24,7 +24,6 @@ Threads     the WSGI server's: a stream holds one as long as it lasts, and looks
 
 from __future__ import annotations
 
-import logging
 import secrets
 import threading
 from collections.abc import Callable
@@ -40,6 +39,7 @@ from mcp_ref.basic.transports.http_security import accepts, check_post
 from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern, revision
 from mcp_ref.runtime import events
+from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OldTransport"]
 
-_log = logging.getLogger("mcp_ref.http")
+_log = logger("mcp_ref.http")
 
 Handler = Callable[[Json, str | None], HttpAnswer]
 

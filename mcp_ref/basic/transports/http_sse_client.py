@@ -23,7 +23,6 @@ Threads     `mcp_ref reader` reads the stream, from `open` to the end. It never 
 
 from __future__ import annotations
 
-import logging
 import re
 import threading
 from collections.abc import Callable
@@ -40,12 +39,13 @@ from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.events import Event, Events, TooLarge
 from mcp_ref.runtime.exchanges import Exchanges
 from mcp_ref.runtime.http_sockets import Aborted, Expired
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.outbox import WayOut
 from mcp_ref.runtime.workers import QueueFull, Workers
 
 __all__ = ["OldConnection"]
 
-_log = logging.getLogger("mcp_ref.http")
+_log = logger("mcp_ref.http")
 
 SAFE = frozenset({"initialize", "ping"})
 """Requests that may arrive twice; and every list."""

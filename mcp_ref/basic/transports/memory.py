@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import logging
 import select
 import socket
 import threading
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.transports.stdio import Writer, read_lines
 from mcp_ref.runtime import forks
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.outbox import Outbox
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Link"]
 
-_log = logging.getLogger("mcp_ref.memory")
+_log = logger("mcp_ref.memory")
 
 
 class Link:

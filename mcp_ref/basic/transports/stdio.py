@@ -25,7 +25,6 @@ POSIX       stdin and stdout are polled; this module does not run on Windows.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import select
 import signal
@@ -39,14 +38,16 @@ from typing import Any
 
 from mcp_ref.basic.errors import ConnectionClosed, LocalError
 from mcp_ref.runtime import forks
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.pipes import poll_for, unread, widen
+from mcp_ref.runtime.plain import one_line
 from mcp_ref.runtime.signals import IN_PEACE, Handled, Uninterrupted
 from mcp_ref.runtime.targets import call_for
 
 __all__ = ["Child", "Writer", "read_lines", "safe_environment", "serve"]
 
-_log = logging.getLogger("mcp_ref.stdio")
+_log = logger("mcp_ref.stdio")
 
 MAX_MESSAGE = 64 << 20
 """Bytes of the longest line that is read; a longer one is refused without being kept."""
@@ -526,7 +527,7 @@ class Child:
 
     def _heard_on_stderr(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace")
-        self._last_words.append(text[:500])
+        self._last_words.append(one_line(text[:500]))
         process = forks.count
         try:
             if self._on_stderr is not None:

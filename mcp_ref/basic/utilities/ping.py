@@ -18,7 +18,6 @@ Threads     answered by the reader itself, so that no busy tool delays it. A Hea
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
@@ -27,6 +26,7 @@ from mcp_ref.basic.errors import LocalError, McpError, RequestTimeout
 from mcp_ref.basic.messages import AnyParams, Json, RequestId
 from mcp_ref.basic.meta import RequestParams
 from mcp_ref.basic.versioning import Method
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.timers import Timer, later
 from mcp_ref.runtime.workers import QueueFull
 from mcp_ref.schema import since, until, was
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Heartbeat", "on_ping", "ping", "watch"]
 
-_log = logging.getLogger("mcp_ref.ping")
+_log = logger("mcp_ref.ping")
 
 # ---------------------------------------------------------------------------- shapes
 

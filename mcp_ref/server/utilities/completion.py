@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import enum
 import inspect
-import logging
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,13 +53,14 @@ from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import RequestMeta, ResultMeta
 from mcp_ref.basic.versioning import Method
 from mcp_ref.runtime import functions
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import shown, told
 from mcp_ref.runtime.texts import TextParameters, choices_of, text_of
 from mcp_ref.schema import Bounds, required, since, until, was
 
 __all__ = ["Completer", "Suggestions", "complete", "completers"]
 
-_log = logging.getLogger("mcp_ref.completion")
+_log = logger("mcp_ref.completion")
 
 MAX_SENT = 100
 """Values in one result."""

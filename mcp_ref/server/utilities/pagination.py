@@ -19,7 +19,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import logging
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -30,11 +29,12 @@ from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import RequestMeta, ResultMeta
 from mcp_ref.basic.versioning import LATEST
 from mcp_ref.runtime.deadlines import Deadline
+from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import Mismatch, checker, required, since
 
 __all__ = ["all_pages", "everything", "page", "pages"]
 
-_log = logging.getLogger("mcp_ref.pagination")
+_log = logger("mcp_ref.pagination")
 
 MAX_PAGES = 10_000
 """That a client fetches of one list: this alone ends one that goes round in a circle."""
