@@ -207,7 +207,7 @@ def test_a_flood_of_requests_that_are_sent_ahead(revision: str) -> None:
 @SESSIONS
 def test_500_sessions_without_a_request(revision: str) -> None:
     """Their time is over soon: nothing of them is left, not in memory either."""
-    with standing(session_idle=0.3, max_sessions_each=None) as at:
+    with standing(session_idle=0.3) as at:
         threads = threading.active_count()
         left: weakref.WeakSet[HttpSession] = weakref.WeakSet()
         with at.raw() as connection:
@@ -230,7 +230,7 @@ def test_500_sessions_without_a_request(revision: str) -> None:
 @SESSIONS
 def test_as_many_sessions_as_there_may_be(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """503 for one more, with a time to come back. One that was never used makes room after a while."""
-    with standing(max_sessions=50, sessions=50) as at, contextlib.ExitStack() as stack:
+    with standing(max_sessions=50, max_sessions_each=50, sessions=50) as at, contextlib.ExitStack() as stack:
         used = [stack.enter_context(at.peer(revision)) for _ in range(49)]
         unused = Peer(at.port, revision, opens=False)
         info = {"name": "x", "version": "1"}
@@ -265,7 +265,7 @@ def test_1000_sessions_of_one_client_leave_room_for_others(revision: str, named:
     def who(request: Any) -> str | None:
         return request.headers.get("X-User") if named else None
 
-    with standing(max_sessions=20, max_sessions_each=10, authenticate=who, sessions=12) as at:
+    with standing(max_sessions=20, authenticate=who, sessions=12) as at:
         greedy = Peer(at.port, revision, opens=False, headers={"X-User": "greedy"})
         info = {"name": "x", "version": "1"}
         hello = {"protocolVersion": revision, "capabilities": {}, "clientInfo": info}

@@ -163,17 +163,17 @@ class Sessions:
 
     def _refusal(self, owner: str) -> Refused | None:
         """Why there is no room for one more."""
-        if self.each is not None and self._owned[owner] >= self.each:
-            return Refused(
-                429,
-                f"You have {self.each} sessions, which is the limit; end one with DELETE, or retry in 60 s.",
-                [("Retry-After", "60")],
-            )
         if len(self._sessions) >= self.limit:
             return Refused(
                 503,
                 f"There are {self.limit} sessions, which is the limit; retry in 10 s.",
                 [("Retry-After", "10")],
+            )
+        if self.each is not None and self._owned[owner] >= self.each:
+            return Refused(
+                429,
+                f"You have {self.each} sessions, which is the limit; end one with DELETE, or retry in 60 s.",
+                [("Retry-After", "60")],
             )
         return None
 

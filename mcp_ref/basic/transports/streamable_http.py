@@ -117,7 +117,7 @@ class Application:
         max_body_bytes: int | None = None,
         max_bytes_in_flight: int | None = None,
         max_sessions: int = 1000,
-        max_sessions_each: int | None = 200,
+        max_sessions_each: int | None = None,
         session_idle: float = 1800.0,
         max_streams: int = 1000,
         threads: int | None = None,
@@ -131,9 +131,9 @@ class Application:
         interim draft's headers within sessions. `threads` says how many the WSGI server has, so that streams
         and calls are refused before the last is used up. `max_body_bytes` is 4 MiB unless said otherwise;
         `max_bytes_in_flight`, eight times as much, is for all large bodies under way together.
-        `max_sessions_each` bounds the sessions of one principal, or of one address where `authenticate` names
-        none (None: not at all). `keep_alive` is how long a stream may be silent. `log_bytes` bounds what each
-        session keeps for clients that were cut off.
+        `max_sessions_each`, half of `max_sessions`, bounds those of one principal, or of one address where
+        `authenticate` names none. `keep_alive` is how long a stream may be silent. `log_bytes` bounds what
+        each session keeps for clients that were cut off.
         """
         check_text(path=path)
         check_callable(authenticate=authenticate)
@@ -173,8 +173,11 @@ class Application:
             max_streams=max_streams,
             threads=threads,
         )
+        # Half of them: one client cannot take all, and the clients behind one proxy, who share an address,
+        # can still be many.
+        each = max_sessions_each or max(1, max_sessions // 2)
         self.sessions = Sessions(
-            max_sessions, check_seconds("session_idle", session_idle), self._hand_on, max_sessions_each
+            max_sessions, check_seconds("session_idle", session_idle), self._hand_on, each
         )
         self.gate = Gate(allowed_hosts, allowed_origins, browser_origins)
         self._authenticate, self._rates = authenticate, Rates(rate)

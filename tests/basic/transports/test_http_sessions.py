@@ -147,7 +147,7 @@ def test_the_id_of_a_session_is_of_no_use_to_another_principal(server):
 
 def test_there_are_so_many_and_no_more(server):
     with (
-        endpoint(server, max_sessions=2) as at,
+        endpoint(server, max_sessions=2, max_sessions_each=2) as at,
         Peer(at.port, REVISION) as first,
         Peer(at.port, REVISION),
         Peer(at.port, None) as third,
