@@ -7,16 +7,21 @@ so these tests look at descriptors that others open meanwhile, at what is open a
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from http_peers import endpoint, serving
-from peers import LEGACY, MODERN, PATIENCE, Notes, eventually, nothing_left, raw_server
+from peers import ENV, LEGACY, MODERN, PATIENCE, Notes, eventually, nothing_left, raw_server
 
 from mcp_ref import Context, McpError, Server, connect
 from mcp_ref.basic.transports import stdio
@@ -468,3 +473,102 @@ def test_ctrl_c_in_connect_over_http_leaves_nothing() -> None:
             connect(f"http://127.0.0.1:{server.port}/mcp")
         person.join(PATIENCE)
         over.set()
+
+
+# ------------------------------------------------------------------------- no close at all
+
+
+@contextlib.contextmanager
+def warned(*messages: str) -> Iterator[None]:
+    """The block drops a client, and these warnings begin so."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        yield
+        gc.collect()
+    found = [str(each.message) for each in told if each.category is ResourceWarning]
+    assert len(found) == len(messages), found
+    for said, message in zip(found, messages, strict=True):
+        assert said.startswith(message)
+
+
+def part_of_a_cycle(command: Any, revision: str) -> Any:
+    """A client with a callback that has it; its process."""
+    clients: list[Any] = []
+    clients.append(connect(command, revision=revision, on_log=lambda *what: clients))
+    clients[0].list_tools()
+    return clients[0]._line.link.process
+
+
+@ERAS
+def test_a_client_that_is_dropped_warns_and_ends_its_server(revision: str) -> None:
+    """Also one that is part of a cycle, by a callback that uses it."""
+    command = raw_server(f"open_any({revision!r})\ngo_on({{'tools': [], 'resultType': 'complete'}})")
+    with warned(f"unclosed client of {sys.executable} -S -E -c "):
+        process = part_of_a_cycle(command, revision)
+    assert eventually(lambda: process.poll() is not None)
+
+
+@ERAS
+def test_a_client_of_this_process_that_is_dropped_warns_and_leaves_nothing(revision: str) -> None:
+    with warned("unclosed client of a server of this process"):
+        assert connect(talkative(), revision=revision).call_tool("says").text == "said"
+
+
+@ERAS
+def test_a_client_of_a_url_that_is_dropped_warns_and_ends_its_session(revision: str) -> None:
+    """What may be secret in the URL is not told."""
+    with endpoint(talkative()) as at:
+        url = f"http://127.0.0.1:{at.port}/mcp"
+        with warned(f"unclosed client of {url}"):
+            assert connect(f"{url}?key=secret", revision=revision).call_tool("says").text == "said"
+        assert eventually(lambda: len(at.app.sessions) == 0)
+
+
+@ERAS
+def test_a_client_that_was_closed_warns_of_nothing(revision: str) -> None:
+    with warned():
+        with connect(talkative(), revision=revision) as client:
+            client.list_tools()
+        del client
+
+
+@ERAS
+def test_a_request_that_is_under_way_keeps_its_client(revision: str) -> None:
+    """One that waits for a future needs no more than the future."""
+    go = threading.Event()
+    server = Server("tests")
+    server.add_tool(lambda: go.wait(PATIENCE), name="waits")
+    with warned("unclosed client of"):
+        future = connect(server, revision=revision).submit("tools/call", {"name": "waits"})
+        gc.collect()
+        go.set()
+        assert future.result(PATIENCE).text == "true"
+        del future
+        assert eventually(lambda: gc.collect() >= 0 and not threads("mcp_ref reader"))
+
+
+def threads(name: str) -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == name]
+
+
+def test_a_program_that_ends_without_close_leaves_no_server() -> None:
+    """Not even one that does not care for the end of its input."""
+    script = """
+    import sys
+    from peers import raw_server
+    from mcp_ref import connect
+    deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); open_modern(); time.sleep(60)"
+    client = connect(raw_server(deaf), grace=0.1)
+    print(client._line.link.process.pid, flush=True)
+    """
+    done = subprocess.run(
+        [sys.executable, "-W", "always", "-c", textwrap.dedent(script)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([ENV["PYTHONPATH"], str(Path(__file__).parent)])},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ResourceWarning: unclosed client of" in done.stderr
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(done.stdout), 0)

@@ -16,9 +16,12 @@ Threads     mcp_ref reader     reads, delivers answers, answers `ping` (client/l
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
+import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -41,9 +44,11 @@ from mcp_ref.client import elicitation, roots, sampling
 from mcp_ref.client.asking import AnyLine
 from mcp_ref.client.features import Features
 from mcp_ref.client.url_elicitation import Completions
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import told
+from mcp_ref.runtime.workers import Workers
 from mcp_ref.schema import pruner
 from mcp_ref.server import discover
 from mcp_ref.server.utilities import logging as log_page
@@ -72,9 +77,11 @@ class Client(Features):
     def __init__(
         self,
         line: Callable[[Client], AnyLine],
+        *,
+        server_label: str = "a server",
         **options: Any,
     ) -> None:
-        """`line` makes the connection; `options` are those of client/asking."""
+        """`line` makes the connection; `options` are those of client/asking; warnings have `server_label`."""
         super().__init__(**options)
         self.elicitations = Completions()
         self.listening: set[Changes] = set()
@@ -83,7 +90,11 @@ class Client(Features):
         self._listeners: dict[str, Callable[[Json], Any]] = {}
         self._closing = threading.RLock()
         self._is_ended = False  # guarded by _closing
-        self._line = line(self)
+        # Weakly: the threads of the line would keep a client that the application has dropped.
+        self._line = line(weakref.proxy(self))
+        self._finalizer = weakref.finalize(
+            self, _dropped, weakref.ref(self), self._line, self._events, server_label, forks.count
+        )
 
     # -- being asked, in the legacy era ------------------------------------------------------------
 
@@ -264,6 +275,7 @@ class Client(Features):
                 self._line.close()
                 self._events.close(1.0, drop=False)  # what was heard until now is still told
                 self._is_ended = True  # not before: after Ctrl-C in here the next call does the rest
+                self._finalizer.detach()
         finally:
             self._closing.release()
 
@@ -272,3 +284,30 @@ class Client(Features):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _dropped(
+    client: weakref.ref[Client], line: AnyLine, events: Workers, server_label: str, process: int
+) -> None:
+    """A client was never closed, and nobody has it any more; or the program ends, and it is still there.
+
+    Dropped, it is closed on a thread of its own, for this one may be any, and hold any lock. A client with a
+    request under way, or a subscription, is not dropped: its connection has it.
+    """
+    if forks.count != process:  # a forked child: the client is its parent's
+        return
+    try:
+        warnings.warn(f"unclosed client of {server_label}", ResourceWarning, stacklevel=2)
+    finally:
+        if client() is None:
+            with contextlib.suppress(RuntimeError):  # the system has no more threads to give
+                threading.Thread(
+                    target=_end, args=(line, events), name="mcp_ref closing", daemon=True
+                ).start()
+        else:
+            _end(line, events)
+
+
+def _end(line: AnyLine, events: Workers) -> None:
+    line.close()
+    events.close(0.0)

@@ -6,6 +6,7 @@ Threads     runs on the caller's thread; the client's own threads run when it re
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -169,6 +170,7 @@ def connect(
     def make(among: Sequence[str]) -> Client:
         return Client(
             line,
+            server_label=_label(target),
             info={"name": name, "version": version, **more},
             revisions=among,
             capabilities=capabilities,
@@ -204,6 +206,20 @@ def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str], known
             return _opened(make, among if was_known else legacy, era.NOTHING_KNOWN)
         raise
     return client
+
+
+def _label(target: Any) -> str:
+    """A server in words, without what may be secret in its URL."""
+    if isinstance(target, str):
+        parts = urlsplit(target)
+        return f"{parts.scheme}://{parts.netloc}{parts.path}"[:MAX_LABEL_CHARACTERS]
+    if isinstance(target, list | tuple):
+        return shlex.join(map(os.fspath, target))[:MAX_LABEL_CHARACTERS]
+    return f"a server of this process, {type(target).__name__}"
+
+
+MAX_LABEL_CHARACTERS = 200
+"""Of a command or a URL, in the warning about a client that was not closed."""
 
 
 def _cache_key(target: Any, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> Hashable:

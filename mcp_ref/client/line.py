@@ -13,6 +13,7 @@ Threads     `mcp_ref reader` runs `_read`, one a connection, and ends with it: i
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
@@ -120,7 +121,8 @@ class Line:
             _log.debug("reading ended: %s", problem)
         try:
             connection.end(CLOSED if self._closed else link.obituary())
-            self._client.lost(connection)
+            with contextlib.suppress(ReferenceError):  # the application has dropped the client
+                self._client.lost(connection)
         finally:
             link.release()
 

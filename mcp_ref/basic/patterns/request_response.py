@@ -160,6 +160,8 @@ class Connection(Requester):
                 self.route(message, self.outbox, size=len(line))
         except ParseError as problem:
             self.refuse(None, problem, self.outbox)
+        except ReferenceError:
+            _log.debug("ignored what a client that was dropped received")
         except Exception:  # a fault of ours must not be the end of all other requests
             _log.exception("a message could not be handled: %.200r", line)
 

@@ -61,6 +61,7 @@ from mcp_ref.basic.versioning import (
     UnsupportedProtocolVersion,
     newest,
 )
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_count, check_seconds
 from mcp_ref.runtime.deadlines import Deadline
@@ -91,6 +92,11 @@ class KnownEras:
         self._size, self._seconds = size, check_seconds("seconds", seconds)
         self._lock = threading.Lock()
         self._known: OrderedDict[bytes, tuple[Era, float]] = OrderedDict()  # guarded by _lock
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """In a forked child: another thread may have held the lock."""
+        self._lock = threading.Lock()
 
     def find(self, server: Hashable) -> Era | None:
         """The era of a server, if it said so and not too long ago."""

@@ -23,6 +23,7 @@ Threads     `mcp_ref reader` reads the stream, from `open` to the end. It never 
 
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 from collections.abc import Callable
@@ -118,7 +119,8 @@ class OldConnection(Connection):
             self._problem = ConnectionClosed(f"the event stream could not be read: {problem!r:.200}")
         self._found.set()
         self.end(str(self._problem))
-        self._client.lost(self)
+        with contextlib.suppress(ReferenceError):  # the application has dropped the client
+            self._client.lost(self)
 
     def _read_stream(self) -> None:
         """All of the stream; its end is an error."""
