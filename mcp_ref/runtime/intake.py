@@ -273,8 +273,8 @@ class Chunked(Body):
         return piece
 
     def _next_chunk(self) -> None:
-        if self._begun and self._line(2):
-            raise bad("a chunk that is longer than it says")
+        if self._begun:
+            self._line(2, bad("a chunk that is longer than it says"))
         self._begun = True
         line = self._line(MAX_SIZE_LINE)
         said = _SIZE.fullmatch(line)

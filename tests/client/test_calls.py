@@ -7,6 +7,7 @@ import time
 
 import pytest
 from peers import MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
+from web import opened, web
 
 from mcp_ref import (
     ConnectionClosed,
@@ -23,6 +24,7 @@ from mcp_ref import (
 )
 from mcp_ref.basic.errors import LocalError
 from mcp_ref.basic.patterns.mrtr import InputRefused
+from mcp_ref.basic.transports.http_client_answers import RefusedByStatus
 
 
 class Gate:
@@ -93,6 +95,12 @@ def test_without_is_error_a_result_is_none(wire):
     assert Result(wire).is_error is False
     assert Result(wire).text == ""
     assert Result(wire).structured is None
+
+
+@pytest.mark.spec("schema/is-error-default")
+@pytest.mark.parametrize("wire", [1, "true", [True], {"a": 1}, 0, ""])
+def test_only_true_says_that_a_tool_failed(wire):
+    assert Result({"isError": wire}).is_error is False
 
 
 # -- futures -------------------------------------------------------------------------------------
@@ -595,3 +603,26 @@ def test_an_error_with_places_to_visit_is_told_as_one():
     with connect(server, revision="2025-11-25", elicitation=lambda question: True) as client:
         future = client.submit("tools/call", {"name": "need", "arguments": {}})
         assert isinstance(future.exception(PATIENCE), UrlElicitationNeeded)
+
+
+def test_a_future_whose_headers_are_always_wrong_is_sent_twice_and_no_more():
+    """With the tools asked for in between."""
+    listed = {
+        "tools": [{"name": "it", "inputSchema": {"type": "object"}}],
+        "ttlMs": 0,
+        "cacheScope": "private",
+    }
+
+    def serve(request, wire):
+        if request.rpc == "tools/list":
+            wire.result(request, {"resultType": "complete", **listed})
+        elif request.rpc == "tools/call":
+            wire.error(request, -32020, "Header mismatch", 400)
+        else:
+            opened(serve)(request, wire)
+
+    with web(serve) as site, connect(site.url) as client:
+        problem = call(client, "it").exception(PATIENCE)
+        assert (type(problem), problem.code) == (RefusedByStatus, -32020)
+        methods = [r.rpc for r in site.requests if r.rpc in ("tools/call", "tools/list")]
+    assert methods == ["tools/list", "tools/call", "tools/list", "tools/call"]

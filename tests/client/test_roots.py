@@ -361,6 +361,13 @@ def test_a_root_that_cannot_be_one_is_refused_with_its_place(item):
         as_roots(["/", item])
 
 
+def test_roots_are_a_thousand_at_most():
+    given = [f"file:///{number}" for number in range(1001)]
+    assert len(as_roots(given[:1000])) == 1000
+    with pytest.raises(ValueError, match="roots are 1000 at most"):
+        as_roots(given)
+
+
 def test_roots_are_a_list_of_such_things():
     for wrong in ("/", b"/", Path("/"), {"uri": "file:///"}):
         with pytest.raises(TypeError, match="roots is a list"):

@@ -382,6 +382,25 @@ def test_chunks_that_are_not_to_the_letter_are_refused(text):
         refused(400, chunked(intake).readall)
 
 
+@pytest.mark.parametrize(
+    "text", [b"3\r\nabcd\r\n0\r\n\r\n", b"3\r\nabc0\r\n\r\n", b"3\r\nabc\r\r\n0\r\n\r\n"]
+)
+def test_a_chunk_that_is_longer_than_it_says_is_told_as_that(text):
+    with (
+        arriving(text) as (intake, _),
+        pytest.raises(BadRequest, match="a chunk that does not end, in CR LF"),
+    ):
+        chunked(intake).readall()
+
+
+@pytest.mark.parametrize(
+    "text", [b"3;" + b"x" * 2000 + b"\r\nabc\r\n", b"3\nabc\r\n0\r\n\r\n", b"0\r\nX: y\n\r\n"]
+)
+def test_a_line_between_chunks_that_is_wrong_is_told_as_that(text):
+    with arriving(text) as (intake, _), pytest.raises(BadRequest, match="a line of a chunked body"):
+        chunked(intake).readall()
+
+
 def test_chunks_that_end_too_soon_are_no_body():
     for text in (
         b"3",

@@ -589,6 +589,30 @@ def test_pauses_grow_but_not_without_end_and_are_never_shorter_than_the_server_s
     assert pauses == [0.0, 0.02, 0.04, 0.08, 1.0]
 
 
+def test_a_message_ends_the_growth_of_pauses(monkeypatch):
+    """Connections that bring none are further and further apart; one that brings a message begins anew."""
+    pauses, over = [], threading.Event()
+    monkeypatch.setattr(module.HttpExchange, "pause", lambda exchange, seconds: pauses.append(seconds))
+    brings = iter([False, False, False, True, True, False, False])
+
+    def handle(request, wire):
+        if request.method != "GET":
+            wire.result(request, text("x"))
+            return
+        wire.stream()
+        message = next(brings, None)
+        if message is None:
+            over.set()
+            wire.gone()
+            return
+        wire.event(NOTE if message else None, id="x", retry=0)
+        wire.end()
+
+    with talking(handle, "2025-11-25", get=True):
+        assert over.wait(PATIENCE)
+        assert pauses == [0.02, 0.04, 0.08, 0.0, 0.0, 0.02, 0.04]
+
+
 def test_a_server_that_closes_each_connection_at_once_does_not_keep_the_client_busy():
     def handle(request, wire):
         if request.method == "GET":

@@ -22,6 +22,7 @@ from mcp_ref.basic.transports.http_security import (
     authenticated,
     check_post,
     log_request,
+    prefers_events,
     read_body,
 )
 from mcp_ref.runtime import limits
@@ -496,6 +497,26 @@ def test_a_better_known_range_decides_wherever_it_stands():
     assert accepts("text/event-stream, */*;q=0", "text/event-stream")
     assert not accepts("text/event-stream, */*;q=0", "application/json")
     assert accepts("application/*", "application/json")
+
+
+@pytest.mark.parametrize(
+    ("header", "prefers"),
+    [
+        ("text/event-stream, application/json", True),
+        ("TEXT/Event-Stream;q=1 , application/json", True),
+        ("*/*, text/html, text/event-stream, application/json", True),
+        ("text/event-stream", True),
+        ("application/json, text/event-stream", False),
+        ("application/json;q=0.1, text/event-stream", False),
+        ("text/html, application/json, text/event-stream", False),
+        ("application/json", False),
+        ("*/*", False),
+        ("", False),
+        (None, False),
+    ],
+)
+def test_the_type_that_an_accept_names_first_is_liked(header, prefers):
+    assert prefers_events(header) is prefers
 
 
 @pytest.mark.parametrize(

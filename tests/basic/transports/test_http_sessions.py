@@ -253,6 +253,19 @@ def test_a_session_is_counted_to_its_principal_or_its_address(environ, principal
     assert owner_of(environ, principal) != owner_of(environ, "bob")
 
 
+def test_one_that_was_used_makes_no_room_however_long_ago(server, table, clock):
+    table.idle = 10 * http_sessions.UNUSED_SECONDS
+    used, *others = (table.open_one() for _ in range(3))
+    table.find(used.id, None)
+    clock.now += 5 * http_sessions.UNUSED_SECONDS
+    newer = [table.open_one() for _ in others]
+    assert set(table.all()) == {used, *newer}
+    with pytest.raises(Refused, match="3 sessions"):
+        table.open_one()
+    clock.now += 4 * http_sessions.UNUSED_SECONDS
+    assert table.find(used.id, None) is used
+
+
 @pytest.mark.spec("basic/transports/streamable-http/session-terminated")
 def test_what_was_not_used_for_long_ends(table, clock):
     old, used = table.open_one(), table.open_one()
