@@ -95,6 +95,8 @@ class Context:
         """What tells it from all others that the connection serves."""
         self.environ: Json | None = None  # over HTTP: what WSGI says of the request
         meta = params.get("_meta")
+        # Whatever keys it has, with whatever values.
+        # spec: basic/index/meta-reserved-key-no-assumptions
         self.meta: Json = meta if type(meta) is dict else {}
         self.batch: Batch | None = None
         # What the door fills in.
@@ -260,6 +262,9 @@ class Context:
 
         if self.revision.modern:
             raise LocalError(f"in {self.revision} a server sends no requests, so not {method} either")
+        # spec: basic/lifecycle/no-requests-before-initialized
+        if method != "ping" and self.session is not None and not self.session.is_ready:
+            raise LocalError(f"{method}: the client did not send notifications/initialized yet; ask it later")
         mrtr.check_declared(self, method, mrtr.needs_of(method, params, self.revision))
         if not self.outbox.two_way:
             raise LocalError(

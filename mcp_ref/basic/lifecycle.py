@@ -327,7 +327,7 @@ def enter(context: Context) -> None:
                 f"{context.method[:80]}: not initialized; send initialize first, or (2026-07-28) put "
                 "io.modelcontextprotocol/protocolVersion and .../clientCapabilities into params._meta"
             )
-        if session.state is State.ANSWERED:  # spec: basic/lifecycle/no-requests-before-initialized
+        if session.state is State.ANSWERED:
             raise InvalidRequest(f"{context.method[:80]}: send notifications/initialized first")
     token = context.meta.get("progressToken")
     if token is not None and type(token) is not str and type(token) is not int:

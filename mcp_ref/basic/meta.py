@@ -182,7 +182,6 @@ def check_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
     """A `_meta` of the author's own, as it may go on the wire. Raises ValueError.
 
     What arrives is never checked so: a receiver assumes nothing about keys it does not know.
-    # spec: basic/index/meta-reserved-key-no-assumptions
     """
     for key, value in meta.items():
         if not isinstance(key, str) or not is_key(key):

@@ -91,10 +91,7 @@ _controlling = Terminal()
 
 
 def ask(question: Any) -> Any:
-    """Ask whoever sits at the controlling terminal of this process; the callback for `connect`.
-
-    # spec: client/elicitation/approval-controls
-    """
+    """Ask whoever sits at the controlling terminal of this process; the callback for `connect`."""
     return _controlling.ask(question)
 
 
@@ -248,6 +245,7 @@ def _reviewed(dialog: _Dialog, fields: list[FormField], content: dict[str, Any])
 
     # spec: client/elicitation/review-before-send, client/elicitation/review-before-send-should
     """
+    # spec: client/elicitation/approval-controls
     words = ["send", "change", "decline", "cancel"] if fields else ["accept", "decline", "cancel"]
     for _ in range(ROUNDS):
         if fields:

@@ -135,6 +135,7 @@ def all_protocol_errors(base=ProtocolError):
 
 @pytest.mark.spec(
     "basic/index/reserved-code-range-only-defined",
+    "basic/index/reserved-code-range-meaning",
     "basic/index/legacy-code-range-no-new",
     "basic/index/legacy-code-range-avoid",
 )

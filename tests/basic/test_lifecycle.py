@@ -274,7 +274,11 @@ def test_what_the_server_did_not_declare_is_not_there(date):
             assert raw.request(method, params)["error"]["code"] == -32601
 
 
-@pytest.mark.spec("basic/lifecycle/negotiated-capabilities-only")
+@pytest.mark.spec(
+    "basic/lifecycle/negotiated-capabilities-only",
+    "basic/lifecycle/handle-capability-failure",
+    "architecture/index/respect-declared-capabilities",
+)
 @pytest.mark.parametrize("date", LEGACY)
 def test_a_client_asks_for_nothing_that_was_not_declared(date):
     with connect(Server("bare", logging=False), revision=date) as client:
@@ -359,7 +363,7 @@ def test_ping_is_answered_at_any_time(revisions):
         assert raw.request("ping")["result"] == {}
 
 
-@pytest.mark.spec("basic/lifecycle/init-first", "basic/lifecycle/no-requests-before-init-response")
+@pytest.mark.spec("basic/lifecycle/init-first")
 @pytest.mark.parametrize(
     "method",
     [
@@ -380,6 +384,33 @@ def test_before_initialize_anything_else_is_refused_with_what_to_send(method):
         assert "send initialize first" in one_sentence(error["message"])
         assert "io.modelcontextprotocol/protocolVersion" in error["message"]  # or how to do without
         assert raw.initialize("2025-06-18")
+
+
+@pytest.mark.spec("basic/lifecycle/no-requests-before-initialized")
+@pytest.mark.parametrize("date", LEGACY)
+def test_a_server_asks_nothing_but_ping_before_its_client_is_ready(date):
+    """A request that a client may send early, with a handler of the author's own that asks back."""
+    server = Server("early")
+
+    @server.on_request("ping", until="2025-11-25")
+    def ping(params, ctx: Context):
+        ctx.request("ping")
+        return {"roots": ctx.request("roots/list")["roots"]}
+
+    with RawClient(server) as raw:
+        raw.request("initialize", opening(date, capabilities={"roots": {}}))
+        early = raw.ask("ping")
+        asked = raw.receive()
+        assert asked["method"] == "ping"
+        raw.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})
+        refused = raw.receive()
+        assert (refused["id"], refused["error"]["code"]) == (early, -32603)
+        raw.notify("notifications/initialized")
+        ready = raw.ask("ping")
+        for result in ({}, {"roots": [{"uri": "file:///a"}]}):
+            raw.send({"jsonrpc": "2.0", "id": raw.receive()["id"], "result": result})
+        assert raw.answer(ready)["result"]["roots"] == [{"uri": "file:///a"}]
+        assert raw.aside == []
 
 
 @pytest.mark.spec("basic/lifecycle/init-first")
@@ -627,6 +658,25 @@ def test_a_client_leaves_a_server_whose_version_it_lacks(revisions):
         connect(raw_server(script), on_stderr=notes, revisions=revisions)
     assert notes.until(lambda note: note == "end of input")
     assert not [note for note in notes.all if isinstance(note, list)]
+
+
+@pytest.mark.spec("basic/lifecycle/no-requests-before-init-response")
+@pytest.mark.parametrize("date", LEGACY)
+def test_a_client_asks_nothing_before_initialize_is_answered(date):
+    """It answers a ping meanwhile; its first notification and its first request come after the answer."""
+    script = f"""
+    hello = receive()
+    send(id="early", method="ping")
+    receive("")
+    note("answered now")
+    answer(hello, {{"protocolVersion": {date!r}, "capabilities": ABLE, "serverInfo": INFO}})
+    go_on({{}})
+    """
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes, revisions=LEGACY[: LEGACY.index(date) + 1]) as client:
+        client.request("vendor/x")
+    seen = [note.get("method", note.get("id")) if isinstance(note, dict) else note for note in notes.all]
+    assert seen == ["initialize", "early", "answered now", "notifications/initialized", "vendor/x"]
 
 
 @pytest.mark.spec("basic/lifecycle/handle-init-timeout")

@@ -486,6 +486,7 @@ def test_roots_keep_nobody_from_anything(date, project):
     outside = project.parent / "outside" / "secret"
     outside.write_text("seen")
     with connect(reader(), revision=date, roots=[project]) as client:
+        assert client.call_tool("is_inside", {"path": str(outside)}).text == "false"
         assert client.call_tool("read", {"path": str(outside)}).text == "seen"
 
 

@@ -425,6 +425,7 @@ def test_what_is_suspicious_about_a_url_is_said(url, warnings):
         assert word in warning
 
 
+@pytest.mark.spec("client/elicitation/url-suspicious-warning", "client/elicitation/url-handled-carefully")
 def test_warnings_are_shown_before_consent(person):
     person.is_asked(Asked(url="http://me@xn--exmple-cua.com/\x1b[8m"))
     said = person.answers("!cancel")

@@ -40,6 +40,7 @@ BLOCKS = {
 # -- making --------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("server/tools/resource-links")
 def test_the_functions_make_the_blocks_of_the_page():
     assert content.text("hi") == {"type": "text", "text": "hi"}
     assert content.image(b"abc", "image/png") == {"type": "image", "data": "YWJj", "mimeType": "image/png"}
@@ -193,9 +194,7 @@ def test_the_blocks_of_an_author_are_not_changed():
     assert before == BLOCKS
 
 
-@pytest.mark.spec(
-    "server/tools/resource-links", "server/tools/resource-link-unlisted", "server/tools/embedded-resources"
-)
+@pytest.mark.spec("server/tools/resource-links", "server/tools/embedded-resources")
 @pytest.mark.parametrize("date", REVISIONS)
 def test_a_tool_may_return_every_kind_to_every_client(date):
     server = Server("content")
@@ -209,6 +208,24 @@ def test_a_tool_may_return_every_kind_to_every_client(date):
     assert len(blocks) == len(BLOCKS)
     for block in blocks:
         official(date, block)
+
+
+@pytest.mark.spec("server/tools/resource-links", "server/tools/resource-link-unlisted")
+@pytest.mark.parametrize("date", REVISIONS[2:])
+def test_a_tool_may_link_what_is_not_listed(date):
+    server = Server("links")
+    server.add_resource(lambda: "listed", "x://listed", name="listed")
+    server.add_resource(lambda name: f"the text of {name}", "x://{name}", name="any")
+
+    @server.tool
+    def show() -> list[content.ContentBlock]:
+        return [content.resource_link("x://unlisted", "unlisted")]
+
+    with connect(server, revision=date) as client:
+        (link,) = client.call_tool("show")["content"]
+        assert (link["type"], link["uri"]) == ("resource_link", "x://unlisted")
+        assert [resource["uri"] for resource in client.list_resources()] == ["x://listed"]
+        assert client.read_resource(link["uri"]).text == "the text of unlisted"
 
 
 # -- reading -------------------------------------------------------------------------------------

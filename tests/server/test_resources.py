@@ -180,6 +180,7 @@ def test_lists_come_in_pages_and_in_the_order_of_registration(date):
 
 
 @pytest.mark.spec("server/resources/list-may-change", "server/resources/list-empty-or-changing")
+@pytest.mark.spec("server/resources/no-empty-contents")
 @pytest.mark.parametrize("date", REVISIONS)
 def test_a_list_may_change_and_be_empty(date):
     server = shop()

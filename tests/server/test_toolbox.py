@@ -164,7 +164,7 @@ def test_a_name_of_the_characters_of_the_page_is_taken(name):
     ],
     ids=plain,
 )
-@pytest.mark.spec("server/tools/input-schema-root-object")
+@pytest.mark.spec("server/tools/input-schema-root-object", "server/tools/input-schema-object")
 def test_what_a_tool_cannot_say_is_refused_when_it_is_registered(options, complaint):
     with pytest.raises((ValueError, TypeError), match=complaint):
         tool_from(lambda arguments: None, name="x", **options)

@@ -407,6 +407,7 @@ def test_a_line_tells_how_the_call_went(audit):
     assert "error" in made[0]
 
 
+@pytest.mark.spec("server/tools/call-timeouts")
 def test_calls_that_end_without_an_answer_leave_a_line_too(audit):
     server = Server("slow")
     go = threading.Event()

@@ -65,7 +65,6 @@ def send(connection: Requester, call: Call, reason: str) -> None:
     """Tell the peer that a request of ours is given up.
 
     The caller has taken it out of `waiting`, so it was ours and still running.
-    # spec: basic/patterns/cancellation/in-progress-only, basic/patterns/cancellation/same-direction-only
     # spec: basic/patterns/cancellation/client-issued-only
     # spec: basic/patterns/cancellation/client-sends-cancelled
 
@@ -99,7 +98,8 @@ def on_cancelled(connection: Connection, params: Json) -> None:
     call = connection.waiting.get(request_id)
     if call is not None and call.method == "subscriptions/listen" and type(request_id) is int:
         connection.settle(call, {})  # the server ends it; its response may still follow
-    elif connection.cancel_serving(request_id, reason):
+    elif connection.cancel_serving(request_id, reason):  # what the peer asked, never what we did
+        # spec: basic/patterns/cancellation/same-direction-only
         # spec: basic/patterns/cancellation/log-reason, basic/patterns/cancellation/stop-processing
         # spec: schema/cancelled-reason-shown
         _log.info("request %r was cancelled: %.200r", request_id, reason or "no reason given")

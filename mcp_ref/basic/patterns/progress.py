@@ -85,8 +85,6 @@ OnProgress: TypeAlias = Callable[[float, float | None, str | None], Any]
 def report(context: Context, progress: float, total: float | None, message: str | None) -> None:
     """Send a report, if the peer asked for any and this one is news.
 
-    A report belongs to a request that came in, and to a modern client none comes.
-    # spec: basic/patterns/progress/server-to-client-only
     # spec: basic/patterns/progress/send-optional, basic/patterns/progress/active-token-only
     # spec: basic/patterns/progress/may-send-none
     """
@@ -136,6 +134,8 @@ def on_progress(connection: Connection, params: Json) -> None:
     total, message = params.get("total"), params.get("message")
     # spec: basic/patterns/progress/track-tokens
     call = connection.waiting.get(token) if type(token) is int else None
+    # A modern server asks nothing, and so waits for no report of a client.
+    # spec: basic/patterns/progress/server-to-client-only
     if call is None or call.reports is None:
         _log.info("ignored progress for %r, which nobody waits for", token)
         return

@@ -177,6 +177,7 @@ class Requester:
 
     def cancel(self, call: Call, reason: str) -> bool:
         """Give up a request of ours; False if its end came first."""
+        # spec: basic/patterns/cancellation/in-progress-only
         if not self.settle(call, RequestCancelled(f"{call.method}: {reason}")):
             return False
         cancellation.send(self, call, reason)

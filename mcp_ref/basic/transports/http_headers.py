@@ -288,9 +288,8 @@ def _check_arguments(get: Get, params: Json, annotated: Paths, required: bool, d
         said, value = get(f"mcp-param-{name}"), _argument(params, path)
         if said is not None:
             _check_value(f"Mcp-Param-{name}", said, value, draft)
-        elif required and value is not None:
+        elif required and value is not None:  # spec: basic/transports/streamable-http/param-not-expected
             # spec: basic/transports/streamable-http/param-missing-rejected
-            # spec: basic/transports/streamable-http/param-not-expected
             where = place(("arguments", *path)).removesuffix(": ")
             raise HeaderMismatch(
                 f"Mcp-Param-{name} header is missing, body value of {where} is {shown(value)}"

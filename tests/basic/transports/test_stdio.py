@@ -862,6 +862,7 @@ def test_a_dying_server_fails_every_waiting_call_at_once(revision: str, end: str
             assert '"line 1"' not in str(problem)  # the last lines only
 
 
+@pytest.mark.spec("basic/transports/stdio/server-closes-stdout")
 def test_a_server_that_closes_its_output_but_lives_is_the_end_as_well() -> None:
     script = "open_modern()\nreceive('vendor/x')\nos.close(1)\nreceive()"
     with (

@@ -92,6 +92,7 @@ def text(result):
     "basic/transports/streamable-http/endpoint-post",
     "basic/transports/streamable-http/endpoint-post-get",
     "basic/transports/streamable-http/request-json-or-sse",
+    "basic/versioning/dual-era-selects-stateless",
 )
 def test_one_endpoint_serves_both_eras_at_once(server):
     with endpoint(server) as at:
@@ -600,7 +601,10 @@ def test_a_notification_is_202_without_a_body(server):
         assert peer.tell({"method": "notifications/other"}, **headers) == 202
 
 
-@pytest.mark.spec("basic/transports/streamable-http/rejected-input-status")
+@pytest.mark.spec(
+    "basic/transports/streamable-http/rejected-input-status",
+    "basic/transports/streamable-http/client-no-responses",
+)
 @pytest.mark.parametrize(
     "body",
     [
