@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test busy coverage lint types docs bench clauses conformance parity clean
+.PHONY: demo test busy coverage lint types docs bench clauses marks conformance parity clean
 
 .venv/.base: setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -40,6 +40,9 @@ bench: .venv/.peer  ## this package and the official SDK, side by side
 
 clauses: .venv/.test .venv/.peer  ## every clause of the specification: code, tests, what is missing
 	$(BIN)/python tests/clauses.py
+
+marks: .venv/.test .venv/.peer  ## does each line marked `# spec:` run in a test with the same mark? some minutes
+	$(BIN)/python tests/marks_run.py
 
 conformance: .venv/.base  ## the official conformance suite, both sides; npm installs it
 	$(BIN)/python tests/conformance/run.py
