@@ -133,6 +133,7 @@ def test_bad_json_is_a_parse_error(line):
         (b'{"a":"\xff"}', "not UTF-8: byte 6 is 0xff"),
         (b'{"a" 1}', "at character 5"),
         (b'{"abc":1,"abc":1}', "the member 'abc' stands twice in one object"),
+        (b'{"a":1,"abc":1,"b":1,"abc":2}', "the member 'abc' stands twice in one object"),
         (b'{"a":-1e400}', "the number -1e400 is beyond what a double can hold"),
         (b"[NaN]", "NaN is not a JSON number"),
         (nested("mixed", 10_000), "nested deeper than 200 levels"),

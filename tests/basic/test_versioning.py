@@ -54,6 +54,8 @@ def test_there_are_five_revisions_the_last_of_them_modern():
         ("unreadable_id", ["null", "null", "null", "omitted", "omitted"]),
         ("bad_arguments", ["error", "error", "error", "result", "result"]),
         ("structured", ["none", "none", "object", "object", "any"]),
+        ("polls", [False, False, False, True, False]),
+        ("resource_not_found", [-32002, -32002, -32002, -32002, -32602]),
     ],
 )
 def test_the_facts_of_each_revision(fact, by_revision):

@@ -106,6 +106,12 @@ def test_json_cannot_steer_the_terminal_either(capsys: pytest.CaptureFixture[str
     assert "caf\u00e9 \U0001f600" in said
 
 
+def test_json_is_indented_by_two(capsys: pytest.CaptureFixture[str]) -> None:
+    show.as_json({"a": {"b": [1, "é"]}})
+    expected = '{\n  "a": {\n    "b": [\n      1,\n      "é"\n    ]\n  }\n}\n'
+    assert capsys.readouterr().out == expected
+
+
 def test_log_messages_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     show.log_message("info", {"n": 1}, "db")
     show.log_message("error", "bad", None)

@@ -1,6 +1,7 @@
 """Arguments of tools that go into headers, as a client knows and sends them."""
 
 import pytest
+from peers import PATIENCE, Notes, raw_server
 from web import opened, talking, text, web
 
 from mcp_ref import Server, connect
@@ -199,3 +200,23 @@ def test_other_errors_and_other_requests_are_not_sent_again():
         with pytest.raises(ErrorResponse):
             client.get_prompt("a")
         assert len(site.of("tools/call")) == len(site.of("prompts/get")) == 1
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_on_a_pipe_where_no_header_can_be_wrong_nothing_is_sent_again(wait):
+    script = """
+        open_modern()
+        while True:
+            request = receive()
+            error(request, -32020, "Header mismatch")
+    """
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes) as client:
+        with pytest.raises(ErrorResponse):
+            if wait:
+                client.request("tools/call", {"name": "query", "arguments": {}})
+            else:
+                client.submit("tools/call", {"name": "query", "arguments": {}}).result(PATIENCE)
+        with pytest.raises(ErrorResponse):
+            client.request("vendor/last")
+    assert [note["method"] for note in notes.all] == ["server/discover", "tools/call", "vendor/last"]

@@ -2,6 +2,7 @@
 
 import pytest
 import requests
+from peers import eventually
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 from web import JSON, certificate, web
@@ -296,3 +297,13 @@ def test_a_session_whose_adapter_does_not_retry_is_used(at, retry):
 def test_an_adapter_for_another_server_may_retry(at):
     with web(ok) as site, retrying(3, "http://elsewhere.invalid/") as session:
         assert ask(at(site, session=session)) == (200, b"{}")
+
+
+def test_a_kept_connection_ends_when_the_exchanges_are_closed(at):
+    with web(ok) as site:
+        exchanges = at(site)
+        for _ in range(2):
+            ask(exchanges)
+        (wire,) = site.wires
+        exchanges.close()
+        assert eventually(lambda: wire.socket.fileno() < 0)  # the server saw the end, and closed it too

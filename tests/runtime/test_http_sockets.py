@@ -124,6 +124,31 @@ def test_any_thread_ends_the_wait(site, handle):
 
 
 @pytest.mark.parametrize("how", ["deadline", "abort"])
+def test_the_second_exchange_of_a_connection_is_ended_as_well(site, how):
+    serve, pool = site
+
+    def handle(request, wire):
+        if request.body == b"{}" and len(wire.site.requests) == 1:
+            wire.answer(200, b"x")
+        else:
+            wire.site.over.wait(PATIENCE)
+            wire.close()
+
+    with serve(handle) as at, pool(at) as connections:
+        assert ask(connections, within(PATIENCE)).read() == b"x"
+        hold = within(0.3) if how == "deadline" else Hold(None)
+        timer = threading.Timer(0.2, hold.abort)
+        if how == "abort":
+            timer.start()
+        with pytest.raises(Expired if how == "deadline" else Aborted):
+            ask(connections, hold)
+        assert not hold.is_fresh
+        assert len(at.wires) == 1
+        if how == "abort":
+            timer.join()
+
+
+@pytest.mark.parametrize("how", ["deadline", "abort"])
 def test_a_flood_is_late_and_can_be_ended_too(site, how):
     serve, pool = site
     with serve(_floods) as at, pool(at) as connections:
@@ -146,12 +171,12 @@ def test_a_deadline_that_moves_is_followed(site):
 
     def handle(request, wire):
         for _ in range(6):
-            if wire.site.over.wait(0.1):
+            if wire.site.over.wait(0.25):
                 return
             deadline.restart()
         wire.answer(200, b"late")
 
-    deadline = Deadline(0.3, Clock(), cap=10)
+    deadline = Deadline(1.2, Clock(), cap=30)
     with serve(handle) as at, pool(at) as connections:
         assert ask(connections, Hold(deadline)).read() == b"late"
 

@@ -388,7 +388,7 @@ def test_chunks_that_are_not_to_the_letter_are_refused(text):
 def test_a_chunk_that_is_longer_than_it_says_is_told_as_that(text):
     with (
         arriving(text) as (intake, _),
-        pytest.raises(BadRequest, match="a chunk that does not end, in CR LF"),
+        pytest.raises(BadRequest, match="a chunk that is longer than it says"),
     ):
         chunked(intake).readall()
 
@@ -427,3 +427,13 @@ def test_chunks_may_be_so_much_together():
         refused(413, chunked(intake).readall)
     with arriving(b"fffffffffffffff\r\n", max_body=100) as (intake, _):
         refused(413, chunked(intake).readall)
+
+
+def test_the_line_that_says_how_long_a_chunk_is_may_be_1024_bytes_long():
+    for more, is_taken in ((0, True), (1, False)):
+        line = b"3;" + b"x" * (1024 - 4 + more) + b"\r\n"
+        with arriving(line + b"abc\r\n0\r\n\r\n") as (intake, _):
+            if is_taken:
+                assert chunked(intake).readall() == b"abc"
+            else:
+                refused(400, chunked(intake).readall)

@@ -370,11 +370,20 @@ def test_on_the_main_thread_the_signals_are_given_back():
 
 
 def test_what_fails_when_it_is_ready_ends_it_and_is_told():
+    lives = []
+
+    @contextlib.contextmanager
+    def life(server):
+        lives.append("entered")
+        yield
+        lives.append("left")
+
     def fail(url):
         raise LookupError(url)
 
-    with pytest.raises(LookupError, match="http://"):
-        demo().run("http", port=0, on_ready=fail)
+    with nothing_left(), pytest.raises(LookupError, match="http://"):
+        demo(lifespan=life).run("http", port=0, on_ready=fail)
+    assert lives == ["entered", "left"]
 
 
 @pytest.mark.parametrize(

@@ -358,6 +358,18 @@ def test_a_stream_that_is_over_before_anybody_reads_it_is_had_at_once(log, kept)
     assert stream.finish() == []
 
 
+def test_it_is_spent_when_it_is_over_and_nothing_is_left_of_it(log):
+    """Only then is it forgotten: before its answer, and as long as that is kept, it is found."""
+    stream = HttpStream(log=log, environ=ENVIRON)
+    assert not stream.is_spent  # empty, and not over
+    stream.send(b"1")
+    assert not stream.is_spent
+    stream.answer(b"2")
+    assert stream.is_over
+    assert not stream.is_spent  # over, and not empty
+    assert log.find("tag-1-0") == (stream, 0)
+
+
 @given(
     st.lists(
         st.sampled_from(["say", "take", "leave", "come back"]).flatmap(
