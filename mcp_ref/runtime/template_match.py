@@ -13,6 +13,9 @@ Where there are several readings, the first of these holds:
     3. An expression that may be missing, such as {.x} or {/x}, is there if it can be.
     4. Each variable takes as much as it can, from left to right.
 
+A reading is not taken back: {+x}{/y*} does not fit /==, because rule 3 gives all of it to {/y*}, and no list
+and no dict has such a part.
+
 It takes no longer for URIs that somebody made to take long. A template is a row of steps, each some fixed
 text (its lead) and then a value out of some set of characters. For each step, from the last to the
 first, `reach` notes all places of the URI from which the rest of the template fits the rest of the URI:

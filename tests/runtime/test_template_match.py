@@ -296,17 +296,26 @@ templates = st.lists(expressions | st.sampled_from(["a", "/", ".", "?", "&x=", "
 
 
 def is_odd(template):
-    """What comes back in other ways: a name twice, two in several parts, {+x} that ends at a `?` or #."""
+    """What comes back in other ways, or not: a name twice, two in several parts, {+x} that ends at a `?` or #
+    or takes what no {x*} after it can be.
+    """
     whole = Template(template)
     found = [part for part in whole.parts if isinstance(part, Expression)]
     written = [variable for part in found for variable in part.variables]
     return (
         len(written) > len(whole.variables)
         or sum(variable.explode for variable in written) > 1
+        or (any(p.operator.reserved for p in found) and any(variable.explode for variable in written))
         or (
             any(p.operator.reserved for p in found) and any(p.operator.first in ("?", "#") for p in found[1:])
         )
     )
+
+
+def test_a_reading_that_comes_to_nothing_is_not_taken_back():
+    assert Template("{+x}{/y*}").expand({"x": "/=="}) == "/=="
+    assert match("{+x}{/y*}", "/==") is None
+    assert match("{+x}{/y*}", "/a/b") == {"x": "/a", "y": ["b"]}
 
 
 @given(templates, st.dictionaries(names, st.text("ab./=,&?xé", max_size=4)))
