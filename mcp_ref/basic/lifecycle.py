@@ -290,7 +290,7 @@ def negotiate(offered: str, supported: Iterable[str]) -> Revision:
     """
     same = newest({offered} & set(supported), Era.LEGACY)
     agreed = same or newest(supported, Era.LEGACY)
-    if agreed is None:  # spec: basic/versioning/initialize-error-names-versions
+    if agreed is None:
         raise UnsupportedProtocolVersion(offered, newest_first(supported))
     return agreed
 

@@ -98,8 +98,9 @@ def on_cancelled(connection: Connection, params: Json) -> None:
     call = connection.waiting.get(request_id)
     if call is not None and call.method == "subscriptions/listen" and type(request_id) is int:
         connection.settle(call, {})  # the server ends it; its response may still follow
-    elif connection.cancel_serving(request_id, reason):  # what the peer asked, never what we did
-        # spec: basic/patterns/cancellation/same-direction-only
+    # What the peer asked of us, never what we asked of it.
+    # spec: basic/patterns/cancellation/same-direction-only
+    elif connection.cancel_serving(request_id, reason):
         # spec: basic/patterns/cancellation/log-reason, basic/patterns/cancellation/stop-processing
         # spec: schema/cancelled-reason-shown
         _log.info("request %r was cancelled: %.200r", request_id, reason or "no reason given")

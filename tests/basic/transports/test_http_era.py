@@ -147,6 +147,7 @@ def test_nothing_in_common_is_said_so():
         connect(site.url)
 
 
+@pytest.mark.spec("basic/versioning/modern-client-actionable-error")
 def test_a_server_that_discovers_only_legacy_versions_is_asked_to_initialize():
     def answer(request, wire):
         found = {
@@ -158,8 +159,19 @@ def test_a_server_that_discovers_only_legacy_versions_is_asked_to_initialize():
         wire.result(request, {"resultType": "complete", **found})
 
     assert probed(answer, "2025-06-18")[0] == "2025-06-18"
-    with web(answer) as site, pytest.raises(LocalError):
+    with web(answer) as site, pytest.raises(LocalError, match="connect with revision='2025-06-18'"):
         connect(site.url, revision=MODERN)
+
+
+@pytest.mark.spec("basic/versioning/modern-client-actionable-error")
+@pytest.mark.parametrize("found", [{}, {"supportedVersions": "all"}])
+def test_a_modern_client_is_told_what_to_do_about_a_server_that_names_no_version(found):
+    with (
+        web(lambda request, wire: wire.result(request, found)) as site,
+        pytest.raises(LocalError, match="connect with revision='2025-11-25'"),
+    ):
+        connect(site.url, revision=MODERN)
+    assert [r.rpc for r in site.requests] == ["server/discover"]
 
 
 @pytest.mark.parametrize("status", [401, 403, 407, 408, 429, 500, 502, 503])
