@@ -2,6 +2,7 @@
 
 serving("our_http_server.py", "our_server", "{}") as url    a child, from its first line to SIGTERM
 Line(url)                                                   the same URL, until `cut`
+connect_and_hear(url)                                       a client of ours whose GET stream is open
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from peers import ENV, PATIENCE
+from peers import ENV, PATIENCE, eventually
+
+from mcp_ref import Client, connect
 
 HERE = Path(__file__).parent
 
@@ -55,6 +58,17 @@ def serving(script: str, *arguments: str, env: dict[str, str] | None = None, end
             child.stdout.close()
         stderr.seek(0)
         assert code == ends, f"{script} ended with {code}: {stderr.read()[-2000:]}"
+
+
+def connect_and_hear(url: str, **options: Any) -> Client:
+    """As `connect`. It returns when the stream of the GET is open, if there is one: what the SDK's server
+    sends on that stream before, its questions among it, is lost.
+    """
+    client = connect(url, **options)
+    background = getattr(client.connection, "background", None)
+    if background is not None:
+        assert eventually(lambda: background._exchange.status)
+    return client
 
 
 _REQUEST = re.compile(rb"([A-Z]+) (\S+) HTTP/1\.1\r\n((?:[^\r\n]+\r\n)+)\r\n")

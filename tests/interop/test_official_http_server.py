@@ -28,7 +28,7 @@ from typing import Any
 
 import pytest
 from interop import test_official_server as over_pipes
-from interop.http_children import Line, serving
+from interop.http_children import Line, connect_and_hear, serving
 from interop.test_official_server import Sessions
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
@@ -101,8 +101,8 @@ def sessions(request: pytest.FixtureRequest, options: str, serve: Serve) -> Iter
         serve(name, **json.loads(options)) for name in ("official_server", "official_lowlevel_server")
     )
     with (
-        connect(url_for(one, revision), **hear) as official,
-        connect(url_for(other, revision), **hear) as lowlevel,
+        connect_and_hear(url_for(one, revision), **hear) as official,
+        connect_and_hear(url_for(other, revision), **hear) as lowlevel,
     ):
         yield Sessions(revision, official, lowlevel, notifications, logged)
 

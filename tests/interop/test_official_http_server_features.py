@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 from interop import test_official_server_features as features
-from interop.http_children import serving
+from interop.http_children import connect_and_hear, serving
 from interop.test_official_server_features import Person, Sessions
 from peers import REVISIONS, nothing_left
 
-from mcp_ref import Limit, connect
+from mcp_ref import Limit
 
 KEPT = {"plain": "{}", "kept": json.dumps({"events": True, "retry_interval": 20})}
 
@@ -69,6 +69,7 @@ def urls(serve: Callable[[str], tuple[str, str]], options: str) -> tuple[str, st
 def over_http(urls: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features, "OFFICIAL", urls[0])
     monkeypatch.setattr(features, "LOWLEVEL", urls[1])
+    monkeypatch.setattr(features, "connect", connect_and_hear)
 
 
 @pytest.fixture(scope="module", params=REVISIONS)
@@ -90,7 +91,7 @@ def opened(
     }
     with (
         nothing_left(),
-        connect(url_for(urls[0], revision), **said) as official,
-        connect(url_for(urls[1], revision), **said) as lowlevel,
+        connect_and_hear(url_for(urls[0], revision), **said) as official,
+        connect_and_hear(url_for(urls[1], revision), **said) as lowlevel,
     ):
         yield Sessions(revision, official, lowlevel, person, notifications, directory)
