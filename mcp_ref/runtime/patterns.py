@@ -8,6 +8,10 @@ a search that could take more than MAX_WORK steps is not begun.
     ^.*_.*_id$            two repetitions that may share what they match: quadratic, up to a thousand or so
     ^(a+)+$               a choice that is made anew with each repetition: exponential, up to a few characters
 
+An author's own pattern is believed for texts of up to MAX_TRUSTED characters, whatever the estimate says: it
+is as much the author's as the functions are, and common ones (a semantic version, a host's name) look worse
+than they are. The texts are strangers', so there is a bound all the same.
+
 The estimate is what backtracking takes at worst. A repetition, or a choice, whose ways begin with different
 characters leaves one of them open at each place, and costs a step; any other multiplies all that follows it.
 
@@ -25,6 +29,8 @@ __all__ = ["TooCostly", "check", "search", "work"]
 
 MAX_WORK = 10_000_000
 """Steps of one search, at most: between a tenth and half of a second during which no other thread runs."""
+MAX_TRUSTED = 256
+"""Characters of a text in which an author's own pattern is searched for without an estimate."""
 MAX_PATTERN = 5000
 """Characters of a pattern."""
 MAX_NESTING = 5
@@ -35,8 +41,13 @@ class TooCostly(ValueError):
     """The search was not begun."""
 
 
-def search(pattern: str, text: str) -> bool:
-    """Whether the pattern is found anywhere in the text. Raises TooCostly, or re.error."""
+def search(pattern: str, text: str, *, is_trusted: bool = False) -> bool:
+    """Whether the pattern, an author's own if it `is_trusted`, is found anywhere in the text.
+
+    Raises TooCostly, or re.error.
+    """
+    if is_trusted and len(text) <= MAX_TRUSTED:
+        return _parsed(pattern)[0].search(text) is not None
     # Rounded up for long texts, so that one estimate serves many of them.
     length = len(text) if len(text) < 64 else 1 << len(text).bit_length()
     if _work(pattern, length) > MAX_WORK and (length == len(text) or work(pattern, len(text)) > MAX_WORK):

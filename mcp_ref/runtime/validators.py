@@ -1,4 +1,4 @@
-"""JSON Schemas that others wrote (page: basic/index, "JSON Schema Usage").
+"""JSON Schemas written by hand, by an author or by a stranger (page: basic/index, "JSON Schema Usage").
 
 A schema is checked once and its validator kept: checking it again each time costs fifty times the
 validation itself. What a stranger's schema may do is bounded:
@@ -33,7 +33,7 @@ from mcp_ref.runtime.mismatch import Mismatch, shown
 from mcp_ref.runtime.parts import identity
 from mcp_ref.runtime.patterns import TooCostly, check, search
 
-__all__ = ["DIALECTS", "BadSchema", "Validator", "validator"]
+__all__ = ["DIALECTS", "BadSchema", "Validator", "own_validator", "validator"]
 
 MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
@@ -66,7 +66,8 @@ class BadSchema(ValueError):
 class Validator:
     """A checked schema."""
 
-    def __init__(self, schema: Any) -> None:
+    def __init__(self, schema: Any, is_trusted: bool = False) -> None:
+        """`is_trusted` says that the patterns are the author's own (runtime/patterns)."""
         _check_size(schema)
         _check_references(schema)
         _check_names(schema)
@@ -74,11 +75,12 @@ class Validator:
         kind, registry = _machinery(dialect)
         _check_by_dialect(kind, registry, schema)
         self.schema = schema
+        self._is_trusted = is_trusted
         self._kind = kind(schema, registry=registry)
 
     def check(self, value: Any) -> None:
         """Raises Mismatch unless the value is valid.  # spec: basic/index/schema-validate-by-dialect"""
-        _spent.begin(MAX_REFERENCES)
+        _spent.begin(MAX_REFERENCES, self._is_trusted)
         try:
             errors = [e for _, e in zip(range(10), self._kind.iter_errors(value), strict=False)]
         except _TooCostly as problem:
@@ -92,13 +94,23 @@ class Validator:
 
 
 def validator(schema: Any) -> Validator:
-    """The kept validator of a schema. Raises BadSchema."""
+    """The kept validator of a stranger's schema. Raises BadSchema."""
+    return _kept.get(_text_of(schema))
+
+
+def own_validator(schema: Any) -> Validator:
+    """A validator of an author's own schema, which the caller keeps. Raises BadSchema."""
+    return Validator(json.loads(_text_of(schema)), is_trusted=True)
+
+
+def _text_of(schema: Any) -> str:
     try:
-        return _kept.get(json.dumps(schema, sort_keys=True))
+        text = json.dumps(schema, sort_keys=True)
     except (TypeError, ValueError, RecursionError) as problem:
-        if isinstance(problem, BadSchema):
-            raise
         raise BadSchema(f"a schema is JSON: {problem}") from None
+    if len(text) > MAX_BYTES:  # JSON as we write it is ASCII
+        raise BadSchema(f"the schema has more than {MAX_BYTES} bytes")
+    return text
 
 
 class _Kept:
@@ -111,8 +123,6 @@ class _Kept:
 
     def get(self, text: str) -> Validator:
         """Kept, or made. Raises BadSchema."""
-        if len(text) > MAX_BYTES:  # JSON as we write it is ASCII
-            raise BadSchema(f"the schema has more than {MAX_BYTES} bytes")
         with self._lock:
             kept = self._validators.pop(text, None)
             if kept is not None:
@@ -289,9 +299,11 @@ class _Spent(threading.local):
 
     references = 0.0
     until = 0.0
+    is_trusted = False
 
-    def begin(self, references: float) -> None:
+    def begin(self, references: float, is_trusted: bool = False) -> None:
         self.references, self.until = references, time.monotonic() + MAX_SECONDS
+        self.is_trusted = is_trusted
 
     def spend(self, references: int = 0) -> None:
         """Raises _TooCostly."""
@@ -353,10 +365,10 @@ def _watched(apply: Callable[..., Any], cost: int) -> Callable[..., Any]:
 
 
 def _found(pattern: str, text: str) -> bool:
-    """The one door to a stranger's pattern."""
+    """The one door to the patterns of a schema."""
     _spent.spend()
     try:
-        return search(pattern, text)
+        return search(pattern, text, is_trusted=_spent.is_trusted)
     except TooCostly as problem:
         raise _TooCostly(str(problem)) from None
 

@@ -31,7 +31,7 @@ from mcp_ref.basic.transports.http_annotations import KEYWORD, Paths, annotated_
 from mcp_ref.basic.versioning import Revision, revision
 from mcp_ref.runtime.functions import description_of, parameters_of, return_hint, takes_one
 from mcp_ref.runtime.mismatch import Mismatch
-from mcp_ref.runtime.validators import validator
+from mcp_ref.runtime.validators import own_validator
 from mcp_ref.runtime.values import Compiler, dump_any
 from mcp_ref.schema import REVISIONS, checker, pruner
 from mcp_ref.server import content
@@ -128,7 +128,7 @@ def _by_hand(function: Callable[..., Any], schema: Json) -> tuple[Json, Any, str
     if not isinstance(schema, dict) or schema.get("type") != "object":
         # spec: server/tools/input-schema-object, server/tools/input-schema-root-object
         raise ValueError('an input schema is an object with "type": "object"')
-    check = validator(schema).check
+    check = own_validator(schema).check
     context, first = takes_one(function, Context)
 
     def load(arguments: Any) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _typed(hint: Any) -> tuple[Json, Callable[[Any], Made]]:
 
 
 def _checked_by(schema: Json) -> Callable[[Any], Made | CallToolResult]:
-    check = validator(schema).check
+    check = own_validator(schema).check
 
     def make(value: Any) -> Made | CallToolResult:
         if _is_result(value):

@@ -176,3 +176,22 @@ def test_what_is_no_pattern_is_said_to_be_none(pattern):
         search(pattern, "a")
     with pytest.raises(re.error):
         work(pattern, 1)
+
+
+SEMANTIC_VERSION = (
+    r"^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
+    r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?$"
+)
+
+
+def test_an_authors_own_pattern_is_believed_for_texts_that_are_short():
+    version = "1.22.333-alpha.1.beta-2+build.20261118"
+    with pytest.raises(TooCostly):
+        search(SEMANTIC_VERSION, version)
+    assert search(SEMANTIC_VERSION, version, is_trusted=True)
+    assert not search(SEMANTIC_VERSION, version + "_", is_trusted=True)
+    longest = "1.0.0-" + "a" * (patterns.MAX_TRUSTED - 6)
+    assert search(SEMANTIC_VERSION, longest, is_trusted=True)
+    with pytest.raises(TooCostly):  # the text is a stranger's all the same
+        search(SEMANTIC_VERSION, longest + "a", is_trusted=True)

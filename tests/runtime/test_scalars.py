@@ -256,8 +256,8 @@ def test_a_pattern_is_looked_for_anywhere():
 
 
 def test_a_pattern_that_could_take_for_ever_is_a_fault_of_the_value():
-    with pytest.raises(Mismatch, match=r"cannot be checked: the pattern .* could take too long in 41 char"):
-        scalars.matches("a" * 40 + "!", "^(a+)+$")
+    with pytest.raises(Mismatch, match=r"cannot be checked: the pattern .* could take too long in 301 char"):
+        scalars.matches("a" * 300 + "!", "^(a+)+$")
 
 
 @pytest.mark.parametrize(

@@ -669,3 +669,23 @@ def test_blocks_are_content_also_where_the_hint_says_little(hint):
     made = tool_from(tool)
     assert "outputSchema" not in made.definition
     assert made.make(tool())[0] == [content.text("a"), content.text("b")]
+
+
+def test_an_authors_own_pattern_is_searched_for_where_a_strangers_would_not_be():
+    """Its estimate is exponential; that of a stranger's tool is a Mismatch (tests/server/test_tools.py)."""
+    costly = r"^(\w+\s?)+$"
+    schema = {"type": "object", "properties": {"words": {"type": "string", "pattern": costly}}}
+
+    def by_hand(arguments: dict[str, str]) -> str:
+        return arguments["words"]
+
+    def by_hints(words: typing.Annotated[str, Bounds(pattern=costly)]) -> str:
+        return words
+
+    server = Server("demo")
+    server.add_tool(by_hand, input_schema=schema)
+    server.add_tool(by_hints)
+    with connect(server) as client:
+        for name in "by_hand", "by_hints":
+            assert client.call_tool(name, {"words": "quite a few words"}).text == "quite a few words"
+            assert client.call_tool(name, {"words": "quite a few!"}).is_error
