@@ -133,7 +133,9 @@ def test_an_object_of_these_packages_that_says_nothing_known_is_refused(module):
 
 
 @pytest.mark.parametrize(
-    "mark", [None, 5, object(), SimpleNamespace(dependency=print), int, ("a",)], ids=repr
+    "mark",
+    [None, 5, object(), SimpleNamespace(dependency=print), int, ("a",)],
+    ids=["None", "number", "object", "dependency", "class", "tuple"],
 )
 def test_an_object_of_anybody_else_says_nothing(mark):
     assert made(int, mark).schema == {"type": "integer"}
