@@ -46,7 +46,7 @@ _WORDS = {
     401: "it wants to know who asks: send an Authorization header",
     403: "it does not allow this",
     404: "there is no MCP at this URL, or the session is over",
-    405: "it takes no POST at this URL",
+    405: "it does not take this method at this URL",
     406: "it cannot answer in JSON or as an event stream",
     415: "it does not take JSON",
 }

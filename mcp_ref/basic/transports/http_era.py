@@ -25,7 +25,7 @@ from typing import Any
 from mcp_ref.basic.errors import ErrorResponse, LocalError, McpError, MethodNotFound
 from mcp_ref.basic.transports.era import NOTHING_KNOWN, KnownEra, is_legacy_error, judge, speak_legacy
 from mcp_ref.basic.transports.http_client import UrlConnection
-from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus, status_of
+from mcp_ref.basic.transports.http_client_answers import HttpError, HttpFailure, RefusedByStatus, status_of
 from mcp_ref.basic.versioning import MODERN_CODES, Era, newest
 from mcp_ref.runtime.logs import logger
 
@@ -100,8 +100,11 @@ def _discovered(client: Any, connection: UrlConnection) -> Era | None:
         outcome = _probe(client, connection)
         chosen = judge(outcome, client.revisions)
     if isinstance(outcome, McpError):
-        if chosen is not None or modern_only:
+        says_nothing = isinstance(outcome, HttpError) and _says_nothing(outcome)
+        if chosen is not None or (modern_only and says_nothing):
             raise outcome
+        if modern_only:  # spec: basic/versioning/modern-client-actionable-error
+            raise _no_modern_server(outcome, speak_legacy(client)) from outcome
         _log.info("the server is no modern one: %.300r", outcome)
         return Era.LEGACY if isinstance(outcome, HttpError) or is_legacy_error(outcome) else None
     if chosen is None and modern_only:  # spec: basic/versioning/modern-client-actionable-error
@@ -111,6 +114,21 @@ def _discovered(client: Any, connection: UrlConnection) -> Era | None:
     client.checked("server/discover", {}, outcome)
     client.open_modern(chosen, outcome)
     return Era.MODERN
+
+
+def _no_modern_server(outcome: McpError, advice: str) -> LocalError:
+    """What a refusal of the probe means to a client that speaks modern versions alone."""
+    if not isinstance(outcome, HttpError):
+        return LocalError(
+            f"the server is no modern one, it answered server/discover with {outcome}; {advice}"
+        )
+    return HttpFailure(
+        outcome.status,
+        f"{outcome}; {advice}",
+        url=outcome.url,
+        retry_after=outcome.retry_after,
+        challenge=outcome.challenge,
+    )
 
 
 def _probe(client: Any, connection: UrlConnection) -> Any:

@@ -294,7 +294,7 @@ def test_an_error_of_another_request_is_not_taken_for_this_ones():
         (401, "Authorization header"),
         (403, "does not allow"),
         (404, "no MCP at this URL"),
-        (405, "takes no POST"),
+        (405, "does not take this method at this URL"),
         (406, "cannot answer"),
         (413, "status 413: why"),
         (415, "does not take JSON"),

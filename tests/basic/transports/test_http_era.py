@@ -199,11 +199,13 @@ def test_a_legacy_revision_alone_is_not_probed_for(revision):
         assert not site.of("server/discover")
 
 
+@pytest.mark.spec("basic/versioning/modern-client-actionable-error")
 @pytest.mark.parametrize("status", [400, 404, 405, 200])
 def test_a_modern_revision_alone_is_insisted_on(status):
     with web(_error(-32601, status)) as site:
-        with pytest.raises(ErrorResponse, match="no such thing"):
+        with pytest.raises(LocalError, match=r"no such thing.*connect with revision='2025-11-25'") as refused:
             connect(site.url, revision=MODERN)
+        assert getattr(refused.value, "status", 200) == status
         assert [r.rpc for r in site.requests] == ["server/discover"]
     with web(_status(status, b"hello")) as site:
         with pytest.raises(HttpError):
