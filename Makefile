@@ -2,6 +2,9 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
+# The tests start hundreds of processes, each of which would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test busy coverage lint types docs bench clauses marks conformance parity clean
 
 .venv/.base: setup.cfg pyproject.toml
