@@ -262,6 +262,27 @@ def test_arguments_arrive_as_real_values_and_results_go_back_the_same_way():
     assert result.structured["raw"] == "YWJj"
 
 
+@pytest.mark.parametrize("date", ["2025-11-25", MODERN])
+def test_a_decimal_of_any_length_is_an_argument_or_is_refused_as_one(date):
+    """A Decimal computes with 28 digits unless it is told otherwise: that is no limit of a tool's."""
+    server = Server("bank")
+    taken = []
+
+    @server.tool
+    def pay(amount: typing.Annotated[decimal.Decimal, Bounds(multiple_of=0.01)]) -> None:
+        taken.append(amount)
+
+    digits = "1" * 29
+    with connect(server, revisions=[date]) as client:
+        for amount in (digits, f"{digits}.25", "1" * 400 + ".25"):
+            assert not client.call_tool("pay", {"amount": amount}).is_error
+            assert taken.pop() == decimal.Decimal(amount)
+        refused = client.call_tool("pay", {"amount": f"{digits}.255"})
+    assert refused.is_error
+    assert "amount: must be a multiple of 0.01" in refused.text
+    assert taken == []
+
+
 # -- hand-written schemas ------------------------------------------------------------------------
 
 
