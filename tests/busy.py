@@ -60,8 +60,9 @@ def run(arguments: list[str]) -> tuple[int, list[str]]:
     try:
         with tempfile.TemporaryDirectory() as folder:
             results = Path(folder, "results.xml")
-            pytest = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={results}"]
-            code = subprocess.run([*pytest, *arguments], cwd=ROOT, timeout=MAX_RUN_SECONDS).returncode
+            pytest = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal"]
+            options = ["-p", "no:cacheprovider", f"--junitxml={results}", *arguments]
+            code = subprocess.run([*pytest, *options], cwd=ROOT, timeout=MAX_RUN_SECONDS).returncode
             return code, failed_in(results) if results.is_file() else []
     finally:
         for process in busy:
