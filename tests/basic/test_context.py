@@ -568,7 +568,9 @@ def asks(run):
         return str(run(ctx))
 
     answers = {
-        "elicitation": lambda question: True if question.mode == "url" else {"name": question.message},
+        "elicitation": lambda question: (
+            {"name": question.message} if question.schema.get("properties") else True
+        ),
         "sampling": lambda request: request.text.upper(),
         "roots": [{"uri": "file:///a/b", "name": "B"}],
     }
@@ -578,6 +580,7 @@ def asks(run):
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 ASKED = {
     "elicit": (lambda ctx: ctx.elicit("Mona", NAME).data, "{'name': 'Mona'}", "2025-06-18"),
+    "confirm": (lambda ctx: ctx.confirm("Sure?"), "True", "2025-06-18"),
     "elicit_url": (lambda ctx: ctx.elicit_url("Go", "https://example.com/").action, "accept", "2025-11-25"),
     "sample": (lambda ctx: ctx.sample("hi", max_tokens=5, temperature=0.5).text, "HI", "2024-11-05"),
     "list_roots": (lambda ctx: [root["name"] for root in ctx.list_roots()], "['B']", "2024-11-05"),
@@ -678,3 +681,10 @@ def test_what_ends_with_a_request_is_forgotten_when_its_block_is_over():
     with context.ending(ended.append):
         context.cancel("not wanted")
     assert ended == ["not wanted"]
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_in_memory_there_is_no_http_and_no_stream_to_close(revision):
+    server, answers = asks(lambda ctx: (ctx.http, ctx.close_stream()))
+    with connect(server, revision=revision, **answers) as client:
+        assert client.call_tool("ask").text == "(None, False)"

@@ -15,12 +15,15 @@ from mcp_ref import ErrorResponse, InvalidResponse, McpError, ProtocolError, Ser
 from mcp_ref.basic import errors
 from mcp_ref.basic.errors import (
     ConnectionClosed,
+    HttpError,
+    HttpFailure,
     InternalError,
     InvalidParams,
     InvalidRequest,
     LocalError,
     MethodNotFound,
     ParseError,
+    RefusedByStatus,
     RequestCancelled,
     RequestTimeout,
     TooManyRequests,
@@ -52,6 +55,9 @@ CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
         (RequestCancelled, [LocalError]),
         (ConnectionClosed, [LocalError, ConnectionError]),
         (InvalidResponse, [LocalError]),
+        (HttpError, [McpError]),
+        (HttpFailure, [HttpError, LocalError]),
+        (RefusedByStatus, [HttpError, ErrorResponse]),
     ],
 )
 def test_the_tree_is_the_one_in_the_docstring(error, parents):
@@ -89,6 +95,25 @@ def test_what_a_peer_said_is_not_what_we_say():
         error = raw.request("vendor/relay")["error"]
         assert error["code"] == -32603
         assert "secret" not in str(error)
+
+
+URL = "http://127.0.0.1/mcp"
+
+
+def test_an_error_of_http_says_its_status_and_its_url():
+    failure = HttpFailure(503, f"503 from {URL}", url=URL, retry_after=2.0, challenge="Bearer")
+    assert (failure.status, failure.url, failure.retry_after, failure.challenge) == (503, URL, 2.0, "Bearer")
+    refused = RefusedByStatus(ErrorResponse(-32600, "bad token", {"a": 1}), 401, url=URL)
+    assert str(refused) == f"bad token (-32600); HTTP status 401 from {URL}"
+    assert (refused.status, refused.url, refused.retry_after) == (401, URL, None)
+    assert (refused.code, refused.message, refused.data) == (-32600, "bad token", {"a": 1})
+
+
+def test_advice_is_for_people_and_leaves_what_the_peer_said():
+    error = ErrorResponse(-32021, "lacks sampling")
+    error.advise("connect(..., sampling=...) declares it")
+    assert str(error) == "lacks sampling (-32021); connect(..., sampling=...) declares it"
+    assert error.message == "lacks sampling"
 
 
 # -- codes ------------------------------------------------------------------------------------
