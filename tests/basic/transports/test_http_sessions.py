@@ -1,6 +1,7 @@
 """basic/transports/http_sessions: ids, owners, ends, and how many there may be."""
 
 import json
+import logging
 import re
 import threading
 
@@ -140,6 +141,41 @@ def test_the_id_of_a_session_is_of_no_use_to_another_principal(server):
                 with thief.http(method, message) as reply:
                     assert reply.status == 404
         assert ann.request("ping") == {}
+
+
+def test_no_log_of_a_server_holds_the_id_of_a_session(server, caplog):
+    """A reader of the log could take over the session. Requests that are refused are no exception."""
+    caplog.set_level(logging.DEBUG)
+
+    @server.tool
+    def broken() -> None:
+        raise RuntimeError("a fault of the tool")
+
+    with endpoint(server) as at, Peer(at.port, REVISION) as peer:
+        secret = peer.session
+        server.gate.set()
+        for tool in ("gated", "broken", "unknown"):
+            with peer.call(tool) as reply:
+                assert reply.status == 200
+        with peer.get() as stream:
+            assert stream.status == 200
+        wrong = [
+            {"Last_Event_ID": "of-no-stream"},
+            {"Last_Event_ID": secret},
+            {"MCP_Protocol_Version": secret},
+            {"Mcp_Session_Id": f"{secret}x"},
+            {"Mcp_Session_Id ": secret},
+            {"Mcp_Session_Id": f"{secret}\x00"},
+        ]
+        for headers in wrong:
+            with peer.get(**headers) as reply:
+                assert reply.status in (400, 404)
+        assert peer.delete() == 204
+        with peer.ask("ping") as reply:
+            assert reply.status == 404
+    assert "a session ends" in caplog.text
+    assert "a fault of the tool" in caplog.text
+    assert secret not in caplog.text
 
 
 # -------------------------------------------------------------------------------- how many, how long
