@@ -358,7 +358,8 @@ def _read(environ: Environ, most: int, share: BodyShare | None) -> bytes:
     at_once = PIECE if share is None or share.size >= most else SMALL_BODY_BYTES
     try:
         while size < most:
-            step = min(at_once, most - size)
+            # Up to the next multiple: so a small body never needs room for more than a small one may have.
+            step = min(at_once - size % at_once, most - size)
             if share is not None:
                 share.reserve(size + step)
             piece = source.read(step)

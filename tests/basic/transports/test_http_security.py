@@ -16,6 +16,8 @@ from werkzeug.exceptions import Unauthorized
 from mcp_ref.basic.transports import http_security
 from mcp_ref.basic.transports.http_refusals import Denied, Refused
 from mcp_ref.basic.transports.http_security import (
+    SMALL_BODY_BYTES,
+    BodyBudget,
     Gate,
     Rates,
     accepts,
@@ -755,6 +757,143 @@ def test_a_long_body_is_whole():
     assert read_body(without_length(Dripping(data, piece=65521)), 1 << 24) == data
 
 
+# --------------------------------------------------------------- large bodies, all together
+
+LARGE = 100 << 10
+
+
+def large(size=LARGE, told=True):
+    """A request whose body has so many bytes, which its length says, or which only its end shows."""
+    body = b"x" * size
+    return with_length(str(size), io.BytesIO(body)) if told else without_length(io.BytesIO(body))
+
+
+def read(budget, environ, limit=1 << 20):
+    """As the endpoint reads a body."""
+    return read_body(environ, limit, budget.share(environ))
+
+
+TOLD = pytest.mark.parametrize("told", [True, False], ids=["length", "chunks"])
+
+
+def test_a_body_whose_length_is_small_needs_no_share():
+    budget = BodyBudget(0)
+    for length in ("0", "5", str(SMALL_BODY_BYTES)):
+        environ = request(CONTENT_LENGTH=length)
+        assert budget.share(environ) is None
+        assert "mcp_ref.body_share" not in environ
+
+
+@pytest.mark.parametrize(
+    "length", [str(SMALL_BODY_BYTES + 1), "99999", "100000", "9" * 65536, None, "", "-1", "1e3", "٥", "\xb2"]
+)
+def test_any_other_body_has_one_whatever_its_length_says(length):
+    environ = request(CONTENT_LENGTH=length)
+    share = BodyBudget(0).share(environ)
+    assert share is not None
+    assert environ["mcp_ref.body_share"] is share
+
+
+@TOLD
+def test_a_large_body_counts_for_as_long_as_its_request_is_there(told):
+    budget = BodyBudget(3 * LARGE)
+    environ = large(told=told)
+    assert read(budget, environ) == b"x" * LARGE
+    assert budget.taken == LARGE
+    environ.clear()
+    assert budget.taken == 0
+
+
+@TOLD
+def test_large_bodies_that_have_no_room_beside_each_other_are_503(told):
+    budget = BodyBudget(2 * LARGE)
+    first = large(told=told)
+    read(budget, first)
+    problem = refused(read, budget, large(LARGE + 1, told))
+    assert problem.status == 503
+    assert problem.message == f"The large bodies under way have {LARGE} of {2 * LARGE} bytes; retry in 1 s."
+    assert problem.headers == (("Retry-After", "1"),)
+    assert budget.taken == LARGE
+    first.clear()
+    assert len(read(budget, large(LARGE + 1, told))) == LARGE + 1
+
+
+def test_a_body_that_tells_its_length_is_refused_before_a_byte_is_read():
+    budget, source = BodyBudget(LARGE), Dripping(b"x" * 2 * LARGE)
+    problem = refused(read, budget, with_length(str(2 * LARGE), source))
+    assert problem.status == 503
+    assert source.taken == 0
+
+
+def test_a_body_in_chunks_is_read_no_further_than_there_is_room():
+    budget, source = BodyBudget(LARGE), Dripping(b"x" * 3 * LARGE, piece=1 << 20)
+    problem = refused(read, budget, without_length(source))
+    assert problem.status == 503
+    assert 0 < source.taken <= LARGE
+
+
+@pytest.mark.parametrize("piece", [7, 60_000, 1 << 20])
+@pytest.mark.parametrize("size", [0, 5, 40_000, SMALL_BODY_BYTES - 1])
+def test_a_small_body_in_chunks_is_read_though_all_room_is_taken(size, piece):
+    budget, first = BodyBudget(LARGE), large()
+    read(budget, first)
+    assert len(read(budget, without_length(Dripping(b"x" * size, piece)))) == size
+    assert budget.taken == LARGE
+
+
+def test_a_body_in_chunks_has_in_the_end_what_it_is_long_and_no_more():
+    """It reserves ahead of what comes."""
+    budget, environ = BodyBudget(1 << 20), large(SMALL_BODY_BYTES + 1, told=False)
+    read(budget, environ)
+    assert budget.taken == SMALL_BODY_BYTES + 1
+
+
+def test_a_body_that_was_cut_off_gives_its_share_back():
+    budget = BodyBudget(LARGE)
+    for _ in range(3):
+        environ = with_length(str(LARGE), io.BytesIO(b"x"))
+        try:
+            read(budget, environ)
+        except Refused as problem:
+            assert problem.status == 400
+            assert budget.taken == LARGE
+        environ.clear()
+        assert budget.taken == 0
+
+
+def test_a_share_that_grows_counts_once():
+    """What it had before is a part of what it has now."""
+    budget = BodyBudget(3 * LARGE)
+    environ = large()
+    share = budget.share(environ)
+    share.reserve(LARGE)
+    share.reserve(3 * LARGE)
+    assert budget.taken == 3 * LARGE
+    share.reserve(LARGE)  # which it has already
+    assert budget.taken == 3 * LARGE
+    share.settle(2 * LARGE)
+    assert budget.taken == 2 * LARGE
+    assert status(share.reserve, 3 * LARGE + 1) == 503
+
+
+def test_bodies_that_are_read_at_once_never_have_more_than_the_budget():
+    budget, begin = BodyBudget(5 * LARGE), threading.Barrier(12)
+    requests, outcomes = [large(told=number % 2 == 0) for number in range(12)], []
+
+    def work(environ):
+        begin.wait(30)
+        outcomes.append(status(read, budget, environ))
+
+    threads = [threading.Thread(target=work, args=(environ,)) for environ in requests]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(outcomes) == 12
+    assert set(outcomes) <= {None, 503}
+    assert outcomes.count(None) * LARGE <= budget.taken <= budget.limit
+
+
 # ---------------------------------------------------------------------------------- rates
 
 
@@ -819,6 +958,16 @@ def test_the_principal_that_was_silent_for_longest_is_forgotten_first(hands, mon
         rates.check(name)
     assert list(rates._limiters) == ["ann", "cid"]
     assert status(rates.check, "ann") == 429
+
+
+def test_in_a_forked_child_counting_begins_anew_whoever_held_the_lock(hands):
+    """`forked` is what the child calls; the thread that held the lock is not there to let it go."""
+    rates = Rates(Limit(rate=1, burst=1))
+    rates.check("ann")
+    with rates._lock:
+        rates.forked()
+        rates.check("ann")
+        assert status(rates.check, "ann") == 429
 
 
 # ------------------------------------------------------------------------- authentication
