@@ -220,6 +220,60 @@ def test_a_request_asks_so_many_questions_and_no_more():
         Rounds(run, most=1000)
 
 
+# ------------------------------------------------------------------- asking once more on purpose
+
+
+def test_what_is_asked_again_is_pending_under_its_old_key_and_only_that():
+    """The answers before it are kept; the one that it had is no longer one."""
+
+    def run(exchange):
+        first = exchange.ask([question("a")])[0]["said"]
+        second = exchange.ask([question("b")])[0]["said"]
+        tries.append((first, second))
+        if len(tries) < 3:
+            exchange.ask_again([question("b")])
+        return first, second
+
+    tries = []
+    said = iter(["a", "early", "still early", "at last"])
+    rounds = Rounds(run, lambda key, request: {"said": next(said)})
+    assert rounds.result == ("a", "at last")
+    assert tries == [("a", "early"), ("a", "still early"), ("a", "at last")]
+    assert rounds.messages == [["a"], ["b"], ["b"], ["b"]]
+    assert [list(asked) for asked in rounds.asked[1:]] == [["elicitation-2"]] * 3
+
+
+def test_several_that_were_asked_together_are_asked_again_together():
+    def run(exchange):
+        exchange.ask([question("before")])
+        both = [question("a"), question("b")]
+        answers = exchange.ask(both)
+        if not again:
+            again.append(True)
+            exchange.ask_again(both)
+        return [answer["said"] for answer in answers]
+
+    again = []
+    rounds = Rounds(run)
+    assert rounds.result == ["a", "b"]
+    assert rounds.messages == [["before"], ["a", "b"], ["a", "b"]]
+
+
+def test_to_ask_again_is_no_change_of_the_questions(caplog):
+    """However often: only what differs counts towards the limit."""
+
+    def run(exchange):
+        exchange.ask([question("is it done?")])
+        times.append(1)
+        if len(times) <= 2 * replay.MAX_CHANGES:
+            exchange.ask_again([question("is it done?")])
+        return "done"
+
+    times = []
+    assert Rounds(run).result == "done"
+    assert "something else" not in caplog.text
+
+
 # -------------------------------------------------------------------------------- being unwound
 
 

@@ -33,6 +33,7 @@ from peers import (
 )
 
 from mcp_ref import (
+    ConnectionClosed,
     Context,
     ErrorResponse,
     InvalidResponse,
@@ -43,7 +44,11 @@ from mcp_ref import (
     Server,
     connect,
 )
-from mcp_ref.runtime.outbox import Outbox
+from mcp_ref.basic.patterns.request_response import LATER, Connection
+from mcp_ref.basic.versioning import TABLE
+from mcp_ref.runtime import forks
+from mcp_ref.runtime.outbox import INHERITED, Outbox
+from mcp_ref.runtime.workers import Workers
 
 
 @pytest.fixture(autouse=True)
@@ -741,3 +746,287 @@ def test_the_last_answers_get_out_to_a_reader_that_takes_its_time() -> None:
     assert child.wait(PATIENCE) == 0
     assert sorted(answer["id"] for answer in answers) == list(range(400))
     assert all("result" in answer for answer in answers)
+
+
+# ------------------------------------------------------------------------------ by itself
+
+
+class Way(Outbox):
+    """A way out that ends here."""
+
+    def __init__(self) -> None:
+        self.lines: list[bytes] = []
+        self.abandoned: list[str] = []
+        super().__init__(self.lines.append)
+
+    def abandon(self, reason: str) -> None:
+        self.abandoned.append(reason)
+
+    @property
+    def said(self) -> list[Any]:
+        return [json.loads(line) for line in self.lines]
+
+
+class Desk:
+    """A connection, and its endpoint: what it answers, and whether at once, is the test's to say."""
+
+    def __init__(self, answer: Any = lambda context: {}, **options: Any) -> None:
+        self.answer = answer
+        self.noticed: list[str] = []
+        self.way = Way()
+        self.workers = options.pop("workers", None) or Workers(limit=2)
+        self.connection = Connection(self, self.way, workers=self.workers, **options)
+
+    def is_immediate(self, context: Context) -> bool:
+        return True
+
+    def is_quick(self, context: Context) -> bool:
+        return True
+
+    def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
+        self.noticed.append(method)
+
+    def ask(self, request_id: Any, method: str = "vendor/x", way: Way | None = None) -> None:
+        self.connection.start({"jsonrpc": "2.0", "id": request_id, "method": method}, way or self.way)
+
+    def serve_later(self, request_id: Any = 1) -> Context:
+        """A request that was left for LATER: it is served until the test completes it."""
+        self.answer = lambda context: LATER
+        self.ask(request_id, "ping")
+        context = self.connection.serving[request_id]
+        assert self.way.lines == []
+        return context
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    desk = Desk()
+    yield desk
+    desk.connection.end("the test is over")
+    desk.workers.close(PATIENCE)
+
+
+def test_a_fault_in_one_message_is_logged_and_the_next_is_heard(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The reader goes on, whatever its endpoint does."""
+
+    def fail(*arguments: Any) -> None:
+        raise ZeroDivisionError("a fault of ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk, "notice", fail)
+        desk.connection.receive(b'{"jsonrpc":"2.0","method":"vendor/first"}')
+    assert "a message could not be handled" in caplog.text
+    assert "vendor/first" in caplog.text
+    desk.connection.receive(b'{"jsonrpc":"2.0","method":"vendor/second"}')
+    assert desk.noticed == ["vendor/second"]
+    assert desk.way.said == []
+
+
+def test_what_comes_for_a_client_that_was_dropped_is_no_fault(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its connection holds it by a weak reference: there is nothing to complain of."""
+
+    def gone(*arguments: Any) -> None:
+        raise ReferenceError("weakly-referenced object no longer exists")
+
+    monkeypatch.setattr(desk, "notice", gone)
+    desk.connection.receive(b'{"jsonrpc":"2.0","method":"vendor/x"}')
+    assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
+    assert desk.way.said == []
+
+
+def test_an_id_alone_ends_the_call_that_waits_under_it_and_is_not_answered(desk: Desk) -> None:
+    """Neither method, nor result, nor error: a response that is broken, as something waits for it."""
+    call = desk.connection.call("vendor/asked")
+    desk.connection.receive(json.dumps({"jsonrpc": "2.0", "id": call.id}).encode())
+    with pytest.raises(InvalidResponse, match="vendor/asked: "):
+        call.result()
+    assert [message["method"] for message in desk.way.said] == ["vendor/asked"]
+
+
+def test_an_id_alone_that_nothing_waits_under_is_a_request_that_lacks_its_method(desk: Desk) -> None:
+    desk.connection.receive(b'{"jsonrpc":"2.0","id":"a"}')
+    (answer,) = desk.way.said
+    assert (answer["id"], answer["error"]["code"]) == ("a", -32600)
+
+
+def test_a_broken_response_in_a_batch_takes_no_place_among_its_answers(desk: Desk) -> None:
+    """The rest of the batch is answered all the same, without waiting for one more."""
+    desk.connection.session.assume(next(r for r in TABLE if r.date == "2025-03-26"), {})
+    call = desk.connection.call("vendor/asked")
+    ping = {"jsonrpc": "2.0", "id": "p", "method": "ping"}
+    desk.connection.receive(json.dumps([{"jsonrpc": "2.0", "id": call.id}, ping]).encode())
+    assert isinstance(call.outcome, InvalidResponse)
+    assert desk.way.said[1:] == [[{"jsonrpc": "2.0", "id": "p", "result": {}}]]
+
+
+def test_a_thread_that_would_only_wait_answers_a_quick_request_itself(desk: Desk) -> None:
+    """And it counts as a worker meanwhile: no longer afterwards."""
+    threads: list[str] = []
+
+    def answer(context: Context) -> Json:
+        threads.append(threading.current_thread().name)
+        assert desk.workers._guests == 1
+        return {}
+
+    desk.answer, desk.way.waits = answer, True
+    desk.ask(1)
+    assert threads == [threading.current_thread().name]
+    assert desk.workers._guests == 0
+    assert desk.way.said == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+
+
+def test_a_request_after_the_workers_were_closed_is_refused_with_a_time_to_come_back(desk: Desk) -> None:
+    assert desk.workers.close(PATIENCE)
+    desk.ask(1)
+    (answer,) = desk.way.said
+    assert answer["error"]["code"] == 429
+    assert answer["error"]["data"] == {"retryAfterMs": 5000}
+    assert desk.connection.serving == {}
+
+
+def test_what_was_left_for_later_is_answered_once(desk: Desk) -> None:
+    context = desk.serve_later()
+    desk.connection.complete(context, {"n": 1}, wait=PATIENCE)
+    desk.connection.complete(context, {"n": 2}, wait=PATIENCE)
+    assert desk.way.said == [{"jsonrpc": "2.0", "id": 1, "result": {"n": 1}}]
+    assert desk.connection.serving == {}
+
+
+def test_a_request_is_given_up_once_and_its_way_out_is_told_why(desk: Desk) -> None:
+    first, second = desk.serve_later(1), desk.serve_later(2)
+    assert desk.connection.give_up(first, "the client left")
+    assert not desk.connection.give_up(first, "twice")
+    assert desk.connection.give_up(second, None)
+    assert desk.way.abandoned == ["the client left", "the request was cancelled"]
+    assert (first.cancelled, first.reason) == (True, "the client left")
+    desk.connection.complete(first, {}, wait=PATIENCE)
+    assert desk.way.said == []
+
+
+def test_a_batch_does_not_wait_for_a_request_that_was_given_up(desk: Desk) -> None:
+    desk.connection.session.assume(next(r for r in TABLE if r.date == "2025-03-26"), {})
+    desk.answer = lambda context: LATER if context.request_id == 1 else {}
+    messages = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (1, 2)]
+    desk.connection.receive(json.dumps(messages).encode())
+    assert desk.way.said == []
+    assert desk.connection.cancel_serving(1, "no longer")
+    assert desk.way.said == [[{"jsonrpc": "2.0", "id": 2, "result": {}}]]
+    assert desk.way.abandoned == []
+
+
+def test_the_end_fails_what_waits_cancels_what_runs_and_stops_the_pings(desk: Desk) -> None:
+    class Heart:
+        beats = True
+
+        def stop(self) -> None:
+            self.beats = False
+
+    connection = desk.connection
+    context, call = desk.serve_later(), connection.call("vendor/asked")
+    heart: Any = Heart()
+    connection.heartbeat = heart
+    connection.end("the wire broke")
+    connection.end("again")
+    assert not heart.beats
+    assert (context.cancelled, context.reason) == (True, "the wire broke")
+    for late in (call.result, lambda: connection.request("vendor/x"), lambda: connection.notify("vendor/x")):
+        with pytest.raises(ConnectionClosed, match="the wire broke"):
+            late()
+    assert not desk.workers.submit(print, None)
+
+
+def test_the_end_of_one_connection_leaves_shared_workers_to_the_others() -> None:
+    workers, done = Workers(limit=2), threading.Event()
+    Desk(workers=workers, shared=True).connection.end("over")
+    assert workers.submit(lambda nothing: done.set(), None)
+    assert done.wait(PATIENCE)
+    assert workers.close(PATIENCE)
+
+
+def test_a_request_that_outlives_its_connection_is_logged(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "mcp_ref.connection")
+    entered, left = threading.Event(), threading.Event()
+
+    def answer(context: Context) -> Json:
+        entered.set()
+        assert left.wait(PATIENCE)
+        return {}
+
+    desk.answer = answer
+    desk.ask(1)
+    assert entered.wait(PATIENCE)
+    desk.connection.end("over", wait=0.01)
+    assert "a request still runs after the connection ended" in caplog.text
+    left.set()
+    assert desk.workers.close(PATIENCE)
+    assert desk.way.said == []
+
+
+# ----------------------------------------------------------------- in a forked child
+#
+# `forked` is what the child calls. Called here it makes this process's connection an inherited one.
+
+
+def test_a_forked_child_says_nothing_of_the_requests_that_its_parent_serves(desk: Desk) -> None:
+    """No answer, no notification; and nothing waits for a lock that a thread of the parent held."""
+    context = desk.serve_later()
+    with context.speaking, desk.connection._ending, desk.connection._notices._lock:  # held for ever
+        desk.connection.forked()
+        assert context.is_over
+        context.notify("vendor/x")
+        desk.connection.complete(context, {}, wait=PATIENCE)
+        assert not desk.connection.cancel_serving(1, "no longer")
+        assert desk.connection.may_notify()
+    assert desk.way.said == []
+
+
+def test_a_forked_child_asks_nothing_and_ends_nothing(desk: Desk) -> None:
+    """The end of a connection is its parent's to bring about."""
+    connection = desk.connection
+    call = connection.call("vendor/asked")
+    desk.way.lines.clear()
+    connection.forked()
+    connection.end("the child is over")
+    for ask in (call.result, lambda: connection.request("vendor/x")):
+        with pytest.raises(ConnectionClosed) as caught:
+            ask()
+        assert str(caught.value) == INHERITED
+    assert desk.way.said == []
+    assert desk.workers.submit(lambda nothing: None, None)  # these the child has for itself
+    assert desk.workers.close(PATIENCE)
+
+
+class Ended(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("outcome", [{}, LATER, ValueError("no"), SystemExit(3), ProtocolError("no")])
+def test_a_handler_that_returns_or_raises_in_a_forked_child_ends_the_child(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, outcome: Any
+) -> None:
+    """With what it raised, before anything is answered or logged."""
+    ends: list[Any] = []
+
+    def end_child(problem: BaseException | None = None) -> None:
+        if not isinstance(problem, Ended):  # nothing runs after the end of a process
+            ends.append(problem)
+        raise Ended
+
+    def answer(context: Context) -> Any:
+        desk.connection.forked()
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(forks, "end_child", end_child)
+    desk.answer = answer
+    with pytest.raises(Ended):
+        desk.ask(1, "ping")
+    assert ends == [outcome if isinstance(outcome, BaseException) else None]
+    assert desk.way.said == []

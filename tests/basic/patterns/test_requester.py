@@ -49,7 +49,7 @@ from mcp_ref.basic.patterns import requester as module
 from mcp_ref.basic.patterns.requester import Requester
 from mcp_ref.runtime import deadlines
 from mcp_ref.runtime.calls import Call
-from mcp_ref.runtime.outbox import Outbox
+from mcp_ref.runtime.outbox import INHERITED, Outbox
 
 
 @pytest.fixture(autouse=True)
@@ -506,6 +506,68 @@ def test_a_failure_is_said_once_and_kept() -> None:
     assert told == ["the first reason"]
     with pytest.raises(ConnectionClosed, match="the first reason"):
         wire.requester.request("vendor/y")
+
+
+def test_a_pipe_that_breaks_is_told_as_the_reader_finds_out_why() -> None:
+    """A broken pipe says less than the end of the peer's output, which the reader sees a moment later."""
+    wire = Wire()
+    over = wire.requester._over
+
+    class Later:
+        """The reader finds out while the caller waits for it."""
+
+        release = staticmethod(over.release)
+
+        def acquire(self, timeout: float) -> bool:
+            wire.requester.fail("the server ended with status 3")
+            return over.acquire(timeout=timeout)
+
+    def write(data: bytes) -> None:
+        raise BrokenPipeError("a broken pipe")
+
+    later: Any = Later()
+    wire.requester._over = later
+    wire.requester.outbox._write = write
+    with pytest.raises(ConnectionClosed, match="status 3"):
+        wire.requester.request("vendor/x")
+    assert not wire.requester.waiting
+    with pytest.raises(ConnectionClosed, match="status 3"):
+        wire.requester.request("vendor/y")
+
+
+def test_in_a_forked_child_a_call_that_waits_fails_and_one_that_does_not_is_left_to_the_parent() -> None:
+    """`forked` is what the child calls. Whoever gave `on_done` is not there to be told."""
+    wire = Wire()
+    told: list[Any] = []
+    waits = wire.requester.call("vendor/x")
+    wire.requester.call("vendor/y", on_done=told.append)
+    wire.sent.clear()
+    wire.requester.forked()
+    for ask in (waits.result, lambda: wire.requester.request("vendor/z", timeout=PATIENCE)):
+        with pytest.raises(ConnectionClosed) as caught:
+            ask()
+        assert str(caught.value) == INHERITED
+    assert waits.done
+    assert told == []
+    assert not wire.requester.waiting
+    assert wire.sent == []
+
+
+def test_a_forked_child_sends_no_notification_and_waits_for_no_lock_of_its_parent() -> None:
+    """One that a thread of the parent held during the fork is held for ever."""
+    wire = Wire()
+    requester, outbox = wire.requester, wire.requester.outbox
+    assert isinstance(outbox, Outbox)
+    with outbox._lock, requester.clock._lock:
+        requester.forked()
+        outbox.forked()
+        for ask in (lambda: requester.notify("vendor/x"), lambda: requester.request("vendor/y")):
+            with pytest.raises(ConnectionClosed, match=INHERITED):
+                ask()
+        with requester.clock.hold():
+            assert requester.clock.is_held
+    assert str(requester.fail("the end, which is not this child's to bring about")) == INHERITED
+    assert wire.sent == []
 
 
 class Work:

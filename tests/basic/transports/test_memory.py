@@ -218,3 +218,69 @@ def test_closing_after_the_server_went_is_no_trouble() -> None:
     link.close()
     assert link.obituary() == "the server in this process closed the connection"
     link.release()
+
+
+def test_a_client_that_answers_no_ping_is_given_up() -> None:
+    """What it says afterwards does not count, and its half is at its end."""
+    server, lost = Server("tests"), threading.Event()
+
+    @server.tool
+    def slow(ctx: Context) -> None:
+        lose = ctx.connection.lose
+        assert lose is not None
+        lose("no ping was answered")
+        try:
+            ctx.sleep(60)
+        finally:
+            lost.set()
+
+    client = connect(server, revision="2025-11-25")
+    call = client.submit("tools/call", {"name": "slow", "arguments": {}})
+    assert isinstance(call.exception(PATIENCE), ConnectionClosed)
+    assert lost.wait(PATIENCE)
+    with pytest.raises(ConnectionClosed, match="the server in this process closed the connection"):
+        client.ping()
+    client.close()
+
+
+def test_a_client_that_went_is_given_up_without_a_fault() -> None:
+    """A ping's time may run out just as the connection is closed."""
+    server = Server("tests")
+    kept: list[Any] = []
+
+    @server.tool
+    def keep(ctx: Context) -> None:
+        kept.append(ctx.connection)
+
+    with connect(server) as client:
+        client.call_tool("keep")
+    (connection,) = kept
+    connection.lose("no ping was answered")
+    with pytest.raises(ConnectionClosed, match="the client closed the connection"):
+        connection.notify("vendor/x")
+
+
+class Alone(memory.Link):
+    """A link as a forked child has it: without the thread that serves."""
+
+    def _serve(self) -> None:
+        pass
+
+
+def test_a_forked_child_closes_its_copies_of_the_sockets_and_the_parents_go_on() -> None:
+    """`forked` is what the child calls. To shut the sockets down would end the parent's connection."""
+    link = Alone(Server("tests"))
+    link._thread.join(PATIENCE)
+    with link._ours.dup() as ours, link._theirs.dup() as theirs:  # these stand for the parent's
+        link._closing.acquire()  # held for ever, by a thread that the child does not have
+        link.forked()
+        assert link._ours.fileno() == link._theirs.fileno() == -1
+        link.write.forked()
+        with pytest.raises(ConnectionClosed):
+            link.write(b"{}\n")
+        link.close()
+        link.release()
+        ours.sendall(b"to the server")
+        assert theirs.recv(100) == b"to the server"
+        theirs.sendall(b"to the client")
+        assert ours.recv(100) == b"to the client"
