@@ -148,7 +148,7 @@ class Sessions:
     def forked(self) -> None:
         """In a forked child: all sessions are the parent's."""
         self._lock = threading.Lock()
-        self._sessions, self._timer = {}, None
+        self._sessions, self._owned, self._timer = {}, Counter(), None
 
     def __len__(self) -> int:
         return len(self._sessions)

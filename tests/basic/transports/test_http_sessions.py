@@ -411,3 +411,19 @@ def test_a_session_of_another_process_is_refused_with_what_to_do_about_several()
     assert "send initialize for a new one" in said
     assert "route each Mcp-Session-Id to the same process" in said
     assert "wsgi_app(stateless=True)" in said
+
+
+def test_a_forked_child_has_none_of_its_parents_sessions_and_all_their_room(table):
+    """`forked` is what the child calls. The sessions go on: they are the parent's to end."""
+    table.each = 1
+    first = table.open_one("ann")
+    timer = table._timer
+    with table._lock:  # held for ever, by a thread that the child does not have
+        table.forked()
+        assert len(table) == 0
+        table.make_room(first.owner)
+        with pytest.raises(Refused) as caught:
+            table.find(first.id, first.principal)
+        assert caught.value.status == 404
+    timer.cancel()
+    first.end("it was the parent's")
