@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from http_peers import Peer, Reply, endpoint
-from peers import LEGACY, PATIENCE, eventually, nothing_left
+from peers import LEGACY, MODERN, PATIENCE, eventually, nothing_left
 
 from mcp_ref import Context, Server
 
@@ -143,6 +143,87 @@ def test_a_handshake_that_fails_opens_no_session(server):
             assert "mcp-session-id" not in reply.headers
         assert peer.tell({"method": "initialize"}) == 202  # a notification by that name
         assert len(at.app.sessions) == 0
+
+
+@pytest.mark.parametrize("revision", SESSIONS)
+def test_a_session_that_found_no_room_in_the_end_leaves_nothing_behind(server, revision):
+    """There was room when its handshake began; meanwhile others had taken it, or the server was closed."""
+    with endpoint(server) as at, Peer(at.port, revision, opens=False) as peer:
+        make_room, ended = at.app.sessions.make_room, []
+
+        def closes(owner):
+            make_room(owner)
+            at.app.sessions.close("the server is shutting down")
+
+        detach = server.detach
+        server.detach = lambda connection, reason: (ended.append(reason), detach(connection, reason))
+        at.app.sessions.make_room = closes
+        opening = {
+            "protocolVersion": revision,
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        }
+        with peer.ask("initialize", opening) as reply:
+            assert reply.status == 503
+            assert reply.headers["retry-after"] == "5"
+            assert "mcp-session-id" not in reply.headers
+        assert ended == ["The server is shutting down; retry in 5 s."]
+        assert len(at.app.sessions) == 0
+
+
+@pytest.mark.parametrize("revision", SESSIONS)
+def test_a_session_whose_client_answers_no_ping_ends(revision):
+    """Only if pings were asked for. What still runs in it is cancelled, and its id is no longer one."""
+    server = demo(ping_every=3600.0)
+    with endpoint(server) as at, Peer(at.port, revision) as peer:
+        (session,) = at.app.sessions.all()
+        peer.send("POST", peer.message("tools/call", {"name": "gated", "arguments": {}}))
+        assert server.gate.begun.wait(PATIENCE)
+        session.connection.lose("no ping was answered")
+        assert server.gate.ended.wait(PATIENCE)
+        assert server.gate.cancelled
+        assert len(at.app.sessions) == 0
+        with peer.post(peer.message("ping")) as reply:
+            assert reply.status == 404
+    with endpoint(demo()) as at, Peer(at.port, revision) as peer:
+        (session,) = at.app.sessions.all()
+        assert session.connection.lose is None
+
+
+@pytest.mark.spec("basic/transports/streamable-http/session-terminated-404")
+@pytest.mark.parametrize("revision", SESSIONS)
+def test_a_large_body_for_a_session_that_is_none_is_refused_before_it_is_read(server, revision):
+    """Of a small one it is said afterwards. The connection stays: only the head of the request was sent."""
+    with endpoint(server) as at, Peer(at.port, revision) as peer:
+        for more, status in (
+            ({"Mcp_Session_Id": "forged"}, 404),
+            ({"MCP_Protocol_Version": "2030-01-01"}, 400),
+        ):
+            with peer.http(
+                "POST", Content_Length=1_000_000, Content_Type="application/json", **more
+            ) as reply:
+                assert reply.status == status
+        message = peer.message("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}})
+        message["params"]["_meta"] = {"ballast": "x" * 100_000}
+        with peer.post(message) as reply:
+            assert text(reply.answer()["result"]) == "3"
+
+
+def test_a_large_body_without_a_session_is_looked_at_first(server):
+    """It may be the handshake, or of the modern era."""
+    ballast = {"ballast": "x" * 100_000}
+    with endpoint(server) as at, Peer(at.port, "2025-11-25", opens=False) as peer:
+        opening = {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {"experimental": {"vendor/x": ballast}},
+            "clientInfo": {"name": "x", "version": "1"},
+        }
+        with peer.ask("initialize", opening) as reply:
+            assert reply.status == 200
+            assert reply.headers["mcp-session-id"]
+    useless = {"Mcp-Session-Id": "of no use"}
+    with endpoint(server) as at, Peer(at.port, MODERN, headers=useless) as peer:
+        assert "tools" in peer.request("tools/list", {"_meta": ballast})
 
 
 def test_a_second_handshake_within_a_session_is_refused(server):
