@@ -1213,3 +1213,129 @@ def test_a_time_out_holds_also_when_the_server_reads_nothing(revision: str) -> N
             client.request("vendor/more", {"a": "x" * (3 << 20)}, timeout=0.5)
         assert isinstance(future.exception(10), TimeoutError)
         assert time.monotonic() - start < 10
+
+
+# ------------------------------------------------------------- a start that does not come to its end
+
+
+def test_a_child_for_which_there_is_no_thread_is_ended_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(thread: threading.Thread) -> None:
+        assert thread.name == "mcp_ref stderr"
+        raise RuntimeError("can't start new thread")
+
+    before = descriptors()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            stdio.Child(["cat"])
+    assert descriptors() == before
+
+
+def test_ctrl_c_while_a_child_is_started_ends_the_child() -> None:
+    """It is held back until all is there that must be given back."""
+
+    class Interrupted(stdio.Child):
+        def _start(self, *arguments: Any) -> None:
+            signal.raise_signal(signal.SIGINT)
+            super()._start(*arguments)
+            started.append(self.process)
+
+    started: list[Any] = []
+    before = descriptors()
+    with pytest.raises(KeyboardInterrupt):
+        Interrupted(["cat"])
+    assert started[0].poll() is not None
+    assert eventually(lambda: descriptors() == before)
+
+
+def test_a_standard_stream_that_was_closed_reads_as_empty_and_takes_everything() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    os.close(write)
+    stdio._ensure_open(write)
+    try:
+        assert os.read(write, 10) == b""
+        assert os.write(write, b"taken") == 5
+        stdio._ensure_open(write)  # it is open: left as it is
+        assert os.read(write, 10) == b""
+    finally:
+        os.close(write)
+
+
+def test_the_bell_ends_reading_for_the_reason_that_was_given_and_rings_no_more_once_closed() -> None:
+    read, write = os.pipe()
+    bell = stdio._Bell(read)
+    outcome: list[bool] = []
+    reader = threading.Thread(target=lambda: outcome.append(bell.wait()))
+    reader.start()
+    bell.ring("the client answers no ping")
+    reader.join(PATIENCE)
+    assert outcome == [False]
+    for _ in range(100_000):  # more than the pipe holds: that is no fault
+        bell.ring("again")
+    bell.close()
+    bell.ring("too late")  # to a descriptor that may be another's by now
+    os.close(read)
+    os.close(write)
+
+
+# ------------------------------------------------------------------------------ in a forked child
+#
+# `forked` is what the child calls. Copies of the descriptors stand for those of the parent.
+
+
+def test_a_forked_child_writes_nothing_to_its_parents_peer() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        write = stdio.Writer(ours.fileno())
+        write(b"the parent's")
+        with write._writing:  # held for ever, by a thread that the child does not have
+            write.forked()
+            for say in (write, write.begin):
+                with pytest.raises(ConnectionClosed):
+                    say(b"the child's")
+            assert write.retire(0.0)
+        assert theirs.recv(100) == b"the parent's"
+        ours.close()
+        assert theirs.recv(100) == b""
+
+
+def test_the_streams_of_the_protocol_lead_nowhere_in_a_forked_child() -> None:
+    """So that the client sees the end of the parent as the end, however long the child lives."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    read, write = os.pipe()
+    streams = stdio._Streams(nothing, write)
+    streams.forked()
+    os.write(write, b"the child's")
+    assert os.read(read, 100) == b""  # its end is closed
+    assert not os.get_inheritable(write)
+    for descriptor in (nothing, read, write):
+        os.close(descriptor)
+
+
+class Deaf(stdio.Child):
+    """A child process as a forked one has it: without the thread that listens."""
+
+    def _listen(self) -> None:
+        pass
+
+
+def test_a_server_that_the_parent_started_is_left_alone_by_a_forked_child() -> None:
+    """Neither ended, nor waited for, nor at its end of input; nor are the parent's threads woken."""
+    before = descriptors()
+    child = Deaf(["cat"])
+    child._listener.join(PATIENCE)
+    into, out, woken = os.dup(child._stdin), os.dup(child._stdout), os.dup(child._wakes.woken)
+    with child._wakes._lock:  # held for ever, by a thread that the forked child does not have
+        child.forked()
+        child.close()
+        child.release()
+    assert os.read(woken, 1) == b""  # closed, and nothing was written
+    with pytest.raises(ConnectionClosed):
+        child.write(b"the child's\n")
+    os.write(into, b"the parent's\n")
+    assert os.read(out, 100) == b"the parent's\n"
+    for descriptor in (into, out, woken):
+        os.close(descriptor)
+    assert os.waitpid(child.process.pid, 0)[1] == 0  # at its end of input, as the parent would see it
+    assert descriptors() == before
