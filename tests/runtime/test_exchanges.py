@@ -692,3 +692,64 @@ def test_silence_ends_an_exchange_that_has_no_other_end(at):
             while exchange.read1(100):
                 pass
         assert time.monotonic() - start > 1.5
+
+
+# ------------------------------------------------------------------------------ forked children
+
+
+def test_in_a_forked_child_no_exchange_begins_and_a_lock_of_the_parents_is_not_waited_for(at):
+    with web(ok) as site:
+        exchanges = at(site)
+        assert ask(exchanges) == (200, b"{}")
+        held = exchanges._changed
+        with held:
+            exchanges.forked()
+            with exchanges.new(within()) as exchange, pytest.raises(Aborted):
+                exchange.send("POST", {}, b"{}")
+            with exchanges.new(within()) as exchange, pytest.raises(Aborted):
+                exchange.pause(60)
+        assert len(site.requests) == 1
+
+
+def test_in_a_forked_child_the_parents_exchanges_are_over_and_their_sockets_are_left_alone(at):
+    """To shut a socket down in the child would be to shut it down for the parent."""
+    go_on = threading.Event()
+
+    def handle(request, wire):
+        wire.head(200, STREAM, "Content-Length: 4")
+        wire.send(b"ab")
+        assert go_on.wait(PATIENCE)
+        wire.send(b"cd")
+
+    with web(handle) as site:
+        exchanges = at(site)
+        with exchanges.new(within()) as exchange:
+            exchange.send("POST", {}, b"{}")
+            connected = exchange._hold._socket
+            exchanges.forked()
+            assert exchange.is_aborted
+            exchange.abort()
+            go_on.set()
+            heard = b""
+            while not heard.endswith(b"cd"):
+                more = connected.recv(4)
+                assert more
+                heard += more
+
+
+def test_only_an_exchange_without_a_deadline_has_no_end(at):
+    exchanges = at("http://127.0.0.1:1/mcp")
+    assert exchanges.new(None).has_no_end
+    assert not exchanges.new(within()).has_no_end
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://h:8/mcp?key=secret#x", "https://h:8/mcp"),
+        ("https://ann:secret@h/mcp", "https://h/mcp"),
+        ("https://[h/mcp?key=secret", ""),
+    ],
+)
+def test_a_url_is_shown_without_what_may_be_secret_in_it(url, shown):
+    assert module.without_query(url) == shown

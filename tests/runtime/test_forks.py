@@ -11,6 +11,8 @@ import textwrap
 import pytest
 from peers import ENV
 
+from mcp_ref.runtime import forks
+
 OPENING = """
 import os, sys
 from mcp_ref.runtime import forks
@@ -103,3 +105,60 @@ def test_a_child_ends_as_a_program_would(problem, status, told):
     )
     assert said == ["said by the child", f"child {status}", "at exit"]
     assert errors == told
+
+
+# -- the same in this process, which is not forked: what the hook and the end do ------------------
+
+
+class Ended(BaseException):
+    """Instead of the end of this process."""
+
+
+def test_each_thing_that_is_still_there_is_told_and_the_fork_is_counted(monkeypatch, capsys):
+    monkeypatch.setattr(forks, "count", 5)
+    monkeypatch.setattr(forks, "_functions", [])
+    monkeypatch.setattr(forks, "_told", forks.WeakSet())
+    told = []
+
+    class Thing:
+        def forked(self):
+            told.append(forks.count)
+
+    def fails():
+        raise LookupError("of its own")
+
+    thing, gone = Thing(), Thing()
+    forks.on_fork(fails)
+    forks.on_fork(lambda: told.append("called"))
+    forks.tell(thing)
+    forks.tell(gone)
+    del gone
+    forks._in_child()
+    assert told == ["called", 6]
+    assert capsys.readouterr().err.endswith("LookupError: of its own\n")
+
+
+@pytest.mark.parametrize(
+    ("problem", "status", "told"),
+    [
+        (None, 0, ""),
+        (SystemExit(7), 7, ""),
+        (SystemExit(-1), 255, ""),
+        (SystemExit("why"), 1, "why\n"),
+        (ValueError("why"), 1, "ValueError: why\n"),
+    ],
+)
+def test_the_status_of_a_child_is_the_one_that_a_program_would_have(
+    problem, status, told, monkeypatch, capsys
+):
+    statuses = []
+
+    def end(status):
+        statuses.append(status)
+        raise Ended
+
+    monkeypatch.setattr(forks.os, "_exit", end)
+    with pytest.raises(Ended):
+        forks.end_child(problem)
+    assert statuses == [status]
+    assert capsys.readouterr().err == told

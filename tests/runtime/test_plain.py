@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_ref.runtime.plain import MARK, plain, quoted, wrapped
+from mcp_ref.runtime.plain import MARK, one_line, plain, quoted, wrapped
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,20 @@ from mcp_ref.runtime.plain import MARK, plain, quoted, wrapped
 )
 def test_what_would_steer_a_terminal_is_not_shown(text, shown):
     assert plain(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Zürich, 東京", "Zürich, 東京"),
+        ("a\nb\tc", r"a\nb\tc"),
+        ("\x1b[31mred", r"\x1b[31mred"),
+        ("\udc80\u2028", r"\udc80\u2028"),
+        (5, "5"),
+    ],
+)
+def test_on_one_line_what_cannot_be_printed_is_written_as_python_would(text, shown):
+    assert one_line(text) == shown
 
 
 @pytest.mark.parametrize(

@@ -460,3 +460,33 @@ def test_importing_the_package_does_not_import_the_server():
     code = "import sys, mcp_ref; print({'werkzeug', 'mcp_ref.runtime.serving'} & set(sys.modules))"
     environment = {**os.environ, **ENV}
     assert subprocess.check_output([sys.executable, "-c", code], env=environment) == b"set()\n"
+
+
+# -- in a forked child, which has copies of the sockets --------------------------------------------
+
+
+def test_a_forked_child_closes_its_copies_of_the_sockets_and_the_parent_keeps_its_own():
+    server = HttpServer(hello, port=0)
+    ours, peer = socket.socketpair()
+    parents, listening = ours.dup(), server._listener.socket.dup()
+    with ours, peer, parents, listening:
+        server._listener.threads[ours] = threading.current_thread()
+        server._served.clear()  # the parent serves; its loop is on a thread that the child has not
+        server._listener.forked()
+        assert (ours.fileno(), server._listener.socket.fileno(), server.connections) == (-1, -1, 0)
+        parents.sendall(b"still there")
+        assert peer.recv(100) == b"still there"
+        with socket.create_connection(("127.0.0.1", server.port), PATIENCE):
+            listening.accept()[0].close()
+
+
+def test_a_forked_child_may_serve_where_its_parent_does_not():
+    """As programs do that listen first and fork their workers afterwards."""
+    with nothing_left():
+        server = HttpServer(hello, port=0)
+        server._listener.forked()
+        thread = beside(server.serve)
+        with RawHttp(server.port) as client:
+            assert client.send(request()).response().status == 200
+        server.close()
+        assert joined(thread)

@@ -11,7 +11,8 @@ import threading
 import pytest
 from peers import PATIENCE, ROOT
 
-from mcp_ref.runtime.signals import Uninterrupted
+from mcp_ref.runtime import signals
+from mcp_ref.runtime.signals import Handled, Uninterrupted
 
 BEGIN = """
 import os, signal, sys, threading
@@ -230,3 +231,63 @@ def test_threads_leave_the_signal_alone(noted):
     thread.start()
     thread.join(PATIENCE)
     assert seen == [handler]
+
+
+# -- handlers for a while, and forked children ---------------------------------------------------
+
+
+def ends(number, frame):
+    """Somebody's handler."""
+
+
+@pytest.fixture
+def as_before():
+    """Two signals, handled afterwards as they were before."""
+    numbers = [signal.SIGUSR1, signal.SIGUSR2]
+    before = [signal.signal(signal.SIGUSR1, ends), signal.signal(signal.SIGUSR2, signal.SIG_IGN)]
+    yield numbers
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+def test_a_signal_is_handled_for_as_long_as_the_block_lasts(as_before):
+    told = []
+    with Handled(lambda number, frame: told.append(number), as_before):
+        for number in as_before:
+            signal.raise_signal(number)
+    assert told == as_before
+    assert [signal.getsignal(number) for number in as_before] == [ends, signal.SIG_IGN]
+
+
+def test_in_a_forked_child_a_signal_is_handled_as_before_the_block(as_before):
+    told = []
+    handled = Handled(lambda number, frame: told.append(number), as_before)
+    with handled:
+        handled.forked()
+        assert [signal.getsignal(number) for number in as_before] == [ends, signal.SIG_IGN]
+    assert [signal.getsignal(number) for number in as_before] == [ends, signal.SIG_IGN]
+    assert told == []
+
+
+def test_another_thread_gives_no_signal_a_handler(as_before):
+    seen = []
+
+    def beside():
+        with Handled(lambda number, frame: None, as_before):
+            seen.extend(map(signal.getsignal, as_before))
+
+    thread = threading.Thread(target=beside)
+    thread.start()
+    thread.join(PATIENCE)
+    assert seen == [ends, signal.SIG_IGN]
+
+
+def test_in_a_forked_child_the_thread_that_forked_is_the_main_one(noted, monkeypatch):
+    """Of a process that forked on another thread: its child is interrupted on that one."""
+    handler = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(signals, "_MAIN", -1)
+    with Uninterrupted():
+        assert signal.getsignal(signal.SIGINT) is handler
+    signals._forked()
+    with Uninterrupted():
+        assert signal.getsignal(signal.SIGINT) is not handler

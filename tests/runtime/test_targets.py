@@ -1,0 +1,115 @@
+"""runtime/targets: what was meant by a target that `connect` does not take, as code that it does take."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcp_ref.runtime.targets import MAX_ADVICE_CHARACTERS, call_for, call_for_url
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path, monkeypatch):
+    """A folder of programs, in which there is a python3 and no python; a home; no files to mistake."""
+    program = tmp_path / "bin" / "python3"
+    program.parent.mkdir()
+    program.symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("target", "argument"),
+    [
+        ("npx weather --units 'degrees C'", "['npx', 'weather', '--units', 'degrees C']"),
+        (b"node server", "['node', 'server']"),
+        (Path("/srv/run it"), "['/srv/run it']"),
+        ("~/run now", "['/home/ann/run', 'now']"),
+    ],
+)
+def test_a_command_becomes_a_list_of_its_words(target, argument):
+    assert call_for(target) == f"connect({argument})"
+
+
+@pytest.mark.parametrize(
+    ("target", "argument"),
+    [
+        ("server.py --port 1", "[sys.executable, 'server.py', '--port', '1']"),
+        (Path("server.py"), "[sys.executable, 'server.py']"),
+        ("server.js", "['node', 'server.js']"),
+        ("server.mjs", "['node', 'server.mjs']"),
+        ("file:///srv/a%20b.py", "[sys.executable, '/srv/a b.py']"),
+    ],
+)
+def test_a_script_is_given_to_its_interpreter(target, argument):
+    assert call_for(target) == f"connect({argument})"
+
+
+def test_a_python_that_would_not_be_found_is_this_one():
+    assert call_for("python server.py") == "connect([sys.executable, 'server.py'])"
+    assert call_for("python3 server.py") == "connect(['python3', 'server.py'])"
+
+
+@pytest.mark.parametrize("text", ["cd /srv && ./run", "run < questions", "DEBUG=1 run", "run *.json", "a\nb"])
+def test_what_only_a_shell_understands_is_given_to_one(text):
+    assert call_for(text) == f"connect({['sh', '-c', text]!r})"
+
+
+@pytest.mark.parametrize(
+    ("target", "url"),
+    [
+        ("localhost:8000/mcp", "http://localhost:8000/mcp"),
+        ("localhost", "http://localhost"),
+        ("127.0.0.1", "http://127.0.0.1"),
+        ("[::1]:80/x", "http://[::1]:80/x"),
+        ("example.com/mcp", "https://example.com/mcp"),
+        ("//example.com/mcp", "https://example.com/mcp"),
+        ("example.com:443", "https://example.com:443"),
+        ("example.com:8443/mcp", "http://example.com:8443/mcp"),
+        ("ws://example.com/the mcp", "http://example.com/the%20mcp"),
+        ("WSS://example.com/mcp", "https://example.com/mcp"),
+    ],
+)
+def test_an_address_becomes_a_url(target, url):
+    """By TLS, unless it is this machine's own or has a port that is not TLS's."""
+    assert call_for(target) == f"connect({url!r})"
+
+
+def test_a_name_that_could_be_an_address_is_a_program_where_more_speaks_for_that(tmp_path):
+    assert call_for("weather.server") == "connect(['weather.server'])"
+    (tmp_path / "bin.d").mkdir()
+    (tmp_path / "bin.d" / "run").touch()
+    assert call_for("bin.d/run") == "connect(['bin.d/run'])"
+
+
+@pytest.mark.parametrize(
+    "target",
+    ["", "   ", "say 'it", b"\xff", "ftp://example.com/", "ws://ann:secret@example.com/"],
+)
+def test_where_it_is_not_known_what_was_meant_there_is_no_advice(target):
+    assert call_for(target) is None
+
+
+def test_a_long_target_is_not_repeated():
+    assert call_for("a" * (MAX_ADVICE_CHARACTERS - 4)) is not None
+    assert call_for("a" * (MAX_ADVICE_CHARACTERS - 3)) is None
+    assert call_for_url("http://h/" + "a" * MAX_ADVICE_CHARACTERS + "#x") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "call"),
+    [
+        ("http://h/mcp#top", "connect('http://h/mcp')"),
+        ("https://h/a b#top", "connect('https://h/a%20b')"),
+        ("http://ann:secret@h/mcp", "connect('http://h/mcp', headers={'Authorization': ...})"),
+    ],
+)
+def test_a_url_is_repeated_without_the_part_that_it_must_not_have(url, call):
+    """And without its password: that belongs into a header."""
+    assert call_for_url(url) == call
+
+
+@pytest.mark.parametrize("url", ["http:///mcp", "http://h/\x1b"])
+def test_a_url_that_is_none_is_not_repeated(url):
+    assert call_for_url(url) is None
