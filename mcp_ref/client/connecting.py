@@ -315,8 +315,15 @@ def _check_url(url: str) -> None:
         raise ValueError(f"{url[:200]!r} is no URL of a server, which has a host and no spaces{advice}")
 
 
-def _without_user(url: str) -> str:
-    return "//".join(part.rpartition("@")[2] for part in url[:200].split("//"))
+def _without_user(text: str) -> str:
+    """Without what may be a password: what stands before an `@` in a URL, also in one without a scheme."""
+    return " ".join(map(_without_user_in_word, text[:200].split(" ")))
+
+
+def _without_user_in_word(word: str) -> str:
+    if "//" not in word and ":" not in word.partition("@")[0]:
+        return word  # the name of a package, such as @scope/server, or an address of mail
+    return "//".join(part.rpartition("@")[2] for part in word.split("//"))
 
 
 def _check_fitting(over_http: bool, of_http: Json, of_commands: tuple[Any, ...]) -> None:

@@ -33,8 +33,29 @@ _REFUSED = (
 )
 """Attributes that check or change a value in a way that we have not."""
 
-_REFUSED_OF_FIELDS = ("alias", "validation_alias", "default_factory")
+_REFUSED_OF_FIELDS = ("alias", "validation_alias", "default_factory", "discriminator")
 """Attributes of a `pydantic.Field` that would change what a client sends, or may leave out."""
+
+_RULES = frozenset(
+    (
+        *(
+            "type",
+            "enum",
+            "const",
+            "multipleOf",
+            "maximum",
+            "exclusiveMaximum",
+            "minimum",
+            "exclusiveMinimum",
+        ),
+        *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "contains", "required"),
+        *("maxContains", "minContains", "maxProperties", "minProperties", "dependentRequired", "properties"),
+        *("patternProperties", "additionalProperties", "propertyNames", "items", "prefixItems", "not"),
+        *("anyOf", "oneOf", "allOf", "if", "then", "else", "dependentSchemas", "$ref"),
+        *("unevaluatedItems", "unevaluatedProperties"),
+    )
+)
+"""Keywords that a client takes for a promise: what is only shown, and not checked, may have none of them."""
 
 _HARMLESS = ("strict", "allow_inf_nan", "unit", "documentation", "union_mode", "fail_fast")
 """Attributes that say what is so here anyway, or what is for people."""
@@ -96,6 +117,13 @@ def _check_field(mark: Any) -> None:
         )
     if callable(getattr(mark, "json_schema_extra", None)):
         raise TypeError(f"{mark!r:.200} says json_schema_extra by a function; give a dict instead")
+    extra = getattr(mark, "json_schema_extra", None)
+    rules = sorted(_RULES & extra.keys()) if isinstance(extra, dict) else []
+    if rules:
+        raise TypeError(
+            f"{mark!r:.200} says {', '.join(rules)} in json_schema_extra, which is shown and not checked; "
+            "give a limit, such as ge= or pattern=, instead"
+        )
 
 
 def _check_known(mark: Any, kind: type) -> None:

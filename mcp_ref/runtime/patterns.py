@@ -300,8 +300,8 @@ def _characters(name: str, argument: Any, flags: int) -> int:
     if flags & re.IGNORECASE:  # some letters of ASCII have others that are not as their other case
         certain = 0
         found |= (found & _SMALL) >> 32 | (found & _LARGE) << 32
-        found |= _ANY & ~_ASCII if found & (_SMALL | _LARGE) else 0
-        found |= _SMALL | _LARGE if found & ~_ASCII else 0
+        found |= _OTHERS["word"] if found & (_SMALL | _LARGE) else 0
+        found |= _SMALL | _LARGE if found & _OTHERS["word"] else 0
     return _ANY & ~certain if negated else found
 
 

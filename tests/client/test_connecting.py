@@ -468,3 +468,9 @@ def test_a_principal_that_cannot_be_told_from_others_is_refused():
 def test_a_session_of_something_else_is_an_error_before_anything_is_sent():
     with nothing_left(), pytest.raises(TypeError, match=r"session is a requests\.Session, not 'x'"):
         connect("http://127.0.0.1:1/mcp", session="x")
+
+
+def test_what_has_an_at_sign_and_is_no_url_is_repeated_whole():
+    with pytest.raises(TypeError) as refused:
+        connect("npx -y @scope/server")
+    assert "'npx -y @scope/server'" in str(refused.value)

@@ -112,6 +112,8 @@ def test_what_they_say_for_people_is_in_the_schema(mark, schema):
         (Limit(tz=None, uuid_version=4), "uuid_version"),
         (FieldInfo(alias="other"), "alias"),
         (FieldInfo(json_schema_extra=print), "json_schema_extra"),
+        (FieldInfo(json_schema_extra={"minLength": 5}), "minLength in json_schema_extra"),
+        (FieldInfo(discriminator="kind"), "discriminator"),
         (FieldInfo(required=False), r"default: write it behind the parameter"),
         (Limit(pattern=re.compile("a", re.IGNORECASE)), "flags"),
         (Limit(ge=1), "ge=1 means nothing for a string"),

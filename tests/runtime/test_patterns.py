@@ -195,3 +195,10 @@ def test_an_authors_own_pattern_is_believed_for_texts_that_are_short():
     assert search(SEMANTIC_VERSION, longest, is_trusted=True)
     with pytest.raises(TooCostly):  # the text is a stranger's all the same
         search(SEMANTIC_VERSION, longest + "a", is_trusted=True)
+
+
+def test_a_letter_of_either_case_begins_no_space():
+    """Some letters have another case beyond ASCII, which is a letter too."""
+    assert search(r"(?i)^\s*select\b[\s\S]*$", "SELECT " + "x" * 100_000)
+    assert search("(?i)^k$", "\u212a")
+    assert search("(?i)^s$", "\u017f")

@@ -266,8 +266,10 @@ class _Opening:
             )
         _log.warning(
             "no answer to server/discover within %s, so the server is taken for a legacy one and sent "
-            "initialize: if it only starts slowly, connect with a longer probe_timeout",
+            "initialize: if it only starts slowly, connect with a longer probe_timeout; if it is a legacy "
+            "one, revision=%r saves this wait",
             span,
+            str(newest(REVISIONS, Era.LEGACY)),
         )
         self._greet()
 
