@@ -24,7 +24,9 @@ from peers import (
 from mcp_ref import Context, ErrorResponse, Limit, McpError, ProtocolError, Server, connect
 from mcp_ref.basic.errors import InvalidParams
 from mcp_ref.basic.lifecycle import ServerCapabilities
+from mcp_ref.basic.transports import http_server, stdio
 from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationRequired
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.schema import checker
 from mcp_ref.server import server as module
@@ -875,3 +877,49 @@ def test_a_lifecycle_method_that_the_author_answers_is_run_by_a_worker(method):
 
     with RawClient(server, revision="2025-11-25" if method == "ping" else MODERN) as raw:
         assert raw.request(method)["result"]["thread"].startswith("mcp_ref worker")
+
+
+def test_a_forked_child_begins_anew_and_leaves_the_parents_lifespan_alone():
+    events = []
+
+    @contextlib.contextmanager
+    def lifespan(server):
+        events.append("entered")
+        yield len(events)
+        events.append("left")
+
+    server = demo(lifespan=lifespan, principal=lambda context: "ann")
+    with connect(server) as client:
+        assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
+        inherited = len(forks.without_end)
+        server.forked()  # what the child of a fork calls
+        assert len(forks.without_end) == inherited + 1
+        with connect(server) as another:
+            assert another.call_tool("add", {"a": 2, "b": 2}).text == "4"
+            assert events == ["entered", "entered"]
+        assert events == ["entered", "entered", "left"]
+    forks.without_end.pop().close()
+    assert events.count("left") == 2
+
+
+def test_wsgi_app_is_an_application_at_a_path():
+    app = demo().wsgi_app("/here", stateless=True)
+    with contextlib.closing(app):
+        statuses = []
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/elsewhere", "HTTP_HOST": "127.0.0.1"}
+        b"".join(app(environ, lambda status, headers: statuses.append(status)))
+        assert statuses[0].startswith("404")
+
+
+@pytest.mark.parametrize(("transport", "options"), [("stdio", {}), ("http", {"port": 1})])
+def test_run_hands_its_options_to_the_transport(transport, options, monkeypatch):
+    served = []
+    monkeypatch.setattr(stdio, "serve", lambda server, **given: served.append(("stdio", given)))
+    monkeypatch.setattr(http_server, "serve", lambda server, **given: served.append(("http", given)))
+    demo().run(transport, **options)
+    assert served == [(transport, options)]
+
+
+def test_ping_every_is_a_number_of_seconds():
+    with pytest.raises(ValueError, match="ping_every"):
+        demo(ping_every=-1)

@@ -134,10 +134,16 @@ class Requester:
         call = self.call(
             method, params, timeout=timeout, wants_progress=on_progress is not None, outbox=outbox
         )
-        if on_behalf_of is None:
-            return self._outcome(call, on_progress)
-        with on_behalf_of.ending(lambda reason: self.cancel(call, reason)):
-            return self._outcome(call, on_progress)
+        try:
+            if on_behalf_of is None:
+                return self._outcome(call, on_progress)
+            with on_behalf_of.ending(lambda reason: self.cancel(call, reason)):
+                return self._outcome(call, on_progress)
+        except BaseException:
+            # Ctrl-C, or a callback that raised: the caller waits no more. It stands around `_outcome`, not in
+            # it: Python looks for signals where a function begins, which is before its first `try`.
+            self.cancel(call, "the caller stopped waiting")
+            raise
 
     def request_all(
         self,
@@ -165,11 +171,7 @@ class Requester:
 
     def _outcome(self, call: Call, on_progress: progress.OnProgress | None) -> Json:
         """Wait for a call. Runs on the thread that wants its result."""
-        try:
-            answered = call.wait(on_progress)
-        except BaseException:  # Ctrl-C, or a callback that raised: nobody waits any more
-            self.cancel(call, "the caller stopped waiting")
-            raise
+        answered = call.wait(on_progress)
         # spec: basic/patterns/cancellation/timeout-sends-cancelled, basic/lifecycle/handle-request-timeout
         if not answered and self.cancel(call, "no answer in time"):
             raise RequestTimeout(f"{call.method}: no answer within {call.deadline.reached()}")

@@ -413,6 +413,20 @@ class Wire:
         return [m["params"]["requestId"] for m in self.sent if m["method"] == "notifications/cancelled"]
 
 
+def test_ctrl_c_between_the_message_and_the_wait_cancels_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python looks for signals where a function begins: here where the wait does, with the message out."""
+
+    def interrupted(self: Requester, call: Call, on_progress: Any) -> Json:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Requester, "_outcome", interrupted)
+    wire = Wire()
+    with pytest.raises(KeyboardInterrupt):
+        wire.requester.request("vendor/x")
+    assert wire.cancelled() == [wire.sent[0]["id"]]
+    assert not wire.requester.waiting
+
+
 def test_a_call_is_seen_before_it_is_sent() -> None:
     """By `prepare`: an answer may be quicker than whoever asks."""
     wire = Wire()

@@ -23,11 +23,13 @@ from peers import (
     source,
 )
 
-from mcp_ref import ConnectionClosed, Context, RequestTimeout, Server, connect
+from mcp_ref import ConnectionClosed, Context, ErrorResponse, LocalError, RequestTimeout, Server, connect
 from mcp_ref.basic.patterns.request_response import Connection
-from mcp_ref.basic.utilities.ping import PingRequest
+from mcp_ref.basic.utilities import ping as module
+from mcp_ref.basic.utilities.ping import Heartbeat, PingRequest
 from mcp_ref.client.client import Client
 from mcp_ref.runtime.timers import later
+from mcp_ref.runtime.workers import QueueFull
 from mcp_ref.schema import Mismatch, checker, definitions
 
 
@@ -426,3 +428,140 @@ def test_2026_07_28_has_no_ping_and_a_client_asks_discover() -> None:
     with connect(raw_server("open_modern()\ngo_on()"), on_stderr=notes) as ours:
         ours.ping()
     assert [m["method"] for m in notes.all] == ["server/discover", "server/discover"]
+
+
+# ----------------------------------------------------------------------------- one step at a time
+
+
+class Silent:
+    """A connection as a Heartbeat sees it, on which everything happens when the test says so."""
+
+    timeout = 7.0
+    failure = None
+
+    def __init__(self) -> None:
+        self.workers = self
+        self.heard_on: object | None = self
+        self.pings: list[Any] = []
+        self.refusal: Exception | None = None
+
+    def submit(self, run: Any, argument: Any) -> None:
+        if isinstance(self.refusal, QueueFull):
+            raise self.refusal
+        run(argument)
+
+    def listener(self) -> object | None:
+        return self.heard_on
+
+    def call(self, method: str, *, on_done: Any, prepare: Any) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        self.pings.append(on_done)
+        prepare("the call")
+
+    def forget(self, call: Any) -> bool:
+        return True
+
+
+class Answer:
+    def __init__(self, outcome: Any) -> None:
+        self.outcome = outcome
+
+
+class Steps:
+    """A Heartbeat whose timers run when `pass_time` says so."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.due: list[tuple[float, Any]] = []
+        self.lost: list[str] = []
+        self.over = threading.Event()
+        self.connection: Any = Silent()
+        monkeypatch.setattr(module, "later", self._later)
+        self.heartbeat = Heartbeat(self.connection, 3.0, self._lose)
+        self.heartbeat.start()
+
+    def _later(self, seconds: float, run: Any) -> Any:
+        self.due = [(seconds, run)]
+        return self
+
+    def cancel(self) -> None:
+        self.due = []
+
+    def _lose(self, reason: str) -> None:
+        self.lost.append(reason)
+        self.over.set()
+
+    def pass_time(self) -> float:
+        [(seconds, run)] = self.due
+        self.due = []
+        run()
+        return seconds
+
+
+@pytest.mark.parametrize("refusal", [QueueFull(), LocalError("not now")])
+def test_a_ping_that_cannot_be_sent_goes_after_the_next_pause(
+    refusal: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = Steps(monkeypatch)
+    steps.connection.refusal = refusal
+    assert steps.pass_time() == 3.0
+    steps.connection.refusal = None
+    assert steps.pass_time() == 3.0
+    assert len(steps.connection.pings) == 1
+    assert steps.due[0][0] == 7.0, "now an answer is due"
+
+
+def test_where_nothing_would_bring_a_ping_none_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = Steps(monkeypatch)
+    steps.connection.heard_on = None
+    for _ in range(3):
+        assert steps.pass_time() == 3.0
+    assert not steps.connection.pings
+    assert not steps.lost
+
+
+def test_silence_after_what_would_have_brought_the_ping_went_counts_for_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = Steps(monkeypatch)
+    steps.pass_time()
+    steps.connection.heard_on = object()
+    assert steps.pass_time() == 7.0
+    assert not steps.lost
+    assert steps.due[0][0] == 3.0
+
+
+@pytest.mark.parametrize("outcome", [{}, ErrorResponse(-32601, "no ping here"), LocalError("odd")])
+def test_any_answer_is_followed_by_a_pause(outcome: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = Steps(monkeypatch)
+    steps.pass_time()
+    steps.connection.pings.pop()(Answer(outcome))
+    assert not steps.lost
+    assert steps.due[0][0] == 3.0
+
+
+def test_a_ping_that_could_not_be_written_is_a_failed_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = Steps(monkeypatch)
+    steps.pass_time()
+    steps.connection.pings.pop()(Answer(RequestTimeout("the peer reads nothing")))
+    assert steps.over.wait(PATIENCE)
+    assert steps.lost == ["the peer reads nothing"]
+
+
+def test_without_threads_the_end_of_a_connection_waits_for_the_next_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    steps = Steps(monkeypatch)
+
+    def no_threads(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    steps.pass_time()
+    with monkeypatch.context() as within:
+        within.setattr(threading.Thread, "start", no_threads)
+        assert steps.pass_time() == 7.0
+    assert not steps.lost
+    assert steps.pass_time() == 3.0
+    assert steps.pass_time() == 7.0
+    assert steps.over.wait(PATIENCE)
+    assert steps.lost == ["the peer did not answer a ping within 7 s"]
