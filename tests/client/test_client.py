@@ -2,9 +2,12 @@
 
 import concurrent.futures
 import contextlib
+import gc
 import logging
 import threading
 import time
+import warnings
+import weakref
 
 import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
@@ -19,6 +22,7 @@ from mcp_ref import (
     Server,
     connect,
 )
+from mcp_ref.client import client as module
 
 
 @pytest.fixture(autouse=True)
@@ -678,3 +682,50 @@ def test_only_a_level_that_was_set_is_set_again():
     ):
         client.renewed()
         assert not site.of("logging/setLevel")
+
+
+# -- clients that nobody closes, and those of a forked child --------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_client_that_is_dropped_is_warned_of_by_the_name_of_its_server_and_closed(date):
+    client = connect(demo(), revision=date)
+    link = client._line.link
+    with pytest.warns(ResourceWarning, match="unclosed client of a server of this process, Server"):
+        del client
+        gc.collect()
+    assert eventually(lambda: link._ours.fileno() == -1)
+
+
+def test_a_client_that_is_there_when_the_program_ends_is_closed_before_that_goes_on():
+    """On the same thread: at that time no other one is started any more."""
+    client = connect(demo())
+    client._finalizer.detach()
+    with pytest.warns(ResourceWarning, match="unclosed client of the demo"):
+        module._dropped(weakref.ref(client), client._line, client._events, "the demo", module.forks.count)
+    with pytest.raises(ConnectionClosed, match="this client was closed"):
+        client.call_tool("add", {"a": 1, "b": 2})
+
+
+def test_a_forked_child_that_drops_the_client_of_its_parent_neither_warns_nor_closes():
+    with connect(demo()) as client, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before = module.forks.count - 1
+        module._dropped(lambda: None, client._line, client._events, "the demo", before)
+        assert client.call_tool("add", {"a": 1, "b": 2}).structured == {"result": 3}
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_forked_child_that_closes_the_client_of_its_parent_ends_nothing(date):
+    """What it asks is refused with what to do instead."""
+    with connect(demo(), revision=date) as client:
+        line = client._line
+        line.connection.forked()
+        client.close()
+        assert not client.is_closed
+        assert line.link._thread.is_alive()
+        with pytest.raises(ConnectionClosed, match=r"was forked .* make a connection of its own"):
+            client.call_tool("add", {"a": 1, "b": 2})
+        line.close()
+        client._events.close(0.0)
+        client._finalizer.detach()

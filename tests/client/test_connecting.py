@@ -1,5 +1,6 @@
 """`connect`: what it takes, what it refuses before anything is started, and what it leaves behind."""
 
+import gc
 import re
 import sys
 import threading
@@ -7,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from peers import ENV, LEGACY, MODERN, REVISIONS, Notes, eventually, nothing_left, python, raw_server, source
+from web import opened, text, web
 
 from mcp_ref import Cache, ConnectionClosed, ErrorResponse, McpError, RequestTimeout, Server, connect
 from mcp_ref.basic.errors import LocalError
+from mcp_ref.basic.transports.era import KnownEras
 
 ECHO = source("""
     @server.tool
@@ -474,3 +477,67 @@ def test_what_has_an_at_sign_and_is_no_url_is_repeated_whole():
     with pytest.raises(TypeError) as refused:
         connect("npx -y @scope/server")
     assert "'npx -y @scope/server'" in str(refused.value)
+
+
+# -- URLs, and what is remembered of servers -------------------------------------------------------
+
+
+def says_hello(request, wire):
+    wire.result(request, text("hello")) if "id" in request.message else wire.answer(202)
+
+
+def methods(site):
+    return [r.rpc for r in site.requests if r.method == "POST"]
+
+
+@pytest.mark.parametrize("date", REVISIONS[1:])
+def test_a_server_at_a_url_is_spoken_to_over_http(date):
+    with web(opened(says_hello, date)) as site, connect(site.url, revision=date) as client:
+        assert client.revision.date == date
+        assert client.call_tool("a").text == "hello"
+
+
+def test_the_revision_of_another_client_may_be_asked_for():
+    with connect(echo_server(), revision=LEGACY[0]) as one:
+        wanted = one.revision
+    with connect(echo_server(), revision=wanted) as other:
+        assert other.revision == wanted
+
+
+def test_a_legacy_server_at_a_url_is_remembered_without_its_query():
+    """It is not asked again whether it is a modern one. What a query holds may be a person's own."""
+    eras = KnownEras()
+    with web(opened(says_hello, LEGACY[-1])) as site:
+        with connect(site.url + "?key=1", eras=eras):
+            assert "server/discover" in methods(site)
+        site.requests.clear()
+        with connect(site.url + "?key=2", eras=eras):
+            assert methods(site)[0] == "initialize"
+        site.requests.clear()
+        with connect(site.url, eras=False):
+            assert methods(site)[0] == "server/discover"
+
+
+@pytest.mark.parametrize("eras", [None, {}, 1, "yes"])
+def test_what_cannot_remember_eras_is_refused_by_name(eras):
+    with pytest.raises(TypeError, match="eras is True, False or a KnownEras, not "):
+        connect(echo_server(), eras=eras)
+
+
+def test_no_revision_at_all_is_refused():
+    with pytest.raises(ValueError, match="revisions names at least one revision"):
+        connect(echo_server(), revisions=[])
+
+
+@pytest.mark.parametrize(("seconds", "kind"), [(0, ValueError), (-1, ValueError), ("often", TypeError)])
+def test_a_pause_between_pings_that_is_none_is_refused_by_name(seconds, kind):
+    with pytest.raises(kind, match="ping_every"):
+        connect(echo_server(), ping_every=seconds)
+
+
+def test_an_unclosed_client_is_named_by_its_url_without_what_may_be_secret_in_it():
+    with web(opened(says_hello)) as site:
+        client = connect(site.url + "?key=secret")
+        with pytest.warns(ResourceWarning, match="unclosed client of http://[^?]*$"):
+            del client
+            gc.collect()

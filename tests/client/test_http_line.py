@@ -171,3 +171,15 @@ def test_threads_that_wait_are_let_go_when_another_closes():
             thread.join(5)
         assert time.monotonic() - start < PATIENCE / 2
         assert outcome == [1] * 5
+
+
+@pytest.mark.parametrize("revision", LEGACY[1:])
+def test_a_server_that_does_not_answer_any_more_is_lost_with_the_reason(revision):
+    """And all that came with its session."""
+    with talking(rest, revision, "s-1") as (_site, client):
+        with client.listen(tools=True) as changes:
+            client._line.lose("it did not answer a ping")
+            with pytest.raises(ConnectionClosed, match="it did not answer a ping"):
+                changes.next(PATIENCE)
+        with pytest.raises(ConnectionClosed, match="it did not answer a ping"):
+            client.call_tool("a")

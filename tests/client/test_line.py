@@ -125,34 +125,40 @@ def test_an_answer_beyond_the_limit_fails_its_call_and_the_connection_goes_on() 
         assert client.call_tool("big", {"size": 10}).text == "x" * 10
 
 
+class Broken:
+    heard = crashed = False
+
+    def write(self, data: bytes) -> None: ...
+
+    def read(self, receive: Any, too_long: Any, limit: int) -> None:
+        raise OSError("the cable is out")
+
+    def obituary(self) -> str:
+        return "the link is broken"
+
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+
+    def close(self) -> None:
+        self.ends.append("closed")
+
+    def release(self) -> None:
+        self.ends.append("released")
+
+
+class Nobody:
+    revision = None
+
+    def answer(self, context: Any) -> Any:
+        raise InvalidResponse("nobody")
+
+    def notice(self, connection: Any, method: str, params: Any, size: int) -> None: ...
+
+    def lost(self, connection: Any) -> None: ...
+
+
 def test_a_link_that_breaks_while_it_is_read_fails_what_waits() -> None:
     """An error of the operating system's is the end, told to whoever waits."""
-
-    class Broken:
-        heard = crashed = False
-
-        def write(self, data: bytes) -> None: ...
-
-        def read(self, receive: Any, too_long: Any, limit: int) -> None:
-            raise OSError("the cable is out")
-
-        def obituary(self) -> str:
-            return "the link is broken"
-
-        def close(self) -> None: ...
-
-        def release(self) -> None: ...
-
-    class Nobody:
-        revision = None
-
-        def answer(self, context: Any) -> Any:
-            raise InvalidResponse("nobody")
-
-        def notice(self, connection: Any, method: str, params: Any, size: int) -> None: ...
-
-        def lost(self, connection: Any) -> None: ...
-
     broken = line.Line(Nobody(), Broken, timeout=5.0, max_timeout=None, max_message_bytes=1000)
     with pytest.raises(ConnectionClosed, match="the link is broken"):
         broken.connection.request("ping")
@@ -185,3 +191,44 @@ def test_no_process_is_left_after_a_restart_and_the_end() -> None:
     for pid in (first, second):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
+
+
+def test_a_link_that_is_made_while_the_line_is_closed_is_not_used_and_given_back() -> None:
+    links: list[Broken] = []
+
+    def dial() -> Broken:
+        links.append(Broken())
+        return links[-1]
+
+    closed = line.Line(Nobody(), dial, timeout=5.0, max_timeout=None, max_message_bytes=1000)
+    closed.close()
+    with pytest.raises(ConnectionClosed, match="this client was closed"):
+        closed._attach()
+    assert len(links) == 2
+    assert links[1].ends == ["closed", "released"]
+    assert closed.link is links[0]
+
+
+def test_a_server_that_does_not_answer_any_more_is_lost_with_the_reason() -> None:
+    with connect(Server("any"), revision="2025-11-25") as client:
+        client._line.lose("it did not answer a ping")
+        with pytest.raises(ConnectionClosed, match="it did not answer a ping"):
+            client.ping()
+
+
+def test_in_a_forked_child_a_crashed_server_is_not_started_again() -> None:
+    """That is for the parent to do. And no lock is waited for that another thread of the parent's had."""
+    with mortal(revision="2026-07-28") as client:
+        pid_of(client)
+        with pytest.raises(ConnectionClosed):
+            client.call_tool("die", {"code": 3})
+        opened: Any = client._line
+        lost, opening, changing = opened.connection, opened._opening, opened._changing
+        with changing:
+            opened.forked()
+            assert opened._opening is not opening
+            assert not opened._changing.locked()
+            assert opened.alive() is lost
+            with pytest.raises(ConnectionClosed, match="exited with code 3"):
+                pid_of(client)
+            opened.close()

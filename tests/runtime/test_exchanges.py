@@ -697,17 +697,17 @@ def test_silence_ends_an_exchange_that_has_no_other_end(at):
 # ------------------------------------------------------------------------------ forked children
 
 
-def test_in_a_forked_child_no_exchange_begins_and_a_lock_of_the_parents_is_not_waited_for(at):
+def test_in_a_forked_child_no_exchange_begins_nor_waits_for_a_lock_of_the_parents(at):
     with web(ok) as site:
         exchanges = at(site)
         assert ask(exchanges) == (200, b"{}")
-        held = exchanges._changed
-        with held:
-            exchanges.forked()
-            with exchanges.new(within()) as exchange, pytest.raises(Aborted):
-                exchange.send("POST", {}, b"{}")
-            with exchanges.new(within()) as exchange, pytest.raises(Aborted):
-                exchange.pause(60)
+        parents = exchanges._changed
+        exchanges.forked()
+        assert exchanges._changed is not parents
+        with exchanges.new(within()) as exchange, pytest.raises(Aborted):
+            exchange.send("POST", {}, b"{}")
+        with exchanges.new(within()) as exchange, pytest.raises(Aborted):
+            exchange.pause(60)
         assert len(site.requests) == 1
 
 
