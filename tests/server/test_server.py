@@ -923,3 +923,63 @@ def test_run_hands_its_options_to_the_transport(transport, options, monkeypatch)
 def test_ping_every_is_a_number_of_seconds():
     with pytest.raises(ValueError, match="ping_every"):
         demo(ping_every=-1)
+
+
+# -- in a forked child ------------------------------------------------------------------------------
+
+
+def test_in_a_forked_child_a_lifespan_is_entered_anew_and_the_parents_is_not_left(monkeypatch):
+    """Not by what the child serves, and not by its being forgotten either: it is kept."""
+    kept = []
+    monkeypatch.setattr(module.forks, "without_end", kept)
+    life = Life()
+    server = demo(lifespan=life)
+    parents = server.running()
+    parents.__enter__()
+    server.forked()
+    assert life.events == [("entered", "demo")]
+    with server.running():
+        assert life.events == [("entered", "demo")] * 2
+    assert life.events == [("entered", "demo"), ("entered", "demo"), ("left",)]
+    assert len(kept) == 1
+    kept[0].close()
+    assert life.events[2:] == [("left",)] * 2
+
+
+def test_in_a_forked_child_no_lock_of_the_parents_is_waited_for():
+    server = demo(limit=Limit(rate=0.001, burst=1))
+
+    class Asked:
+        principal = "a"
+
+    limiter = server.limiter(Asked())
+    with server._starting, server._lock, limiter._lock:
+        server.forked()
+        assert not server._starting.locked()
+        assert not server._lock.locked()
+        assert not limiter._lock.locked()
+        assert server.limiter(Asked()) is not limiter
+    with connect(server) as client:
+        assert client.call_tool("add", {"a": 1, "b": 2}).structured == {"result": 3}
+
+
+def test_in_a_forked_child_nobody_is_told_of_the_end_of_a_visit():
+    server = demo()
+    server.elicitations["visit"] = object()
+    server.forked()
+    assert not server.elicitation_complete("visit")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "why"),
+    [
+        ({"limit": 5}, TypeError, "limit and notices are each a Limit"),
+        ({"notices": 5}, TypeError, "limit and notices are each a Limit"),
+        ({"ping_every": 0}, ValueError, "ping_every"),
+        ({"ping_every": "often"}, TypeError, "ping_every"),
+    ],
+    ids=str,
+)
+def test_limits_and_pauses_that_are_none_are_refused_by_name(options, kind, why):
+    with pytest.raises(kind, match=why):
+        Server("bad", **options)
