@@ -374,3 +374,20 @@ def test_an_exchange_whose_socket_is_gone_can_be_ended_all_the_same():
     assert hold.is_aborted
     with pytest.raises(Aborted):
         hold.check()
+
+
+def test_in_a_forked_child_a_hold_is_over_and_its_socket_is_not_shut():
+    """A socket that the child shuts down is shut down for its parent as well."""
+    ours, peer = socket.socketpair()
+    with ours, peer:
+        hold = Hold(None)
+        hold.take(ours)
+        with hold._lock:
+            hold.forked()
+            assert not hold._lock.locked()
+        assert hold.is_aborted
+        hold.abort()
+        ours.sendall(b"still there")
+        assert peer.recv(100) == b"still there"
+        with pytest.raises(Aborted):
+            hold.take(ours)
