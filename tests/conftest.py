@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from mcp_ref.basic.transports.era import KNOWN_ERAS
 
@@ -21,6 +22,11 @@ REGISTRY = Path(__file__).resolve().parents[1] / "docs" / "clauses.tsv"
 def pytest_xdist_auto_num_workers() -> int:
     """`-n auto`: three processes for two cores, for half of the time a test waits for what a child does."""
     return max(2, (os.cpu_count() or 1) * 3 // 2)
+
+
+# An example that takes long on a busy machine proves nothing against the code.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 def pytest_configure(config: pytest.Config) -> None:
