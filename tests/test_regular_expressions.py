@@ -16,7 +16,7 @@ import mcp_ref
 
 LENGTH = 60_000
 MAX_SECONDS = 4.0
-"""Of this thread's processor time: a search that is quadratic takes ten seconds or so for LENGTH characters."""
+"""Of this thread's processor time: one that is quadratic takes ten seconds or so for LENGTH characters."""
 
 PIECES = [
     "a",
