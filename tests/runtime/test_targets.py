@@ -15,7 +15,7 @@ def programs(tmp_path, monkeypatch):
     program.parent.mkdir()
     program.symlink_to(sys.executable)
     monkeypatch.setenv("PATH", str(program.parent))
-    monkeypatch.setenv("HOME", "/home/ann")
+    monkeypatch.setenv("HOME", "/home/user")
     monkeypatch.chdir(tmp_path)
 
 
@@ -25,7 +25,7 @@ def programs(tmp_path, monkeypatch):
         ("npx weather --units 'degrees C'", "['npx', 'weather', '--units', 'degrees C']"),
         (b"node server", "['node', 'server']"),
         (Path("/srv/run it"), "['/srv/run it']"),
-        ("~/run now", "['/home/ann/run', 'now']"),
+        ("~/run now", "['/home/user/run', 'now']"),
     ],
 )
 def test_a_command_becomes_a_list_of_its_words(target, argument):
