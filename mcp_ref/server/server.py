@@ -246,11 +246,13 @@ class Server(Registry):
             if self._running == 0:
                 self._enter()
             self._running += 1
+        process = forks.count
         try:
             yield
         finally:
             with self._starting:
-                self._running -= 1
+                if forks.count == process:  # the child of a fork never counted the service of its parent
+                    self._running -= 1
                 if self._running == 0 and self._entered is not None:
                     leaving, self._entered, self._lifespan_value = self._entered, None, None
                     leaving.__exit__(None, None, None)

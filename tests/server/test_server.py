@@ -983,3 +983,26 @@ def test_in_a_forked_child_nobody_is_told_of_the_end_of_a_visit():
 def test_limits_and_pauses_that_are_none_are_refused_by_name(options, kind, why):
     with pytest.raises(kind, match=why):
         Server("bad", **options)
+
+
+def test_a_forked_child_that_leaves_its_parents_service_can_serve_with_a_lifespan(monkeypatch):
+    entered = []
+
+    @contextlib.contextmanager
+    def lifespan(server):
+        entered.append(server)
+        yield "here"
+
+    server = demo(lifespan=lifespan)
+    with server.running():
+        monkeypatch.setattr(forks, "count", forks.count + 1)  # as the hook does in a child
+        server.forked()
+    forks.without_end.pop().close()
+
+    @server.tool
+    def where(ctx: Context) -> str:
+        return str(ctx.lifespan)
+
+    with connect(server) as client:
+        assert client.call_tool("where").text == "here"
+    assert len(entered) == 2
