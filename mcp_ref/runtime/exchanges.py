@@ -253,6 +253,7 @@ class HttpExchange:
             response.close()
         response.release_conn()
         self._hold.leave()
+        self._owner.settings.given_back()
 
 
 class Exchanges:

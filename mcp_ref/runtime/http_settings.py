@@ -13,6 +13,7 @@ Threads     plain data after it is made, but for the cookies, which have a lock 
 
 from __future__ import annotations
 
+import queue
 import re
 import socket
 from collections.abc import Callable, Mapping
@@ -96,6 +97,8 @@ class Settings:
         self._fixed = self._fixed_headers()
         self._prepared = requests.Request("POST", url).prepare()
         self.pool, self.target = self._pool(limit)
+        self._kept: Any = self.pool.pool if self._is_ours else None
+        self._is_closed = False
 
     def _pool(self, limit: int) -> tuple[Any, str]:
         """The connections, and what to ask them for."""
@@ -167,9 +170,23 @@ class Settings:
             if getattr(connection, "sock", None) is not None:
                 connection.sock.close()  # and not shut down: that would be the parent's as well
 
+    def given_back(self) -> None:
+        """A connection was put back among those that are kept. After `close` none is: it is closed.
+
+        urllib3 may put one back a moment after it has closed all that it keeps.
+        """
+        while self._is_closed:
+            try:
+                connection = self._kept.get(block=False)
+            except queue.Empty:
+                return
+            if connection is not None:  # as a place is that was never used
+                connection.close()
+
     def close(self) -> None:
         """Let go of the connections, and of the session, if it is no other's."""
         if self._is_ours:
+            self._is_closed = True  # before they are: what is put back later sees it
             self.pool.close()
         if self._is_own:
             self._session.close()

@@ -307,3 +307,19 @@ def test_a_kept_connection_ends_when_the_exchanges_are_closed(at):
         (wire,) = site.wires
         exchanges.close()
         assert eventually(lambda: wire.socket.fileno() < 0)  # the server saw the end, and closed it too
+
+
+def test_a_connection_that_is_put_back_while_the_exchanges_are_closed_ends_too(at, monkeypatch):
+    with web(ok) as site:
+        exchanges = at(site)
+        kept = exchanges.settings.pool.pool
+        put = kept.put
+
+        def put_late(connection, block):
+            exchanges.close()
+            put(connection, block=block)
+
+        monkeypatch.setattr(kept, "put", put_late)
+        ask(exchanges)
+        (wire,) = site.wires
+        assert eventually(lambda: wire.socket.fileno() < 0)

@@ -129,7 +129,7 @@ def test_the_answer_is_given_out_before_the_stream_has_ended():
     with talking(handle) as (_site, client):
         start = time.monotonic()
         assert client.call_tool("a").text == "x"
-        assert time.monotonic() - start < 0.5
+        assert time.monotonic() - start < PATIENCE / 2
 
 
 def test_a_huge_event_is_read_in_time():
@@ -234,12 +234,15 @@ def test_a_stream_that_breaks_is_resumed_where_it_broke(revision, how):
 
 
 @pytest.mark.spec("basic/transports/streamable-http/sse-respect-retry")
-@pytest.mark.parametrize(("retry", "least", "most"), [(300, 0.3, 0.6), (0, 0.0, 0.2), (None, 0.05, 0.3)])
-def test_the_server_says_how_long_to_wait(retry, least, most):
+@pytest.mark.parametrize(
+    ("retry", "default", "least"), [(300, 2 * PATIENCE, 0.3), (0, 2 * PATIENCE, 0.0), (None, 0.2, 0.2)]
+)
+def test_the_server_says_how_long_to_wait(monkeypatch, retry, default, least):
+    monkeypatch.setattr(module, "RETRY", default)
     with talking(breaks(retry=retry), "2025-11-25", get=True) as (_site, client):
         start = time.monotonic()
         assert client.call_tool("a").text == "late"
-        assert least <= time.monotonic() - start < most
+        assert least <= time.monotonic() - start < PATIENCE
 
 
 def test_a_server_that_wants_to_be_asked_often_is_asked_often():
@@ -359,7 +362,7 @@ def test_a_wait_for_the_next_try_is_ended_by_close_and_by_cancel():
         assert first.cancel()
         start = time.monotonic()
         client.close()
-        assert time.monotonic() - start < 1
+        assert time.monotonic() - start < PATIENCE
         with pytest.raises(ConnectionClosed, match="was closed"):
             second.result(1)
 

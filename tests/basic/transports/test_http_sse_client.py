@@ -480,7 +480,7 @@ def test_a_post_that_is_never_taken_is_given_up_in_time():
         began = time.monotonic()
         with pytest.raises(RequestTimeout):
             client.request("tools/list", {}, timeout=0.2)
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < PATIENCE / 2
         over.set()
 
 
@@ -591,7 +591,7 @@ def test_close_ends_the_stream_and_leaves_neither_thread_nor_socket():
         reader = client.connection._reader
         began = time.monotonic()
         client.close()
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < PATIENCE / 2
         assert not reader.is_alive()
         client.close()
         fake.pieces.put(b": \n\n")  # only whoever writes notices
@@ -618,7 +618,7 @@ def test_close_does_not_wait_for_a_server_that_takes_nothing():
         assert eventually(lambda: fake.messages("tools/list"))
         began = time.monotonic()
         client.close()
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < PATIENCE / 2
         assert "closed" in str(failed.get(timeout=PATIENCE))
         over.set()
 
