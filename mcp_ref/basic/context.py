@@ -20,7 +20,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.errors import LocalError, RequestCancelled
+from mcp_ref.basic.errors import ConnectionClosed, LocalError, RequestCancelled
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.versioning import TABLE, Revision, require_capability
 from mcp_ref.runtime.deadlines import FOR_PEOPLE
@@ -212,7 +212,10 @@ class Context:
         """
         # spec: basic/transports/stdio/server-message-kinds
         if not self.is_over and self.connection.may_notify():
-            self.connection.notify(method, params, outbox=self.outbox)
+            try:
+                self.connection.notify(method, params, outbox=self.outbox)
+            except ConnectionClosed as problem:
+                raise self._given_up(problem) from problem
 
     def close_stream(self) -> bool:
         """Let the client of a long request go, and come back later for what it missed; it is told when.
@@ -244,9 +247,12 @@ class Context:
         # spec: basic/patterns/index/server-initiates-nothing, basic/index/requests-client-to-server-only
         """
         timeout = self._may_request(method, params, timeout)
-        return self.connection.request(
-            method, params, timeout=timeout, on_progress=on_progress, on_behalf_of=self
-        )
+        try:
+            return self.connection.request(
+                method, params, timeout=timeout, on_progress=on_progress, on_behalf_of=self
+            )
+        except ConnectionClosed as problem:
+            raise self._given_up(problem) from problem
 
     def requests(self, several: Sequence[tuple[str, Json]], *, timeout: float | None = None) -> list[Json]:
         """Like `request`, for several that are sent at once; all have the time that the slowest may take."""
@@ -254,7 +260,18 @@ class Context:
             return []
         limits = [self._may_request(method, params, timeout) for method, params in several]
         longest = max((seconds for seconds in limits if seconds is not None), default=None)
-        return self.connection.request_all(several, timeout=longest, on_behalf_of=self)
+        try:
+            return self.connection.request_all(several, timeout=longest, on_behalf_of=self)
+        except ConnectionClosed as problem:
+            raise self._given_up(problem) from problem
+
+    def _given_up(self, problem: ConnectionClosed) -> RequestCancelled:
+        """What a handler meets that speaks to a client which is gone: nobody waits for its answer either.
+
+        Not ConnectionClosed, which would count as a fault of the handler, as does one of a connection that it
+        made itself, and be logged with a traceback at each shutdown.
+        """
+        return RequestCancelled(f"{self.method}: {problem}")
 
     def _may_request(self, method: str, params: Json | None, timeout: float | None) -> float | None:
         """Raises LocalError if this may not be asked; else how long to wait for it."""

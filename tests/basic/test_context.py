@@ -10,6 +10,7 @@ from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, nothing_
 from mcp_ref import Context, Elicit, ListRoots, Sample, Server, connect
 from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, LocalError, RequestCancelled, RequestTimeout
 from mcp_ref.basic.patterns.requester import Requester
+from mcp_ref.basic.versioning import revision as revision_of
 from mcp_ref.runtime.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.outbox import Outbox
 
@@ -443,7 +444,63 @@ def test_a_question_ends_when_the_client_goes():
     with RawClient(handler.server, revision="2025-06-18") as raw:
         raw.ask("vendor/x")
         raw.receive()
-    assert isinstance(handler.outcome(), ConnectionClosed | RequestCancelled)
+    assert isinstance(handler.outcome(), RequestCancelled)
+
+
+class Lost:
+    """A connection to a client that is gone."""
+
+    def __init__(self):
+        self.serving = {}
+        self.outbox = Outbox(lambda line: None)
+
+    def may_notify(self):
+        return True
+
+    def lose(self, *arguments, **options):
+        raise ConnectionClosed("the client hung up")
+
+    notify = request = request_all = lose
+
+
+@pytest.mark.parametrize(
+    "speak",
+    [
+        lambda ctx: ctx.notify("vendor/news"),
+        lambda ctx: ctx.progress(1),
+        lambda ctx: ctx.request("vendor/question"),
+        lambda ctx: ctx.requests([("vendor/question", {})]),
+    ],
+)
+def test_who_speaks_to_a_client_that_is_gone_is_told_that_the_request_was_given_up(speak):
+    """And not that a connection failed, which would be a fault of the handler's own."""
+    connection = Lost()
+    context = Context(connection, 1, "vendor/x", {"_meta": {"progressToken": "t"}})
+    context.revision = revision_of("2025-11-25")
+    context.progress_token = "t"
+    connection.serving[1] = context
+    with pytest.raises(RequestCancelled, match="vendor/x: the client hung up"):
+        speak(context)
+
+
+def test_a_tool_whose_client_goes_while_it_asks_did_not_fail(caplog):
+    server, left = Server("asks"), threading.Event()
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        try:
+            return str(ctx.list_roots())
+        finally:
+            left.set()
+
+    with (
+        caplog.at_level(logging.INFO),
+        RawClient(server, revision="2025-06-18", capabilities={"roots": {}}) as raw,
+    ):
+        raw.ask("tools/call", {"name": "ask", "arguments": {}})
+        raw.receive()
+    assert left.wait(PATIENCE)
+    assert "tool ask failed" not in caplog.text
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
