@@ -227,6 +227,29 @@ def test_each_message_that_the_package_has_is_one_short_sentence():
         assert text.count(";") <= 1, place
 
 
+MISTAKES = {
+    "vendor/unknown": {},
+    "tools/call": {"name": "unknown", "arguments": {}},
+    "resources/read": {"uri": "demo://unknown"},
+    "prompts/get": {"name": 1},
+    "tools/list": {"cursor": "made up"},
+}
+
+
+@pytest.mark.spec("schema/error-message-concise")
+@pytest.mark.parametrize("method", MISTAKES)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_what_answers_a_mistake_is_one_short_sentence_on_the_wire_too(revision, method):
+    """Nothing is added to the text on its way."""
+    server = Server("tests")
+    server.tool(name="known")(lambda: "x")
+    server.prompt(name="known")(lambda: "x")
+    server.resource("demo://known")(lambda: "x")
+    with RawClient(server, revision=revision) as raw:
+        error = raw.request(method, MISTAKES[method])["error"]
+        assert len(one_sentence(error["message"])) < 300
+
+
 @pytest.mark.spec("basic/index/error-code-and-message")
 def test_an_error_has_a_code_and_a_message():
     assert InvalidParams("a: must be an integer").to_wire() == {
