@@ -13,6 +13,8 @@ from web import opened, text, web
 from mcp_ref import Cache, ConnectionClosed, ErrorResponse, McpError, RequestTimeout, Server, connect
 from mcp_ref.basic.errors import LocalError
 from mcp_ref.basic.transports.era import KnownEras
+from mcp_ref.basic.versioning import Era
+from mcp_ref.client import connecting
 
 ECHO = source("""
     @server.tool
@@ -516,6 +518,22 @@ def test_a_legacy_server_at_a_url_is_remembered_without_its_query():
         site.requests.clear()
         with connect(site.url, eras=False):
             assert methods(site)[0] == "server/discover"
+
+
+@pytest.mark.spec("basic/versioning/era-cached")
+@pytest.mark.parametrize(
+    "other",
+    ["http://b.test/mcp", "http://a.test:81/mcp", "https://a.test/mcp", "https://a.test:80/mcp"],
+)
+def test_what_one_origin_said_of_its_era_counts_for_no_other(other):
+    eras = KnownEras()
+
+    def remembered(url):
+        return connecting._known_era(eras, url, None, None)
+
+    remembered("http://a.test/mcp").store(Era.LEGACY)
+    assert remembered("http://A.test:80/mcp").find() is Era.LEGACY
+    assert remembered(other).find() is None
 
 
 @pytest.mark.parametrize("eras", [None, {}, 1, "yes"])
