@@ -644,6 +644,25 @@ def test_a_server_that_dies_of_what_it_was_remembered_for_is_started_again_and_p
     assert methods(notes) == ["initialize", "server/discover"]
 
 
+@pytest.mark.spec("basic/versioning/era-cached")
+def test_a_server_that_answered_the_probe_is_remembered_as_a_modern_one() -> None:
+    eras, command = era.KnownEras(), raw_server("answer(receive(), discovered())\ngo_on()")
+    with connect(command, on_stderr=Notes(), eras=eras) as client:
+        assert str(client.revision) == MODERN
+    assert connecting._known_era(eras, command, None, None).find() is Era.MODERN
+
+
+def test_a_server_that_refuses_what_it_was_remembered_for_is_forgotten_whatever_the_probe_says() -> None:
+    notes, eras = Notes(), era.KnownEras()
+    command = raw_server("while True: error(receive(), -32601, 'Method not found')")
+    server = connecting._known_era(eras, command, None, None)
+    server.store(Era.LEGACY)
+    with pytest.raises(ErrorResponse, match="Method not found"):
+        connect(command, on_stderr=notes, eras=eras)
+    assert methods(notes) == ["initialize", "server/discover", "initialize"]
+    assert server.find() is None
+
+
 def test_what_is_remembered_is_bounded_and_does_not_last_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])

@@ -9,7 +9,10 @@ from web import ABLE, INFO, opened, text, web
 
 from mcp_ref import connect
 from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, LocalError, RequestTimeout
+from mcp_ref.basic.transports.era import KnownEras
 from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus
+from mcp_ref.basic.versioning import Era
+from mcp_ref.client import connecting
 
 PLAIN = "Content-Type: text/plain"
 
@@ -344,6 +347,17 @@ def test_a_legacy_server_is_probed_once_and_one_that_has_changed_again():
         server.is_modern = True
         assert server.opening(site) == (MODERN, ["initialize", "server/discover"])
         assert server.opening(site) == (MODERN, ["server/discover"])
+
+
+def test_a_server_that_refuses_what_it_was_remembered_for_is_forgotten_whatever_the_probe_says():
+    eras = KnownEras()
+    with web(lambda request, wire: wire.error(request, -32601, "Method not found")) as site:
+        server = connecting._known_era(eras, site.url, None, None)
+        server.store(Era.LEGACY)
+        with pytest.raises(ErrorResponse, match="Method not found"):
+            connect(site.url, eras=eras)
+        assert [r.rpc for r in site.requests] == ["initialize", "server/discover", "initialize"]
+        assert server.find() is None
 
 
 @pytest.mark.parametrize("status", [401, 403, 503])
