@@ -46,7 +46,8 @@ def test_an_id_leads_to_its_stream_and_number(log):
     for none in ("tag-1-3", "tag-2-2", "tag-3-0", "other-1-1", "tag-1", "tag-1-", "tag-1-x", "tag-1-²"):
         assert log.find(none) is None
     assert log.find("tag-1-" + "9" * 5000) is None
-    assert log.find("tag-1-" + "0" * 12) is None
+    for other_spelling in ("0" * 12, "00", "01", "+1", "1 ", "١"):
+        assert log.find(f"tag-1-{other_spelling}") is None
 
 
 @given(st.text())
