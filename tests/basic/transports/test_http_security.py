@@ -605,6 +605,20 @@ def test_a_body_that_is_packed_is_415(coding):
     assert len(problem.message) < 200
 
 
+@pytest.mark.parametrize("coding", [None, "chunked", " Chunked\t"])
+def test_a_body_comes_at_once_or_in_chunks(coding):
+    check_post(post(transfer_encoding=coding), BOTH)
+
+
+@pytest.mark.parametrize(
+    "coding", ["gzip", "gzip, chunked", "chunked, chunked", "", "identity", "\xff", HUGE], ids=ascii
+)
+def test_a_body_that_is_framed_in_another_way_is_501(coding):
+    problem = refused(check_post, post(transfer_encoding=coding), BOTH)
+    assert problem.status == 501
+    assert len(problem.message) < 200
+
+
 @pytest.mark.parametrize(
     ("accept", "need", "found"),
     [
