@@ -574,3 +574,22 @@ def test_a_server_that_goes_on_refusing_or_names_no_version_of_ours_is_an_error(
         assert (caught.value.code, caught.value.data["supported"]) == (-32022, supported)
         client.ping()
     assert len([m for m in notes.all if m.get("method") == "tools/call"]) == sent
+
+
+@pytest.mark.parametrize("how", ["call", "submit"])
+def test_a_session_of_the_legacy_era_follows_no_version_that_an_error_names(how):
+    """Its version was agreed on for as long as it lasts."""
+    script = f"""
+    open_legacy({LEGACY[-1]!r})
+    request = receive("tools/call")
+    data = {{"supported": [{MODERN!r}], "requested": "x"}}
+    error(request, -32022, "Unsupported protocol version", data=data)
+    go_on(text("done"))
+    """
+    notes = Notes()
+    with connect(raw_server(script), on_stderr=notes) as client:
+        with pytest.raises(ErrorResponse, match="Unsupported protocol version"):
+            called(client, how)
+        assert client.revision == LEGACY[-1]
+        assert called(client, how).text == "done"
+    assert len([m for m in notes.all if m.get("method") == "tools/call"]) == 2
