@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from peers import eventually
 
 from mcp_ref import ConnectionClosed, InvalidResponse, Server, connect
 from mcp_ref.client import line
@@ -214,6 +215,14 @@ def test_a_server_that_does_not_answer_any_more_is_lost_with_the_reason() -> Non
         client._line.lose("it did not answer a ping")
         with pytest.raises(ConnectionClosed, match="it did not answer a ping"):
             client.ping()
+
+
+def test_the_process_of_a_server_that_is_lost_is_ended() -> None:
+    with mortal(revision="2025-11-25") as client:
+        process = Path(f"/proc/{pid_of(client)}")
+        assert process.exists()
+        client._line.lose("it did not answer a ping")
+        assert eventually(lambda: not process.exists())
 
 
 def test_in_a_forked_child_a_crashed_server_is_not_started_again() -> None:
