@@ -473,6 +473,16 @@ def test_where_nothing_is_hidden_an_error_names_what_there_is():
     assert named[4] == "Unknown resource template: x://{nothing}; known: secret://all/{a}"
 
 
+def test_an_error_names_twenty_of_what_there_is_at_most():
+    server = Server("large")
+    names = [f"tool{n}" for n in range(30)]
+    for name in names:
+        server.add_tool(lambda: "x", name=name)
+    with RawClient(server, revision=MODERN) as raw:
+        error = raw.request("tools/call", {"name": "nothing"})["error"]
+    assert error["message"] == f"Unknown tool: nothing; known: {', '.join(names[:20])}"
+
+
 @pytest.mark.parametrize("date", [LEGACY[0], MODERN])
 def test_hooks_are_added_while_requests_run(date):
     server = Server("hooked")
