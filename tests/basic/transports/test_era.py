@@ -255,7 +255,11 @@ def let_go(fifo: Path, after: float) -> threading.Thread:
     return thread
 
 
-@pytest.mark.spec("basic/transports/stdio/probe-success", "basic/transports/stdio/dual-era-probe")
+@pytest.mark.spec(
+    "basic/transports/stdio/probe-success",
+    "basic/transports/stdio/dual-era-probe",
+    "basic/transports/stdio/probe-reasonable-timeout",
+)
 @pytest.mark.parametrize("served", [REVISIONS, [MODERN]])
 def test_a_server_of_ours_that_starts_slowly_is_not_sent_initialize(served: Any, tmp_path: Path) -> None:
     """A real child, held back for a second: two up-to-date sides agree on 2026-07-28 and nothing else."""
