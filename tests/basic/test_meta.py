@@ -422,6 +422,17 @@ def test_servers_tools_prompts_and_resources_have_icons_since_2025_11_25(revisio
     assert [each.get("icons") for each in found] == [expected] * 5
 
 
+@pytest.mark.spec("basic/index/icon-places", "basic/index/icon-several")
+@pytest.mark.parametrize(
+    "place", ["Icons", "Implementation", "Tool", "Prompt", "Resource", "ResourceTemplate"]
+)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_what_may_have_icons_may_have_any_number_of_them(revision, place):
+    shape = definitions(revision).get(place, {}).get("properties", {}).get("icons")
+    several = {"type": "array", "items": {"$ref": "#/$defs/Icon"}}
+    assert shape == (several if revision >= "2025-11-25" else None)
+
+
 @pytest.mark.spec("basic/index/icon-src-required")
 @pytest.mark.parametrize("source", ["https://example.com/i.png", "http://x/i", "data:image/png;base64,AA=="])
 def test_an_icon_comes_from_the_web_or_is_there_in_full(source):
