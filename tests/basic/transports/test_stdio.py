@@ -76,12 +76,20 @@ def test_a_server_process_belongs_to_no_thread_and_to_no_task() -> None:
 def test_a_server_writes_answers_and_what_belongs_to_a_request_or_to_a_subscription() -> None:
     """Of 2026-07-28. Everything else that happens meanwhile is told to nobody."""
     body = """
+    kept = []
+
     @server.tool
     def work(ctx: Context) -> str:
+        kept.append(ctx)
         ctx.progress(1)
         ctx.log("info", "at work")
         server.add_tool(lambda: "", name="another")     # of which one subscription is told
         server.add_prompt(lambda: "", name="question")  # and of this none
+        return "done"
+
+    @server.tool
+    def say_more() -> str:
+        kept[0].notify("notifications/message", {"level": "info", "data": "of what was answered"})
         return "done"
     """
     with RawClient(python(source(body)), revision=MODERN) as client:
@@ -90,8 +98,10 @@ def test_a_server_writes_answers_and_what_belongs_to_a_request_or_to_a_subscript
         assert said[0]["method"] == "notifications/subscriptions/acknowledged"
         meta = {"progressToken": "t", "io.modelcontextprotocol/logLevel": "debug"}
         call = client.call("work", meta=meta)
-        last = client.ask("server/discover")
-        while not {"tools", call, last} <= {kind_of(message) for message in said}:
+        while call not in map(kind_of, said):
+            said.append(client.receive())
+        last = client.call("say_more")
+        while not {"tools", last} <= {kind_of(message) for message in said}:
             said.append(client.receive())
         client.end_input()
         with pytest.raises(EOFError):
