@@ -14,7 +14,7 @@ answers each request, so that silence decides nothing: it is a time-out.
 
 Revisions   all that the client was given; with none of the modern era among them initialize comes first.
 Errors      those of the last request that was tried. 401, 403, 429 and 5xx say nothing of the era: they are
-            errors at once.
+            errors at once, unless there is one in them about the version or the method.
 Threads     runs on the thread that called `connect`.
 """
 
@@ -100,13 +100,12 @@ def _discovered(client: Any, connection: UrlConnection) -> Era | None:
         outcome = _probe(client, connection)
         chosen = judge(outcome, client.revisions)
     if isinstance(outcome, McpError):
-        says_nothing = isinstance(outcome, HttpError) and _says_nothing(outcome)
-        if chosen is not None or (modern_only and says_nothing):
+        if chosen is not None:
             raise outcome
         if modern_only:  # spec: basic/versioning/modern-client-actionable-error
             raise _no_modern_server(outcome, speak_legacy(client)) from outcome
         _log.info("the server is no modern one: %.300r", outcome)
-        return Era.LEGACY if isinstance(outcome, HttpError) or is_legacy_error(outcome) else None
+        return Era.LEGACY if isinstance(outcome, HttpFailure) or is_legacy_error(outcome) else None
     if chosen is None and modern_only:  # spec: basic/versioning/modern-client-actionable-error
         raise LocalError(f"the server named no version of the modern era; {speak_legacy(client)}")
     if chosen is None:
@@ -135,16 +134,20 @@ def _probe(client: Any, connection: UrlConnection) -> Any:
     """The result of server/discover, or an error that may say what the server speaks; raises others."""
     try:
         return connection.request("server/discover", client.probe())
-    except ErrorResponse as problem:
-        return problem
-    except HttpError as problem:
-        if _says_nothing(problem):
+    except (ErrorResponse, HttpError) as problem:
+        if isinstance(problem, HttpError) and _says_nothing(problem):
             raise
         return problem
 
 
 def _says_nothing(problem: HttpError) -> bool:
-    """Whether an answer has nothing to do with the era."""
+    """Whether an answer has nothing to do with the era.
+
+    It may have a JSON-RPC error in it: who had no room for the probe may have some for initialize, and is no
+    legacy server for that. But an error about the method or the version is about the probe, with any status.
+    """
+    if isinstance(problem, RefusedByStatus) and problem.code in (*MODERN_CODES, MethodNotFound.code):
+        return False
     return problem.status in SAYS_NOTHING or problem.status >= 500
 
 

@@ -185,6 +185,26 @@ def test_some_statuses_say_nothing_of_the_era_and_end_the_search(status):
         assert len(site.requests) == 1
 
 
+@pytest.mark.parametrize("code", [-32603, -32600, 429])
+@pytest.mark.parametrize("status", [401, 403, 407, 408, 429, 500, 502, 503])
+def test_they_say_no_more_with_a_json_rpc_error_in_them(status, code):
+    """A server that has no room for the probe is not taken for a legacy one, though it has some at once."""
+    legacy, eras = opened(rest, "2025-11-25"), KnownEras()
+
+    def handle(request, wire):
+        if request.rpc == "server/discover":
+            wire.error(request, code, "come back later", status)
+        else:
+            legacy(request, wire)
+
+    with web(handle) as site:
+        with pytest.raises(HttpError, match="come back later") as caught:
+            connect(site.url, eras=eras)
+        assert caught.value.status == status
+        assert [r.rpc for r in site.requests] == ["server/discover"]
+    assert len(eras) == 0
+
+
 def test_a_server_that_closes_or_keeps_silent_ends_the_search_too():
     with web(lambda request, wire: wire.close()) as site:
         with pytest.raises(ConnectionClosed, match="before it answered"):
@@ -358,6 +378,26 @@ def test_a_server_that_refuses_what_it_was_remembered_for_is_forgotten_whatever_
             connect(site.url, eras=eras)
         assert [r.rpc for r in site.requests] == ["initialize", "server/discover", "initialize"]
         assert server.find() is None
+
+
+@pytest.mark.parametrize("how", ["a list", "a modern error"])
+def test_a_list_without_a_version_of_ours_is_not_remembered_as_legacy(how):
+    """It depends on the client: another one may have the version that is named."""
+    legacy = opened(rest, "2025-11-25")
+
+    def handle(request, wire):
+        if request.rpc != "server/discover":
+            legacy(request, wire)
+        elif how == "a list":
+            more = {"capabilities": ABLE, "ttlMs": 0, "cacheScope": "private"}
+            wire.result(request, {"resultType": "complete", "supportedVersions": ["2025-11-25"], **more})
+        else:
+            wire.error(request, -32022, "not that one", 400, {"supported": ["2025-11-25"], "requested": "x"})
+
+    eras = KnownEras()
+    with web(handle) as site, connect(site.url, eras=eras) as client:
+        assert client.revision == "2025-11-25"
+    assert len(eras) == 0
 
 
 @pytest.mark.parametrize("status", [401, 403, 503])
