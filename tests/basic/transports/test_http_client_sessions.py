@@ -228,6 +228,19 @@ def test_a_server_that_ends_every_session_is_given_up():
         assert refused.value.status == 404
 
 
+def test_what_was_opened_anew_a_minute_ago_no_longer_counts():
+    server = Sessions()
+    with web(server) as site, connect(site.url, revision="2025-11-25") as client:
+        for _ in range(http_client_sessions.RENEWALS):
+            server.alive.clear()
+            client.call_tool("a")
+        belonging = client.connection.belonging
+        belonging._renewals = [then - 60 for then in belonging._renewals]
+        server.alive.clear()
+        assert client.call_tool("a").text == "hello"
+        assert len(belonging._renewals) == 1
+
+
 def test_a_session_that_cannot_be_opened_anew_now_may_be_later():
     server = Sessions()
     with web(server) as site, connect(site.url, revision="2025-11-25") as client:
