@@ -553,6 +553,15 @@ def test_close_returns_at_once_and_ends_all_that_waits(revision, handle):
         client.close()
 
 
+def test_a_forked_child_does_not_end_the_session_of_its_parent():
+    with talking(plain, "2025-11-25", SESSION) as (site, client):
+        client.connection.is_inherited = True
+        client.connection.end("the child is closed")
+        client.connection.is_inherited = False
+        assert client.call_tool("a").text == "hello"
+        assert [r.method for r in site.requests if r.method == "DELETE"] == []
+
+
 @pytest.mark.spec("basic/transports/streamable-http/session-delete")
 @pytest.mark.parametrize("status", [200, 204, 404, 405, 500])
 def test_a_session_is_ended_by_delete_whatever_the_server_says_to_that(status):
