@@ -65,6 +65,20 @@ def finished(*threads):
     return [problem for thread in threads for problem in thread.caught]
 
 
+# -- forks ------------------------------------------------------------------------------------
+
+
+def test_in_a_forked_child_nothing_is_sent_and_whoever_tries_is_told_why():
+    """Not even where another thread of the parent was writing: its lock is held for ever."""
+    written = []
+    outbox = Outbox(written.append)
+    with outbox._lock:
+        outbox.forked()
+        with pytest.raises(ConnectionClosed, match="forked after the connection was made"):
+            outbox.send(b"one\n")
+    assert written == []
+
+
 # -- order ------------------------------------------------------------------------------------
 
 
