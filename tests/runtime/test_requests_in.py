@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_ref.runtime import requests_in
-from mcp_ref.runtime.requests_in import CHUNKED, BadRequest, parse
+from mcp_ref.runtime.requests_in import CHUNKED, BadRequest, check_field_line, parse
 
 
 def head(*lines, first="POST /mcp HTTP/1.1", host="Host: here"):
@@ -261,6 +261,16 @@ def test_a_known_name_without_a_colon_is_refused():
 @pytest.mark.parametrize("where", ["A: b{}c", "A{}: b", "A: {}", "A: b{}"])
 def test_a_control_character_or_a_bare_line_end_is_refused(sign, where):
     assert refused(head(where.format(sign), "B: c")) == 400
+
+
+@pytest.mark.parametrize(
+    "line", ["A", "", ": b", " A: b", "A : b", "A: b\0", "A: b\x1b", "A\r: b", "A: b\rC: d"]
+)
+def test_a_line_that_is_to_be_a_trailer_is_checked_like_a_header(line):
+    check_field_line(b"A: b, \xfc\tc")
+    with pytest.raises(BadRequest) as caught:
+        check_field_line(line.encode("latin-1"))
+    assert caught.value.status.startswith("400")
 
 
 def test_a_line_end_without_cr_is_no_line_end():
