@@ -35,7 +35,7 @@ ROOT = str(Path(__file__).resolve().parents[1])
 ENV = {"PYTHONPATH": ROOT}
 """What a child needs besides the safe environment: `connect(command, env=ENV)`."""
 
-PATIENCE = 10.0
+PATIENCE = 20.0
 """Seconds after which a test gives up waiting; never how long it waits."""
 
 LEGACY = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")

@@ -247,7 +247,7 @@ def test_an_integer_of_many_digits(client: RawClient) -> None:
     client.write(with_text(client, "7" * 900_000, id="many"))
     answer = client.receive()
     assert "error" in answer or answer["result"]
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < PATIENCE
 
 
 @BOTH
@@ -960,7 +960,7 @@ def test_a_server_that_stops_reading(revision: str) -> None:
         ours.close()
         for thread in threads:
             thread.join(PATIENCE)
-        assert time.monotonic() - started < 8
+        assert time.monotonic() - started < PATIENCE
         assert len(problems) == 4
         assert all(isinstance(p, RequestTimeout | ConnectionClosed) for p in problems)
 

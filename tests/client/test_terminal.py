@@ -21,7 +21,7 @@ from mcp_ref.client import terminal
 from mcp_ref.client.forms import fields_of
 from mcp_ref.client.terminal import Terminal, warnings_about
 
-LIMIT = 10.0
+LIMIT = 20.0
 ROOT = str(Path(__file__).resolve().parents[2])
 
 

@@ -538,9 +538,9 @@ def test_a_long_docstring_takes_no_time():
 
     line = "x : int\n    " + "word " * 10 + "\n"
     f.__doc__ = "Sum.\n\nParameters\n----------\n" + line * 2000 + "Args:\n" + "    a b c\n" * 2000
-    begun = time.monotonic()
+    begun = time.thread_time()
     read(f)
-    assert time.monotonic() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 # -------------------------------------------------------------------------------- return

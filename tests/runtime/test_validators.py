@@ -1,10 +1,12 @@
 """runtime/validators: schemas that others wrote, each by its dialect, none at any price."""
 
+import itertools
 import json
 import socket
 import threading
 import time
 import tracemalloc
+import types
 
 import jsonschema
 import pytest
@@ -323,10 +325,10 @@ def test_a_deep_schema_is_refused():
 
 @pytest.mark.spec("basic/index/schema-validation-bounds")
 def test_a_huge_schema_is_refused():
-    begun = time.monotonic()
+    begun = time.thread_time()
     assert refused({"anyOf": [{}] * 30_000}) == "the schema has more than 20000 parts"
     assert refused({"enum": [[]] * 30_000}) == "the schema has more than 20000 parts"
-    assert time.monotonic() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 def bomb(levels, fan):
@@ -349,9 +351,9 @@ def bomb(levels, fan):
     ],
 )
 def test_references_that_multiply_end_quickly(schema):
-    begun = time.monotonic()
+    begun = time.thread_time()
     assert told(schema, {"a": 1}).startswith("validation was given up: ")
-    assert time.monotonic() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 def test_a_validation_after_one_that_was_given_up():
@@ -365,9 +367,23 @@ def test_a_validation_ends_in_time(monkeypatch):
     schema = {"anyOf": [{"contains": {"type": "integer"}, "title": str(n)} for n in range(1000)]}
     validator(schema)
     monkeypatch.setattr(validators, "MAX_SECONDS", 0.1)
-    begun = time.monotonic()
+    begun = time.thread_time()
     assert told(schema, ["x" * 100] * 20_000) == "validation was given up: it takes longer than 0.1 seconds"
-    assert time.monotonic() - begun < 5
+    assert time.thread_time() - begun < 5
+
+
+@pytest.mark.parametrize(("work", "says"), [(0.01, None), (1.0, "it takes longer than 5.0 seconds")])
+def test_what_a_validation_takes_is_counted_in_work_and_not_by_the_clock(monkeypatch, work, says):
+    """Each look at the clock is a minute after the last: the machine is busy with something else."""
+    schema = {"items": {"type": "string"}}
+    validator(schema)
+    clock, worked = itertools.count(step=60.0), itertools.count(step=work)
+    stand_in = types.SimpleNamespace(monotonic=lambda: next(clock), thread_time=lambda: next(worked))
+    monkeypatch.setattr(validators, "time", stand_in)
+    if says is None:
+        assert accepts(schema, ["x"] * 20)
+    else:
+        assert told(schema, ["x"] * 20) == f"validation was given up: {says}"
 
 
 @pytest.mark.spec("basic/index/schema-validation-bounds")
@@ -515,11 +531,11 @@ def test_a_long_base_is_not_multiplied():
 
 @pytest.mark.spec("basic/index/schema-validation-bounds")
 def test_unique_items_of_many_objects_are_compared_at_once():
-    begun = time.monotonic()
+    begun = time.thread_time()
     many = [{"n": n} for n in range(20_000)]
     assert accepts({"uniqueItems": True}, many)
     assert told({"uniqueItems": True}, [*many, {"n": 7}]) == "holds an item twice"
-    assert time.monotonic() - begun < 5
+    assert time.thread_time() - begun < 5
 
 
 def test_unique_items():

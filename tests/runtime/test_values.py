@@ -839,9 +839,9 @@ def test_a_fault_deep_inside_is_found_once_and_not_twice_a_level(convert):
     value: Any = {"children": "x"}
     for _ in range(90):
         value = {"children": [value]}
-    started = time.monotonic()
+    started = time.thread_time()
     assert fails(convert, Nested, value).endswith("children: must be an array, not 'x'")
-    assert time.monotonic() - started < 5
+    assert time.thread_time() - started < 5
 
 
 def test_a_fault_deep_inside_what_no_hint_tells_of():
@@ -879,9 +879,9 @@ def test_the_constant_of_an_alternative_is_looked_at_before_its_parts(kind):
     value: Any = 1
     for _ in range(60):
         value = {"left": value, "kind": kind}
-    started = time.monotonic()
+    started = time.thread_time()
     made = load(Term, value)
-    assert time.monotonic() - started < 5
+    assert time.thread_time() - started < 5
     assert made.kind == kind
     assert dump(Term, made) == value
 

@@ -252,9 +252,9 @@ def test_a_deep_schema_takes_no_stack():
 def test_a_schema_without_end_has_one():
     loop: Json = {"type": "object"}
     loop["properties"] = {"a": loop, "b": loop}
-    before = time.monotonic()
+    before = time.thread_time()
     assert wrong(loop) == f"the schema has more than {MAX_PARTS} parts"
-    assert time.monotonic() - before < 5
+    assert time.thread_time() - before < 5
 
 
 KEYWORDS = ["properties", "items", "x-mcp-header", "type", "enum", "default", "$defs", "allOf", "a"]

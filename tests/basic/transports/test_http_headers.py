@@ -686,9 +686,9 @@ def test_numbers_are_compared_as_numbers(value, header):
 )
 def test_numbers_are_compared_exactly_and_only_as_json_writes_them(value, header):
     message = call(region=value)
-    before = time.monotonic()
+    before = time.thread_time()
     refused(standard(message, Mcp_Param_Region=header), message, REGION)
-    assert time.monotonic() - before < 1
+    assert time.thread_time() - before < 1
 
 
 @pytest.mark.spec("basic/transports/streamable-http/x-mcp-header-integer-range")

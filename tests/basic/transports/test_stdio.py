@@ -448,7 +448,7 @@ def test_end_of_input_is_a_prompt_clean_exit(revision: str) -> None:
         started = time.monotonic()
         client.end_input()
         assert client.wait() == 0
-        assert time.monotonic() - started < 3
+        assert time.monotonic() - started < PATIENCE
         assert client.stderr == []
 
 
@@ -476,7 +476,7 @@ def test_end_of_input_ends_a_server_whose_tool_still_runs(nap: str) -> None:
         started = time.monotonic()
         client.end_input()
         assert client.wait() == 0
-        assert time.monotonic() - started < 6
+        assert time.monotonic() - started < PATIENCE
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -765,7 +765,7 @@ def test_close_is_as_gentle_as_it_can_be(stays: str, ended: int) -> None:
         notes.until(lambda note: note == "open")
         process = client._line.link.process
         started = time.monotonic()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < PATIENCE
     assert process.poll() == ended
     with pytest.raises(ChildProcessError):
         os.waitpid(process.pid, 0)
@@ -802,7 +802,7 @@ def test_a_grandchild_that_holds_the_pipes_holds_up_neither_close_nor_the_news_o
             with pytest.raises(ConnectionClosed, match="exited with code 5"):
                 client.request("vendor/x")
             client.close()
-            assert time.monotonic() - started < 8
+            assert time.monotonic() - started < PATIENCE
             assert "mcp_ref stderr" not in {thread.name for thread in threading.enumerate()}
         finally:
             os.kill(holder, signal.SIGKILL)
@@ -863,7 +863,7 @@ def test_a_dying_server_fails_every_waiting_call_at_once(revision: str, end: str
         for thread in threads:
             thread.join(PATIENCE)
         problems += [call.exception(PATIENCE) for call in calls]  # type: ignore[misc]
-        assert time.monotonic() - started < 8
+        assert time.monotonic() - started < PATIENCE
         assert len(problems) == 8
         for problem in problems:
             assert words in str(problem)
@@ -967,7 +967,7 @@ def test_close_fails_what_waits_and_what_is_being_written(revision: str) -> None
     for thread in threads:
         thread.join(PATIENCE)
     assert len(problems) == 2
-    assert time.monotonic() - started < 8
+    assert time.monotonic() - started < PATIENCE
 
 
 @pytest.mark.parametrize("revision", LEGACY)
@@ -1012,7 +1012,7 @@ def test_a_context_that_outlives_serve_harms_nobody() -> None:
     with standard_streams(data) as (_, result):
         started = time.monotonic()
         server.run()
-        assert time.monotonic() - started < 6
+        assert time.monotonic() - started < PATIENCE / 2
         os.write(1, b"after\n")
         assert os.read(result, 100) == b"after\n"
     release.set()
@@ -1222,7 +1222,7 @@ def test_a_time_out_holds_also_when_the_server_reads_nothing(revision: str) -> N
         with pytest.raises(TimeoutError):
             client.request("vendor/more", {"a": "x" * (3 << 20)}, timeout=0.5)
         assert isinstance(future.exception(10), TimeoutError)
-        assert time.monotonic() - start < 10
+        assert time.monotonic() - start < PATIENCE
 
 
 # ------------------------------------------------------------- a start that does not come to its end
