@@ -520,7 +520,6 @@ def test_a_legacy_server_at_a_url_is_remembered_without_its_query():
             assert methods(site)[0] == "server/discover"
 
 
-@pytest.mark.spec("basic/versioning/era-cached")
 @pytest.mark.parametrize(
     "other",
     ["http://b.test/mcp", "http://a.test:81/mcp", "https://a.test/mcp", "https://a.test:80/mcp"],

@@ -85,7 +85,7 @@ KNOWN_ERA_SECONDS = 3600.0
 
 
 class KnownEras:
-    """What servers have said of their eras.  # spec: basic/versioning/era-cached"""
+    """What servers have said of their eras."""
 
     def __init__(self, size: int = MAX_KNOWN_ERAS, seconds: float = KNOWN_ERA_SECONDS) -> None:
         check_count(1, size=size)
@@ -167,7 +167,7 @@ def open_connection(
 
     Fills in the client, which keeps it as long as the server lives. Raises if there is none.
     # spec: basic/transports/stdio/dual-era-probe, basic/transports/stdio/modern-only-probe
-    # spec: basic/versioning/era-cached, basic/versioning/era-persisted
+    # spec: basic/versioning/era-persisted
     """
     if newest(client.revisions, Era.MODERN) is None:
         # spec: basic/lifecycle/no-requests-before-init-response

@@ -50,7 +50,7 @@ def open_connection(client: Any, connection: UrlConnection, known: KnownEra = NO
 
     Fills in the client, which keeps it for as long as it lives. Raises PerhapsOld, or what went wrong.
     # spec: basic/transports/streamable-http/era-detection
-    # spec: basic/versioning/era-cached, basic/versioning/era-persisted
+    # spec: basic/versioning/era-persisted
     """
     if newest(client.revisions, Era.MODERN) is None:
         _greet(client, connection)

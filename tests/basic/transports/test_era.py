@@ -557,7 +557,7 @@ PROBED = ["server/discover", "initialize", "notifications/initialized"]
 GREETED = PROBED[1:]
 
 
-@pytest.mark.spec("basic/versioning/era-cached", "basic/versioning/era-persisted")
+@pytest.mark.spec("basic/versioning/era-persisted")
 def test_a_legacy_server_is_probed_once_and_a_server_that_has_changed_again(tmp_path: Path) -> None:
     """A later client of the same command goes straight to initialize; once that is refused, it probes."""
     command, file = changing(tmp_path)
@@ -571,7 +571,6 @@ def test_a_legacy_server_is_probed_once_and_a_server_that_has_changed_again(tmp_
     assert opening_of(command) == ("2025-11-25", PROBED)
 
 
-@pytest.mark.spec("basic/versioning/era-cached")
 def test_what_is_remembered_can_be_forgotten_switched_off_and_kept_apart(tmp_path: Path) -> None:
     command, _ = changing(tmp_path)
     own = era.KnownEras()
@@ -648,7 +647,6 @@ def test_a_server_that_dies_of_what_it_was_remembered_for_is_started_again_and_p
     assert methods(notes) == ["initialize", "server/discover"]
 
 
-@pytest.mark.spec("basic/versioning/era-cached")
 def test_a_server_that_answered_the_probe_is_remembered_as_a_modern_one() -> None:
     eras, command = era.KnownEras(), raw_server("answer(receive(), discovered())\ngo_on()")
     with connect(command, on_stderr=Notes(), eras=eras) as client:

@@ -35,10 +35,7 @@ def probed(answer, revision="2025-11-25", **more):
         return client.revision, [r.rpc for r in site.requests if r.method == "POST"]
 
 
-@pytest.mark.spec(
-    "basic/transports/streamable-http/era-detection",
-    "basic/versioning/era-cached",
-)
+@pytest.mark.spec("basic/transports/streamable-http/era-detection")
 def test_a_modern_server_is_found_by_one_request():
     with web(opened(rest)) as site, connect(site.url) as client:
         assert client.revision == MODERN
@@ -354,7 +351,7 @@ class Changing:
             return client.revision.date, [rpc for rpc in asked if not rpc.startswith("tools/")]
 
 
-@pytest.mark.spec("basic/versioning/era-cached", "basic/versioning/era-persisted")
+@pytest.mark.spec("basic/versioning/era-persisted")
 def test_a_legacy_server_is_probed_once_and_one_that_has_changed_again():
     """A later client of the same URL, whatever its query, goes straight to initialize."""
     server = Changing()
