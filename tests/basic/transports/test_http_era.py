@@ -4,10 +4,11 @@ import json
 import threading
 
 import pytest
+from http_peers import endpoint
 from peers import LEGACY, MODERN
 from web import ABLE, INFO, opened, text, web
 
-from mcp_ref import connect
+from mcp_ref import Denied, Server, connect
 from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, LocalError, RequestTimeout
 from mcp_ref.basic.transports.era import KnownEras
 from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus
@@ -200,6 +201,36 @@ def test_they_say_no_more_with_a_json_rpc_error_in_them(status, code):
         assert caught.value.status == status
         assert [r.rpc for r in site.requests] == ["server/discover"]
     assert len(eras) == 0
+
+
+@pytest.mark.spec("basic/versioning/modern-error-means-modern")
+def test_a_modern_error_decides_whatever_its_status_is():
+    def handle(request, wire):
+        if request.rpc == "server/discover" and len(request_of(wire, "server/discover")) == 1:
+            wire.error(request, -32022, "Unsupported protocol version", 503, {"supported": [MODERN]})
+        else:
+            opened(rest)(request, wire)
+
+    with web(handle) as site, connect(site.url) as client:
+        assert client.revision == MODERN
+
+
+@pytest.mark.parametrize("status", [401, 429, 503])
+def test_a_server_of_ours_that_refuses_the_probe_is_not_taken_for_a_legacy_one(status):
+    """It is busy, or does not know who asks; once it does answer, the two agree as ever."""
+    asked = []
+
+    def authenticate(request):
+        asked.append(request)
+        if len(asked) == 1:
+            raise Denied("not now", status=status)
+
+    with endpoint(Server("busy"), authenticate=authenticate) as site:
+        url = f"http://127.0.0.1:{site.port}/mcp"
+        with pytest.raises(RefusedByStatus, match="not now"):
+            connect(url)
+        with connect(url) as client:
+            assert client.revision == MODERN
 
 
 def test_a_server_that_closes_or_keeps_silent_ends_the_search_too():
