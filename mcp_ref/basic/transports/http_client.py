@@ -284,19 +284,20 @@ class UrlConnection(Connection):
 
     def _take(self, call: Call, exchange: HttpExchange) -> None:
         """The answer is a body of JSON."""
+        body_of = f"{call.method}: the body of the server at {exchange.shown_url}, status {exchange.status},"
         try:
             body = exchange.read(self.limit)
             message = decode(body)
         except TooLong:
-            raise InvalidResponse(f"{call.method}: the answer is longer than {self.limit} bytes") from None
+            raise InvalidResponse(f"{body_of} is longer than {self.limit} bytes") from None
         except ParseError as problem:
-            raise InvalidResponse(f"{call.method}: the answer is {problem.message}") from None
+            raise InvalidResponse(f"{body_of} is {problem.message}") from None
         if type(message) is dict and "error" in message and message.get("id") is None:
             self.settle(call, error_response(message["error"]))
         else:
             self._hear(message, self.outbox, len(body))
         if not call.done:
-            self.settle(call, InvalidResponse(f"{call.method}: the body holds no answer to this request"))
+            self.settle(call, InvalidResponse(f"{body_of} holds no answer to this request"))
 
     # -- what the server says ----------------------------------------------------------------------------
 

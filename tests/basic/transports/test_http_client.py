@@ -225,8 +225,8 @@ def _json(body, status=200):
         (b"null", "no answer to this request"),
     ],
 )
-def test_a_body_that_is_no_answer_is_an_error_at_once(body, said):
-    with pytest.raises(InvalidResponse, match=said):
+def test_a_body_that_is_no_answer_is_an_error_at_once_with_status_and_url(body, said):
+    with pytest.raises(InvalidResponse, match=rf"server at http://127.0.0.1:\d+/mcp, status 200, .*{said}"):
         called(_json(body))
 
 
