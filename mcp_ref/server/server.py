@@ -315,8 +315,13 @@ class Server(Registry):
         return method not in self.own_methods and (method in UNHOOKED or not self.hooks)
 
     def is_quick(self, context: Context) -> bool:
-        """Whether a request needs no worker where a thread waits for it anyway. Hooks may be slow."""
-        return not self.hooks and self._principal is None and tools.is_quick(self, context)
+        """Whether a request needs no worker where a thread waits for it anyway.
+
+        Hooks and own methods may be slow, and may ask: the question goes out on that very thread.
+        """
+        if self.hooks or self._principal is not None or context.method in self.own_methods:
+            return False
+        return tools.is_quick(self, context)
 
     def answer(self, context: Context) -> Json | Encoded:
         """The result of one request. Raises ProtocolError."""

@@ -356,6 +356,24 @@ def test_a_handler_of_ones_own_may_ask_where_the_method_may(date, method, how, t
     assert questions == ["Sure?", "Sure?"]
 
 
+@pytest.mark.parametrize("method", ["tools/list", "tools/call"])
+def test_a_handler_of_ones_own_may_ask_over_http_whatever_was_quick_before_it(method):
+    """The thread that took its request is the one that sends its question: it must not wait."""
+    server = Server("own")
+    server.tool(name="x")(lambda: "quick")
+    with endpoint(server) as site:
+        url = f"http://127.0.0.1:{site.port}/mcp"
+        with connect(url, revision=LEGACY[-1], elicitation=lambda question: True) as client:
+            for _ in range(3):  # a tool that was quick is run without a worker
+                client.call_tool("x")
+
+            @server.on_request(method)
+            def handle(params, ctx: Context):
+                return {"tools": [], "content": [], "_meta": {"vendor/said": ctx.confirm("Sure?", timeout=5)}}
+
+            assert client.request(method, {"name": "x"})["_meta"] == {"vendor/said": True}
+
+
 @pytest.mark.spec("basic/patterns/mrtr/unsupported-requests")
 @pytest.mark.parametrize("method", ["vendor/x", "tools/list"])
 @pytest.mark.parametrize(
