@@ -4,6 +4,7 @@
     "server.py"               connect([sys.executable, 'server.py'])
     "cd /srv && ./run"        connect(['sh', '-c', 'cd /srv && ./run'])
     "localhost:8000/mcp"      connect('http://localhost:8000/mcp')
+    ["server.py"]             connect([sys.executable, 'server.py']), if it could not be started
 
 Only an error that refuses such a target needs this.
 
@@ -14,11 +15,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-__all__ = ["call_for", "call_for_url"]
+__all__ = ["call_for", "call_for_command", "call_for_url"]
 
 MAX_ADVICE_CHARACTERS = 500
 """A longer target is not repeated."""
@@ -32,8 +34,11 @@ _SHELL = r"[|&;<>()$`*?\n]|^\s*\w+="
 _INTERPRETERS = {".py": "sys.executable", ".js": "'node'", ".mjs": "'node'"}
 """How files are started that may be no programs themselves, as Python code."""
 
-_SCHEMES = {"ws": "http", "wss": "https"}
-"""Schemes that people write for ours."""
+_SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
+"""Schemes that people write for ours, and ours where something stands before them."""
+
+_HALF_A_SCHEME = r"(?i)(https?)(?::/?(?!/)|//)"
+"""What may stand at the beginning instead of `http://`: with a slash too few, or without the colon."""
 
 
 def call_for(target: Any) -> str | None:
@@ -45,9 +50,23 @@ def call_for(target: Any) -> str | None:
     return f"connect({argument})"
 
 
+def call_for_command(command: Sequence[str]) -> str | None:
+    """The call of `connect` for a list that could not be started; None if nothing is known to be better."""
+    first, *rest = command
+    if len(first.split()) < 2:
+        meant = _command(command)
+    elif rest:
+        meant = _command([*first.split(), *rest])
+    else:
+        return call_for(first)
+    if meant is None or meant == repr(list(command)) or len(meant) > MAX_ADVICE_CHARACTERS:
+        return None
+    return f"connect({meant})"
+
+
 def call_for_url(url: str) -> str | None:
     """The call of `connect` for a URL with a part that it must not have."""
-    parts = urlsplit(url.replace(" ", "%20"))
+    parts = urlsplit(_with_whole_scheme(url.strip().replace(" ", "%20")))
     if not parts.hostname or not parts.geturl().isprintable() or len(url) > MAX_ADVICE_CHARACTERS:
         return None
     host = parts.netloc.rpartition("@")[2]
@@ -62,7 +81,7 @@ def _argument_for(target: str | bytes) -> str | None:
         text = (target if isinstance(target, str) else target.decode("utf-8")).strip()
     except UnicodeDecodeError:
         return None
-    scheme, separator, rest = text.partition("://")
+    scheme, separator, rest = _with_whole_scheme(text).partition("://")
     if separator and scheme.isalnum():
         return _of_scheme(scheme.lower(), rest)
     url = _url(text)
@@ -76,6 +95,11 @@ def _argument_for(target: str | bytes) -> str | None:
         return _command(shlex.split(text))
     except ValueError:  # a quotation mark that is not closed
         return None
+
+
+def _with_whole_scheme(text: str) -> str:
+    """With `http://` where there was a part of it."""
+    return re.sub(_HALF_A_SCHEME, r"\1://", text) if re.match(_HALF_A_SCHEME, text) else text
 
 
 def _of_scheme(scheme: str, rest: str) -> str | None:
@@ -100,7 +124,7 @@ def _url(text: str) -> str | None:
     return f"{scheme}://{text.removeprefix('//')}"
 
 
-def _command(words: list[str]) -> str | None:
+def _command(words: Sequence[str]) -> str | None:
     """A command as a list, as Python code."""
     if not words:
         return None

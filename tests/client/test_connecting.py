@@ -120,6 +120,8 @@ def advised(target):
         ("a-server --port 1", ["a-server", "--port", "1"]),
         ("a-server 'two words' \"a 'b'\"", ["a-server", "two words", "a 'b'"]),
         (b"a-server -v", ["a-server", "-v"]),
+        (" http://localhost:8000/mcp", "http://localhost:8000/mcp"),
+        ("http//localhost:8000/mcp", "http://localhost:8000/mcp"),
         (f"{sys.executable} server.py", [sys.executable, "server.py"]),
         ("server.py", [sys.executable, "server.py"]),
         ("./my/server.py --fast", [sys.executable, "./my/server.py", "--fast"]),
@@ -190,6 +192,7 @@ def test_an_address_that_is_refused_does_not_repeat_a_password():
     [
         ("http://example.org/mcp#part", "connect('http://example.org/mcp')"),
         ("http://example.org/m cp", "connect('http://example.org/m%20cp')"),
+        ("http:/example.org/mcp", "connect('http://example.org/mcp')"),
         (
             "https://me:secret@example.org:1/mcp",
             "connect('https://example.org:1/mcp', headers={'Authorization': ...})",
@@ -264,6 +267,35 @@ def test_a_program_that_there_is_not_is_named_with_the_whole_command():
     with nothing_left(), pytest.raises(LocalError) as problem:
         connect(["no-such-program-at-all", "--port", "1", "two words"])
     assert "cannot start no-such-program-at-all --port 1 'two words': [Errno 2]" in str(problem.value)
+
+
+def test_a_script_that_is_no_program_is_refused_with_the_line_that_connects(tmp_path, monkeypatch):
+    (tmp_path / "server.py").write_text(ECHO)
+    monkeypatch.chdir(tmp_path)
+    for command in (["server.py"], ["./server.py"]):
+        with nothing_left(), pytest.raises(LocalError) as problem:
+            connect(command)
+        line = re.search(r"; write (connect\(.*\))$", str(problem.value))
+        right = eval(line[1], {"connect": lambda target: target, "sys": sys})
+        with nothing_left(), connect(right, env=ENV) as client:
+            assert client.call_tool("echo", {"said": "x"}).text == "x"
+
+
+def test_a_child_that_ends_at_once_is_named_with_the_whole_command():
+    """An interpreter that does not find its script starts, and says nothing of which server it was to be."""
+    with nothing_left(), pytest.raises(ConnectionClosed) as problem:
+        connect([sys.executable, "no-such-script.py", "two words"], on_stderr=lambda line: None)
+    command = f"{sys.executable} no-such-script.py 'two words'"
+    assert str(problem.value).startswith(f"the server {command} exited with code 2; it said last:")
+
+
+def test_a_command_that_holds_a_program_is_named_on_one_line_and_shortened():
+    with nothing_left(), pytest.raises(ConnectionClosed) as problem:
+        connect([sys.executable, "-c", "import sys\nsys.exit(3)\n" + "# a long program\n" * 100])
+    said = str(problem.value)
+    assert "import sys\\nsys.exit(3)" in said
+    assert said.endswith(" exited with code 3")
+    assert len(said) < 300
 
 
 def test_a_folder_that_there_is_not_is_an_error(tmp_path):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.runtime.targets import MAX_ADVICE_CHARACTERS, call_for, call_for_url
+from mcp_ref.runtime.targets import MAX_ADVICE_CHARACTERS, call_for, call_for_command, call_for_url
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +69,8 @@ def test_what_only_a_shell_understands_is_given_to_one(text):
         ("example.com:8443/mcp", "http://example.com:8443/mcp"),
         ("ws://example.com/the mcp", "http://example.com/the%20mcp"),
         ("WSS://example.com/mcp", "https://example.com/mcp"),
+        (" http://example.com/mcp", "http://example.com/mcp"),
+        ("http//example.com/mcp", "http://example.com/mcp"),
     ],
 )
 def test_an_address_becomes_a_url(target, url):
@@ -103,6 +105,9 @@ def test_a_long_target_is_not_repeated():
         ("http://h/mcp#top", "connect('http://h/mcp')"),
         ("https://h/a b#top", "connect('https://h/a%20b')"),
         ("http://ann:secret@h/mcp", "connect('http://h/mcp', headers={'Authorization': ...})"),
+        ("HTTPS:/h/mcp", "connect('https://h/mcp')"),
+        ("http:h:8000/mcp", "connect('http://h:8000/mcp')"),
+        ("http://h/mcp\n", "connect('http://h/mcp')"),
     ],
 )
 def test_a_url_is_repeated_without_the_part_that_it_must_not_have(url, call):
@@ -113,3 +118,23 @@ def test_a_url_is_repeated_without_the_part_that_it_must_not_have(url, call):
 @pytest.mark.parametrize("url", ["http:///mcp", "http://h/\x1b"])
 def test_a_url_that_is_none_is_not_repeated(url):
     assert call_for_url(url) is None
+
+
+@pytest.mark.parametrize(
+    ("command", "argument"),
+    [
+        (["server.py"], "[sys.executable, 'server.py']"),
+        (["./server.py", "a b"], "[sys.executable, './server.py', 'a b']"),
+        (["python3 -u", "a b.py"], "['python3', '-u', 'a b.py']"),
+        (["python", "server.py"], "[sys.executable, 'server.py']"),
+        (["~/run"], "['/home/user/run']"),
+        (["cd /srv && ./run"], "['sh', '-c', 'cd /srv && ./run']"),
+    ],
+)
+def test_a_command_that_could_not_be_started_becomes_one_that_can(command, argument):
+    assert call_for_command(command) == f"connect({argument})"
+
+
+@pytest.mark.parametrize("command", [["run"], ["python3", "server.py"], ["run", "$HOME", "a b"], ["a" * 600]])
+def test_of_a_command_that_is_right_as_far_as_is_known_nothing_is_advised(command):
+    assert call_for_command(command) is None

@@ -43,7 +43,7 @@ from mcp_ref.runtime.outbox import Outbox
 from mcp_ref.runtime.pipes import poll_for, unread, widen
 from mcp_ref.runtime.plain import one_line
 from mcp_ref.runtime.signals import IN_PEACE, Handled, Uninterrupted
-from mcp_ref.runtime.targets import call_for
+from mcp_ref.runtime.targets import call_for_command
 
 __all__ = ["Child", "Writer", "read_lines", "safe_environment", "serve"]
 
@@ -381,13 +381,22 @@ def safe_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
 MAX_COMMAND_CHARACTERS = 1000
 """Of a command, in the error that tells that it does not start."""
 
+MAX_LABEL_CHARACTERS = 200
+"""Of a command, in the error that tells how it ended: it may hold a whole program, for `python -c`."""
 
-def _not_started(command: list[str], problem: Exception) -> str:
-    """The whole command, why it does not start, and what was meant if it is one text with spaces."""
+
+def _shown(command: list[str], length: int) -> str:
+    """A whole command, on one line: which script does not run says more than which interpreter does."""
     import shlex
 
-    said = f"cannot start {shlex.join(command):.{MAX_COMMAND_CHARACTERS}}: {problem}"
-    meant = call_for(command[0]) if len(command) == 1 and len(command[0].split()) > 1 else None
+    return f"{one_line(shlex.join(command)):.{length}}"
+
+
+def _not_started(command: list[str], problem: Exception) -> str:
+    """The whole command, why it does not start, and what was meant if that can be told."""
+    said = f"cannot start {_shown(command, MAX_COMMAND_CHARACTERS)}: {problem}"
+    is_of_folder = isinstance(problem, OSError) and problem.filename != command[0]  # of cwd, that is
+    meant = None if is_of_folder else call_for_command(command)
     return said if meant is None else f"{said}; write {meant}"
 
 
@@ -545,15 +554,16 @@ class Child:
         """Why there is no more output: the exit code and the last lines of stderr."""
         import subprocess
 
+        command = _shown(self.command, MAX_LABEL_CHARACTERS)
         try:
             code = self.process.wait(0.5)
         except subprocess.TimeoutExpired:
             # spec: basic/transports/stdio/server-closes-stdout
-            return f"the server {self.command[0]} closed its output"
+            return f"the server {command} closed its output"
         self._listener.join(0.5)
         how = f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"
         words = "\n  ".join(self._last_words)
-        return f"the server {self.command[0]} {how}" + (f"; it said last:\n  {words}" if words else "")
+        return f"the server {command} {how}" + (f"; it said last:\n  {words}" if words else "")
 
     @property
     def crashed(self) -> bool:
