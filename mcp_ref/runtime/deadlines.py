@@ -101,7 +101,8 @@ class Deadline:
         if time.monotonic() >= self._last:
             return f"{self._longest + FOR_PEOPLE:g} s in all, with the time in which somebody was asked"
         if self._cap < self._end:
-            return f"{self._longest:g} s in all (max_timeout), in spite of progress"
+            limit = " (max_timeout)" if self._longest > self.span else ""  # a shorter one counts for nothing
+            return f"{self._longest:g} s in all{limit}, in spite of progress"
         return f"{self.span:g} s" + (" since the last progress" if self._has_restarted else "")
 
     def pause(self) -> float:

@@ -167,6 +167,14 @@ def test_a_cap_below_the_deadline_is_not_the_limit_that_ended_it(hands):
     assert deadline.reached() == "30 s"
 
 
+def test_a_cap_below_the_deadline_is_not_named_as_the_limit_after_progress_either(hands):
+    deadline = Deadline(30, Clock(), cap=10)
+    hands.now += 20
+    deadline.restart()
+    hands.now += 11
+    assert deadline.reached() == "30 s in all, in spite of progress"
+
+
 def test_a_cap_below_the_deadline_counts_as_the_deadline(hands):
     deadline = Deadline(30, Clock(), cap=10)
     assert deadline.left() == 30
