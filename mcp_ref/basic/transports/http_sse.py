@@ -276,7 +276,11 @@ def _modern_date(message: Json) -> str | None:
 
 
 def _no_session() -> Refused:
-    return Refused(404, "there is no such session (any more): open a stream for a new one")
+    return Refused(
+        404,
+        "this process knows no such session (any more); open a stream for a new one, and where several "
+        "processes serve one URL, route a stream and its messages to the same process",
+    )
 
 
 def _nothing(stream: HttpStream) -> None:

@@ -308,6 +308,15 @@ def test_a_forged_session_id_is_404(at, forged):
         assert text(old.call("add", a=1, b=1)) == "2"
 
 
+def test_a_session_of_another_process_is_refused_with_what_to_do_about_several(at):
+    with endpoint(Server("another"), sse_path="/sse") as other, Old(at.port) as old, Old(other.port) as new:
+        status, body = new.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, path=old.uri)
+    assert status == 404
+    said = json.loads(body)["error"]["message"]
+    assert "open a stream for a new one" in said
+    assert "where several processes serve one URL, route a stream and its messages to the same" in said
+
+
 def test_session_ids_are_of_this_transport_alone(at):
     with Old(at.port) as old, Peer(at.port, "2025-11-25") as new:
         path = f"/sse/messages?session_id={new.session}"
