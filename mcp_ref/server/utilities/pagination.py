@@ -121,9 +121,29 @@ def pages(
 ) -> Iterator[Any]:
     """Each page of a list, fetched when it is asked for: each within `timeout`, all by the `deadline`.
 
+    A cursor that comes twice stands for two pages, so that neither may be kept as the page of that cursor.
     # spec: server/utilities/pagination/opaque-cursors, server/utilities/pagination/both-flows
     # spec: server/utilities/pagination/page-size-by-server
     """
+    cursors: set[int] = set()  # their hashes: they may be long
+    has_twice = False
+    try:
+        for result in _pages(client, method, params, timeout, deadline):
+            yield result
+            cursor = hash(str(result.get("nextCursor")))
+            has_twice = has_twice or cursor in cursors
+            if has_twice:
+                client.forget_cached(method)
+            cursors.add(cursor)
+    finally:
+        if has_twice:
+            client.forget_cached(method)
+
+
+def _pages(
+    client: Any, method: str, params: Json | None, timeout: float | None, deadline: Deadline | None
+) -> Iterator[Any]:
+    """One page after another, as the server has them or as they were kept."""
     params = dict(params or {})
     for _ in range(MAX_PAGES):
         if deadline is not None:

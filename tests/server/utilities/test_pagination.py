@@ -7,9 +7,9 @@ import zlib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peers import Notes, raw_server
+from peers import MODERN, Notes, raw_server
 
-from mcp_ref import ErrorResponse, InvalidResponse, Server, connect
+from mcp_ref import Caching, ErrorResponse, InvalidResponse, Server, connect
 from mcp_ref.basic.errors import InvalidParams
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server.tools import Tool
@@ -233,6 +233,9 @@ class Pages:
         self.pages = list(pages)
         self.asked = []
 
+    def forget_cached(self, method):
+        """It keeps nothing."""
+
     def request(self, method, params, timeout=None):
         self.asked.append(dict(params))
         return self.pages.pop(0)
@@ -280,9 +283,33 @@ class Endless:
     def __init__(self, cursor):
         self.cursor, self.count = cursor, 0
 
+    def forget_cached(self, method):
+        """It keeps nothing."""
+
     def request(self, method, params, *, timeout=None):
         self.count += 1
         return {"nextCursor": self.cursor or str(self.count)}
+
+
+@pytest.mark.spec("server/utilities/pagination/cursor-value-decides-nothing")
+@pytest.mark.parametrize("cursors", [["a", "a", "a"], ["a", "b", "a", "b"], ["", ""]], ids=" ".join)
+def test_a_cursor_that_comes_again_brings_the_next_page_also_where_pages_are_kept(cursors):
+    """What is kept for a cursor is one page of several: it is not taken for the next one, now or later."""
+    server, asked = Server("pages", caching={KIND: Caching(60_000, "public")}), []
+
+    @server.on_request(KIND)
+    def pages(params):
+        at = len(asked) % (len(cursors) + 1)
+        asked.append(params.get("cursor"))
+        item = {"name": f"tool{at}", "inputSchema": {"type": "object"}}
+        more = {"nextCursor": cursors[at]} if at < len(cursors) else {}
+        return {"tools": [item], **more}
+
+    with connect(server, revision=MODERN, cache=True) as client:
+        names = [f"tool{at}" for at in range(len(cursors) + 1)]
+        assert [tool["name"] for tool in client.list_tools()] == names
+        assert [tool["name"] for tool in client.list_tools()] == names
+    assert asked == [None, *cursors] * 2
 
 
 @pytest.mark.parametrize("cursor", [None, "the same"])
