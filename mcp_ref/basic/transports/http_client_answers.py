@@ -21,6 +21,7 @@ import re
 from typing import Any
 
 from mcp_ref.basic.errors import (
+    ConnectionClosed,
     ErrorResponse,
     HttpError,
     HttpFailure,
@@ -56,7 +57,7 @@ def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
     """What a status that is no success means, and the body that goes with it."""
     try:
         body = exchange.read(_READ)
-    except TooLong:
+    except (TooLong, ConnectionClosed):  # the status says enough where the body is long, or breaks off
         body = b""
     told = _json_rpc_error(body, call_id)
     if told is not None:

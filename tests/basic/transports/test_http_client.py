@@ -282,6 +282,16 @@ def test_a_json_rpc_error_is_one_whatever_the_status(status, with_id):
     assert getattr(refused.value, "status", 200) == status
 
 
+@pytest.mark.parametrize("head", ["Content-Length: 100", "Content-Encoding: gzip\r\nContent-Length: 4"])
+def test_a_refusal_whose_body_breaks_off_or_cannot_be_read_says_its_status_and_its_url(head):
+    def handle(request, wire):
+        wire.send(f"HTTP/1.1 401 Unauthorized\r\n{JSON}\r\n{head}\r\n\r\nbody".encode())
+        wire.close()
+
+    with pytest.raises(HttpError, match=r"http://127.0.0.1:\d+/mcp answered with HTTP status 401"):
+        called(handle)
+
+
 def test_an_error_of_another_request_is_not_taken_for_this_ones():
     with pytest.raises(HttpError, match="status 400"):
         called(_json(b'{"jsonrpc": "2.0", "id": 12345, "error": {"code": 1, "message": "x"}}', 400))
