@@ -271,6 +271,8 @@ def _check_target(target: Any) -> None:
         raise _refused(f"not {_without_user(f'{target!r:.200}'):.80}", call_for(target))
     if isinstance(target, list | tuple):
         _check_command(target)
+    elif isinstance(target, Mapping):
+        raise _refused("not a dict", call_for(target))
     elif isinstance(target, type):
         meant = "connect(Server('name'))" if hasattr(target, "attach") else None
         raise _refused(f"not the class {target.__name__}", meant)

@@ -5,6 +5,7 @@
     "cd /srv && ./run"        connect(['sh', '-c', 'cd /srv && ./run'])
     "localhost:8000/mcp"      connect('http://localhost:8000/mcp')
     ["server.py"]             connect([sys.executable, 'server.py']), if it could not be started
+    {"command": "run"}        connect(['run']): an entry of `mcpServers` in the settings of other clients
 
 Only an error that refuses such a target needs this.
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -42,7 +43,9 @@ _HALF_A_SCHEME = r"(?i)(https?)(?::/?(?!/)|//)"
 
 
 def call_for(target: Any) -> str | None:
-    """The call of `connect` for a text, bytes or a path; None where there is none that is known to work."""
+    """The call of `connect` for a target that it refuses; None where there is none that is known to work."""
+    if isinstance(target, Mapping):
+        return _call_for_entry(target)
     is_path = isinstance(target, os.PathLike)
     argument = _command([os.fspath(target)]) if is_path else _argument_for(target)
     if argument is None or len(argument) > MAX_ADVICE_CHARACTERS:
@@ -73,6 +76,20 @@ def call_for_url(url: str) -> str | None:
     right = parts._replace(netloc=host, fragment="").geturl()
     more = ", headers={'Authorization': ...}" if host != parts.netloc else ""
     return f"connect({right!r}{more})"
+
+
+def _call_for_entry(entry: Mapping[Any, Any]) -> str | None:
+    """The call for an entry of `mcpServers`. Of variables and headers it tells the names alone."""
+    command, words, url = entry.get("command"), entry.get("args") or [], entry.get("url")
+    if isinstance(url, str) and "@" not in url:
+        argument, name, more = repr(url), "headers", entry.get("headers")
+    elif isinstance(command, str) and isinstance(words, list) and all(isinstance(w, str) for w in words):
+        argument, name, more = _command([command, *words]) or "", "env", entry.get("env")
+    else:
+        return None
+    if isinstance(more, Mapping) and more:
+        argument += f", {name}={{{', '.join(f'{key!r}: ...' for key in more)}}}"
+    return f"connect({argument})" if len(argument) <= MAX_ADVICE_CHARACTERS else None
 
 
 def _argument_for(target: str | bytes) -> str | None:

@@ -145,6 +145,7 @@ def advised(target):
         ("wss://example.org/mcp", "https://example.org/mcp"),
         ("file:///srv/my%20server.py", [sys.executable, "/srv/my server.py"]),
         (["http://localhost:8000/mcp"], "http://localhost:8000/mcp"),
+        ({"command": "a-server", "args": ["-v"], "env": {}}, ["a-server", "-v"]),
     ],
 )
 def test_what_is_refused_is_refused_with_the_line_that_works(target, right):

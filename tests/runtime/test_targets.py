@@ -138,3 +138,23 @@ def test_a_command_that_could_not_be_started_becomes_one_that_can(command, argum
 @pytest.mark.parametrize("command", [["run"], ["python3", "server.py"], ["run", "$HOME", "a b"], ["a" * 600]])
 def test_of_a_command_that_is_right_as_far_as_is_known_nothing_is_advised(command):
     assert call_for_command(command) is None
+
+
+@pytest.mark.parametrize(
+    ("entry", "call"),
+    [
+        ({"command": "run", "args": ["-v", "a b"]}, "connect(['run', '-v', 'a b'])"),
+        ({"command": "python", "args": ["server.py"]}, "connect([sys.executable, 'server.py'])"),
+        ({"type": "stdio", "command": "run", "env": {"KEY": "secret"}}, "connect(['run'], env={'KEY': ...})"),
+        (
+            {"url": "https://h/mcp", "headers": {"X": "secret"}},
+            "connect('https://h/mcp', headers={'X': ...})",
+        ),
+        ({"url": "https://ann:secret@h/mcp"}, None),
+        ({"command": "run", "args": "-v"}, None),
+        ({"command": "run", "args": ["x" * MAX_ADVICE_CHARACTERS]}, None),
+        ({"mcpServers": {}}, None),
+    ],
+)
+def test_an_entry_of_other_clients_settings_becomes_a_call_that_tells_no_secret(entry, call):
+    assert call_for(entry) == call
