@@ -318,14 +318,20 @@ def on_initialized(connection: Connection) -> bool:
     return True
 
 
-def enter(context: Context) -> None:
-    """Fill the context of a request from the session it belongs to."""
+MODERN_WAY = (
+    ", or (2026-07-28) put io.modelcontextprotocol/protocolVersion and .../clientCapabilities into "
+    "params._meta"
+)
+"""What else a request may do that came before initialize, where the server is a modern one as well."""
+
+
+def enter(context: Context, *, has_modern: bool = True) -> None:
+    """Fill the context of a request from the session it belongs to; `has_modern`: there is another way in."""
     session = context.connection.session
     if context.method not in ("ping", "initialize"):
         if session.state is State.NEW:  # spec: basic/lifecycle/init-first
             raise InvalidParams(
-                f"{context.method[:80]}: not initialized; send initialize first, or (2026-07-28) put "
-                "io.modelcontextprotocol/protocolVersion and .../clientCapabilities into params._meta"
+                f"{context.method[:80]}: not initialized; send initialize first{MODERN_WAY * has_modern}"
             )
         if session.state is State.ANSWERED:
             raise InvalidRequest(f"{context.method[:80]}: send notifications/initialized first")

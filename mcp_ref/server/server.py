@@ -337,7 +337,7 @@ class Server(Registry):
                 lifecycle.refuse_initialize(self, params)
             versioning.enter(context, self._modern, self._supported)
         else:
-            lifecycle.enter(context)
+            lifecycle.enter(context, has_modern=bool(self._modern))
         context.server = self
         context.lifespan = self._lifespan_value
         context.identity = self._identity

@@ -386,6 +386,13 @@ def test_before_initialize_anything_else_is_refused_with_what_to_send(method):
         assert raw.initialize("2025-06-18")
 
 
+@pytest.mark.parametrize("method", ["tools/list", "server/discover"])
+def test_a_server_without_the_modern_era_names_no_way_into_it(method):
+    with RawClient(Server("legacy", revisions=LEGACY)) as raw:
+        error = raw.request(method)["error"]
+    assert error == {"code": -32602, "message": f"{method}: not initialized; send initialize first"}
+
+
 @pytest.mark.spec("basic/lifecycle/no-requests-before-initialized")
 @pytest.mark.parametrize("date", LEGACY)
 def test_a_server_asks_nothing_but_ping_before_its_client_is_ready(date):
