@@ -201,6 +201,9 @@ class ShapeCompiler(Compiler):
         found = [in_force(member, self.revision) for member in get_args(hint)]
         return [member for member in found if member is not None]
 
+    def keywords(self, mark: Schema) -> Schema:
+        return mark  # a shape may be described in JSON Schema alone: nothing is checked by that
+
     def codec(self, hint: Any) -> Codec:
         if isinstance(hint, typing.ForwardRef):
             hint = _names()[hint.__forward_arg__]

@@ -22,7 +22,7 @@ from typing import Any
 from mcp_ref.runtime.bounds import LIMITS, Bounds, bounded
 from mcp_ref.runtime.codec import Codec, Schema
 
-__all__ = ["description_in", "marked"]
+__all__ = ["check_informs", "description_in", "marked"]
 
 _PACKAGES = ("annotated_types", "pydantic", "pydantic_core")
 """Packages whose objects are never without a meaning."""
@@ -66,6 +66,10 @@ def marked(codec: Codec, mark: Any) -> Codec:
     if mark is None:
         return codec
     if isinstance(mark, type):  # `pydantic.Strict`, or an `annotated_types.Ge` that lacks its number
+        if mark is Bounds:
+            raise TypeError(
+                "Bounds in Annotated says no limit: write Bounds(ge=...), or another of its limits"
+            )
         _check_known(mark, mark)
         return codec
     _check_refused(mark, _REFUSED)
@@ -118,11 +122,17 @@ def _check_field(mark: Any) -> None:
     if callable(getattr(mark, "json_schema_extra", None)):
         raise TypeError(f"{mark!r:.200} says json_schema_extra by a function; give a dict instead")
     extra = getattr(mark, "json_schema_extra", None)
-    rules = sorted(_RULES & extra.keys()) if isinstance(extra, dict) else []
+    if isinstance(extra, dict):
+        check_informs(extra, f"json_schema_extra of {mark!r:.200}")
+
+
+def check_informs(keywords: Schema, where: str) -> None:
+    """Keywords that an author adds inform people. Raises TypeError for one that sets a rule."""
+    rules = sorted(_RULES & keywords.keys())
     if rules:
         raise TypeError(
-            f"{mark!r:.200} says {', '.join(rules)} in json_schema_extra, which is shown and not checked; "
-            "give a limit, such as ge= or pattern=, instead"
+            f"{where} says {', '.join(rules)}, which is shown and not checked; give a limit instead, such as "
+            "Bounds(ge=...) or Bounds(pattern=...)"
         )
 
 

@@ -29,7 +29,7 @@ from mcp_ref.runtime import parts, scalars
 from mcp_ref.runtime.bounds import Bounds
 from mcp_ref.runtime.codec import Codec, Field, Schema
 from mcp_ref.runtime.hints import filled, hashable, kind_of, parameters_given, required_hint
-from mcp_ref.runtime.marks import marked
+from mcp_ref.runtime.marks import check_informs, marked
 from mcp_ref.runtime.mismatch import Mismatch, must
 
 __all__ = ["Bounds", "Codec", "Compiler", "Field", "dump_any"]
@@ -295,13 +295,18 @@ class Compiler:
 
         return Codec(schema, lambda value: parts.first(loads, value, says), dump, says)
 
+    def keywords(self, mark: Schema) -> Schema:
+        """What a dict in Annotated adds to a schema. Raises TypeError unless all of it only informs."""
+        check_informs(mark, f"{mark!r:.200} in Annotated")
+        return mark
+
     def _annotated(self, hint: Any, marks: Iterable[Any]) -> Codec:
         codec = self.codec(hint)
         for mark in marks:
             if isinstance(mark, str):
                 codec = dataclasses.replace(codec, schema={**codec.schema, "description": mark})
-            elif isinstance(mark, dict):  # JSON Schema keywords that only inform, say `examples`
-                codec = dataclasses.replace(codec, schema={**codec.schema, **mark})
+            elif isinstance(mark, dict):
+                codec = dataclasses.replace(codec, schema={**codec.schema, **self.keywords(mark)})
             else:
                 codec = marked(codec, mark)
         return codec

@@ -11,7 +11,7 @@ from typing import Annotated
 import jsonschema
 import pytest
 
-from mcp_ref import Context, ErrorResponse, Server, connect
+from mcp_ref import Bounds, Context, ErrorResponse, Server, connect
 from mcp_ref.runtime.mismatch import Mismatch
 from mcp_ref.runtime.values import Compiler
 
@@ -112,7 +112,10 @@ def test_what_they_say_for_people_is_in_the_schema(mark, schema):
         (Limit(tz=None, uuid_version=4), "uuid_version"),
         (FieldInfo(alias="other"), "alias"),
         (FieldInfo(json_schema_extra=print), "json_schema_extra"),
-        (FieldInfo(json_schema_extra={"minLength": 5}), "minLength in json_schema_extra"),
+        (FieldInfo(json_schema_extra={"minLength": 5}), "says minLength, which is shown and not checked"),
+        ({"minLength": 5, "examples": ["x"]}, "says minLength, which is shown and not checked"),
+        ({"enum": ["a", "b"]}, "says enum, which is shown and not checked"),
+        (Bounds, "Bounds in Annotated says no limit"),
         (FieldInfo(discriminator="kind"), "discriminator"),
         (FieldInfo(required=False), r"default: write it behind the parameter"),
         (Limit(pattern=re.compile("a", re.IGNORECASE)), "flags"),
