@@ -318,6 +318,7 @@ def make():
 
 def check(client):
     answered = client.submit("tools/call", {"name": "t"})  # under way during the fork
+    changes = client.listen(tools=True)
 
     def leave():
         with client:
@@ -332,12 +333,20 @@ def check(client):
                     act()
                 except McpError:
                     pass
+            for act in (lambda: next(changes), lambda: changes.next(timeout=5)):
+                try:
+                    act()
+                except McpError as problem:
+                    assert "forked" in str(problem), problem
+                else:
+                    raise AssertionError("it waited for the parent's changes")
+            changes.close()
         client.close()
 
     def forget():
-        nonlocal client, answered
+        nonlocal client, answered, changes
         leave()
-        del client, answered
+        del client, answered, changes
         gc.collect()
 
     for act in (leave, forget, lambda: sys.exit(0)):
@@ -357,6 +366,7 @@ def check(client):
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
         assert client.call_tool("t", timeout=10).text == "still there"
     assert answered.result(10).text == "still there"
+    changes.close()
 """
 
 

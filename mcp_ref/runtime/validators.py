@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.mismatch import Mismatch, shown
 from mcp_ref.runtime.parts import identity
 from mcp_ref.runtime.patterns import TooCostly, check, search
@@ -117,6 +118,11 @@ class _Kept:
     """The validators that were used last, by the text of their schemas."""
 
     def __init__(self) -> None:
+        self.forked()
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """At the beginning, and again in a forked child: another thread may have been at work here."""
         self._lock = threading.Lock()
         self._validators: dict[str, Validator] = {}  # guarded by _lock, as is the next; the oldest first
         self._size = 0

@@ -372,6 +372,15 @@ def test_a_validation_ends_in_time(monkeypatch):
     assert time.thread_time() - begun < 5
 
 
+def test_in_a_forked_child_schemas_are_checked_whoever_held_the_lock():
+    """`forked` is what the child calls; the thread that held the lock is not there to let it go."""
+    kept = validators._Kept()
+    kept.get('{"type": "string"}')
+    with kept._lock:
+        kept.forked()
+        assert kept.get('{"type": "string"}') is kept.get('{"type": "string"}')
+
+
 @pytest.mark.parametrize(("work", "says"), [(0.01, None), (1.0, "it takes longer than 5.0 seconds")])
 def test_what_a_validation_takes_is_counted_in_work_and_not_by_the_clock(monkeypatch, work, says):
     """Each look at the clock is a minute after the last: the machine is busy with something else."""

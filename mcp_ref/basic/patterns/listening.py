@@ -27,8 +27,10 @@ from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, McpError, Requ
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import SUBSCRIPTION_ID
 from mcp_ref.basic.patterns.subscriptions import ACKNOWLEDGED, KINDS, LISTS, Change
+from mcp_ref.runtime import forks
 from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.outbox import INHERITED
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.request_response import Connection
@@ -85,6 +87,12 @@ class Changes:
         """The open request, in the modern era."""
         self.connection: Connection = client.connection
         """Where it was sent."""
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """In a forked child: the subscription is the parent's."""
+        self._news = threading.Condition()
+        self._problem, self._next_try = ConnectionClosed(INHERITED), 0.0
 
     # -- what its user does ------------------------------------------------------------------
 
@@ -182,7 +190,7 @@ class Changes:
             return
         if not isinstance(problem, ConnectionClosed) or self.client.alive().failure is not None:
             self.client.listening.discard(self)
-            raise problem
+            raise problem.with_traceback(None)  # without the frames of those who were told before
         with self._news:
             self._problem = self._agreed = None
         try:
@@ -269,7 +277,7 @@ class Changes:
                     return False
                 self._news.wait(min(left, LONGEST))
             if self._agreed is None and self._problem is not None:
-                raise self._problem
+                raise self._problem.with_traceback(None)
             return True
 
     def wants(self, change: Change) -> bool:

@@ -59,12 +59,21 @@ class Requester:
         self.clock = Clock()
         self._ids = itertools.count(1)  # spec: basic/index/request-id-unique-in-session
         self.waiting: dict[RequestId, Call] = {}
-        self.failure: ConnectionClosed | None = None
+        self._reason: str | None = None  # why the connection is over, once it is
         self._over = threading.Lock()  # held until the connection is over
         self._over.acquire()
         self.is_inherited = False
         """Whether this is a forked child: then the connection is its parent's."""
         forks.tell(self)
+
+    @property
+    def failure(self) -> ConnectionClosed | None:
+        """Why nobody answers any more; None as long as somebody may.
+
+        A new exception each time. One that was raised refers to the frames of whoever caught it: shared among
+        callers, it would keep the arguments of all their calls, and show them to each other.
+        """
+        return None if self._reason is None else ConnectionClosed(self._reason)
 
     def call(
         self,
@@ -97,8 +106,8 @@ class Requester:
         if prepare is not None:
             prepare(call)
         self.waiting[call.id] = call  # spec: basic/index/request-id-unique-in-flight
-        if self.failure is not None:
-            self.settle(call, self.failure)
+        if self._reason is not None:
+            self.settle(call, ConnectionClosed(self._reason))
         else:
             try:
                 self.transmit(call, params, line)
@@ -237,22 +246,23 @@ class Requester:
 
     def fail(self, reason: str) -> ConnectionClosed:
         """Nobody answers any more: whoever waits, or asks later, is told why. May be called twice."""
-        if self.failure is None:
-            self.failure = ConnectionClosed(reason)
+        if self._reason is None:
+            self._reason = reason
             with contextlib.suppress(RuntimeError):  # another thread was as quick
                 self._over.release()
+        failure = ConnectionClosed(self._reason)
         for call in list(self.waiting.values()):
-            self.settle(call, self.failure)
-        return self.failure
+            self.settle(call, ConnectionClosed(self._reason))
+        return failure
 
     def forked(self) -> None:
         """In a forked child: nothing is asked on this connection, and no answer comes."""
         self.is_inherited = True
-        self.failure = ConnectionClosed(INHERITED)
+        self._reason = INHERITED
         self._over = threading.Lock()
         self.clock.forked()
         calls = list(self.waiting.values())
         self.waiting.clear()
         for call in calls:
             if call.on_done is None:  # perhaps it is the thread that forked which waits; others are not there
-                call.finish(self.failure)
+                call.finish(ConnectionClosed(INHERITED))

@@ -276,6 +276,10 @@ class BodyBudget:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.forked()
+
+    def forked(self) -> None:
+        """At the beginning, and again in a forked child: the bodies under way are the parent's."""
         self._lock = threading.Lock()
         self._shares: WeakSet[BodyShare] = WeakSet()  # guarded by _lock
 

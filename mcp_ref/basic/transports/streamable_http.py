@@ -204,7 +204,7 @@ class Application:
         forks.without_end.append(self._entered)
         self._process, self._entered = None, ExitStack()
         self._hurries = False
-        for part in (self.waiting, self.sessions, self._rates, self._old):
+        for part in (self.waiting, self.sessions, self.bodies, self._rates, self._old):
             if part is not None:
                 part.forked()
 

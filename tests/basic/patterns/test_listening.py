@@ -1100,3 +1100,13 @@ def test_a_session_that_was_opened_anew_has_its_subscriptions_and_nobody_knows_w
         module.renew(client)
         assert len(site.of("resources/subscribe")) == 2
         assert {changes.next(1), changes.next(1)} == {Change("tools"), Change("resource", "x://a")}
+
+
+def test_in_a_forked_child_the_changes_wait_for_no_lock_of_a_thread_that_is_not_there():
+    """`forked` is what the child calls; what it is told then, tests/test_forks.py says."""
+    with connect(demo(), revision=MODERN) as client:
+        changes = Changes(client, {"tool"}, ())
+        with changes._news:
+            changes.forked()
+            changes.push(Change("tool"))
+            assert changes.next(0) == Change("tool")

@@ -549,6 +549,20 @@ def test_a_pipe_that_breaks_is_told_as_the_reader_finds_out_why() -> None:
         wire.requester.request("vendor/y")
 
 
+def test_each_caller_is_told_of_the_end_by_an_exception_of_its_own() -> None:
+    """A shared one would show each the frames of the others, and keep the arguments of all their calls."""
+    wire = Wire()
+    waiting = [wire.requester.call("vendor/x") for _ in range(2)]
+    wire.requester.fail("the server exited")
+    problems = []
+    for ask in [call.result for call in waiting] + [lambda: wire.requester.request("vendor/y")] * 2:
+        with pytest.raises(ConnectionClosed, match=r"^the server exited$") as caught:
+            ask()
+        problems.append(caught.value)
+    assert len(set(map(id, problems))) == len(problems)
+    assert wire.requester.failure is not wire.requester.failure
+
+
 def test_in_a_forked_child_a_call_that_waits_fails_and_one_that_does_not_is_left_to_the_parent() -> None:
     """`forked` is what the child calls. Whoever gave `on_done` is not there to be told."""
     wire = Wire()

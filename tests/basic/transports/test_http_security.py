@@ -984,6 +984,17 @@ def test_in_a_forked_child_counting_begins_anew_whoever_held_the_lock(hands):
         assert status(rates.check, "ann") == 429
 
 
+def test_in_a_forked_child_no_large_body_is_under_way_yet():
+    """Those of the parent are read there, and nobody here would give back what they have."""
+    budget, theirs = BodyBudget(LARGE), large()
+    budget.share(theirs).reserve(LARGE)
+    with budget._lock:
+        budget.forked()
+        assert budget.taken == 0
+        budget.share(large()).reserve(LARGE)
+        assert budget.taken == LARGE
+
+
 # ------------------------------------------------------------------------- authentication
 
 
