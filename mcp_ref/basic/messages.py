@@ -49,6 +49,7 @@ __all__ = [
     "encode_result",
     "is_id",
     "to_json",
+    "weight",
 ]
 
 _log = logger("mcp_ref.messages")
@@ -58,6 +59,11 @@ MAX_DEPTH = 200
 
 SMALL_BYTES = 64 << 10
 """Bytes of a message that is read without counting its parts first: there cannot be many."""
+
+LIGHT_BYTES = 256
+"""Bytes of a message whose parts are not counted to weigh it: ten thousand of these are no burden."""
+PART_BYTES = 64
+"""Bytes of a part in memory: an empty list, and the place that refers to it."""
 
 MAX_PARTS = 1_000_000
 """Commas and opening brackets of a message; each may stand for a value of up to 200 bytes in memory."""
@@ -196,6 +202,17 @@ def has_more_parts(line: bytes, most: int) -> bool:
         if count > most:
             return True
     return False
+
+
+def weight(line: bytes) -> int:
+    """About how many bytes a message takes in memory: what waits is weighed by that, and not by its length.
+
+    `[[],[],...]` takes twenty times as many bytes as it has. Commas within strings count as well, which makes
+    such a message a little heavier than it is.
+    """
+    if len(line) <= LIGHT_BYTES:
+        return len(line)
+    return len(line) + PART_BYTES * sum(map(line.count, _MARKS_OF_PARTS))
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> Json:

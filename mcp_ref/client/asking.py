@@ -426,7 +426,7 @@ class Asking:
     ) -> None:
         """Have something run on the thread for events; what must run `always` may not be dropped.
 
-        `size` is how many bytes its message came in.
+        `size` is the weight of its message in bytes.
         """
         try:
             if not self._events.submit(run, argument, always=always, size=size) and always:
@@ -445,7 +445,7 @@ class Asking:
             if self._dropped > 1:
                 return
         _log.warning(
-            "the callbacks for notifications are too slow: %d wait, with %d bytes; more are dropped",
+            "the callbacks for notifications are too slow: %d wait, %d bytes in memory; more are dropped",
             self._events.waiting,
             self._events.waiting_bytes,
         )
@@ -455,7 +455,9 @@ class Asking:
             dropped, self._dropped = self._dropped, 0
             size, self._dropped_bytes = self._dropped_bytes, 0
         if dropped:
-            _log.warning("dropped %d notifications of %d bytes: the callbacks were too slow", dropped, size)
+            _log.warning(
+                "dropped %d notifications of %d bytes in memory: the callbacks were too slow", dropped, size
+            )
 
 
 def _run_reports(what: tuple[Call, OnProgress]) -> None:

@@ -679,3 +679,27 @@ def test_every_message_of_a_server_over_http_is_json_rpc_2(revision):
             with peer.post(body, **headers) as reply:
                 assert reply.status in (400, 403)
                 assert kinds([reply.json()]) == {"error"}
+
+
+# ---------------------------------------------------------------------------- what a message weighs
+
+
+@pytest.mark.parametrize(
+    "part", ["[]", "{}", "1.5", '"ab"', '{"k":1}', "[1]", '{"a":{"b":[]}}', "[[[[[]]]]]"]
+)
+def test_a_message_weighs_about_what_it_takes_in_memory(part):
+    """At least half of it, and by far more than its bytes."""
+    line = f"[{','.join([part] * 20_000)}]".encode()
+    tracemalloc.start()
+    try:
+        value = decode(line)
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert len(value) == 20_000
+    assert taken / 2 < messages.weight(line) < taken * 3
+
+
+def test_a_short_message_weighs_its_bytes():
+    assert messages.weight(b"[" * 256) == 256
+    assert messages.weight(b"[" * 257) == 257 * 65

@@ -57,6 +57,7 @@ from mcp_ref.basic.messages import (
     is_broken_response,
     is_id,
     lacks_method,
+    weight,
 )
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.basic.patterns.requester import Requester
@@ -155,9 +156,9 @@ class Connection(Requester):
         try:
             message = decode(line)
             if type(message) is list:  # spec: basic/transports/stdio/batch-per-line
-                self.receive_batch(message, self.outbox, len(line))
+                self.receive_batch(message, self.outbox, weight(line))
             else:
-                self.route(message, self.outbox, size=len(line))
+                self.route(message, self.outbox, size=weight(line))
         except ParseError as problem:
             self.refuse(None, problem, self.outbox)
         except ReferenceError:
@@ -178,7 +179,7 @@ class Connection(Requester):
     def route(self, message: Any, outbox: WayOut, batch: Batch | None = None, size: int = 0) -> None:
         """One message; what is said to a request goes out by `outbox`. Runs on the reader.
 
-        `size` is how many bytes it came in, where what waits is not weighed elsewhere.
+        `size` is its weight in bytes, where what waits is not weighed elsewhere.
         """
         try:
             kind = classify(message)

@@ -45,7 +45,7 @@ from mcp_ref.basic.errors import (
     RequestTimeout,
     error_response,
 )
-from mcp_ref.basic.messages import Json, RequestId, decode, encode
+from mcp_ref.basic.messages import Json, RequestId, decode, encode, weight
 from mcp_ref.basic.meta import PROTOCOL_VERSION
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import http_client_streams, http_headers
@@ -295,7 +295,7 @@ class UrlConnection(Connection):
         if type(message) is dict and "error" in message and message.get("id") is None:
             self.settle(call, error_response(message["error"]))
         else:
-            self._hear(message, self.outbox, len(body))
+            self._hear(message, self.outbox, weight(body))
         if not call.done:
             self.settle(call, InvalidResponse(f"{body_of} holds no answer to this request"))
 
@@ -308,7 +308,7 @@ class UrlConnection(Connection):
         except ParseError as problem:
             _log.info("ignored an event that is no message: %.300r", problem)
         else:
-            self._hear(message, outbox, len(data))
+            self._hear(message, outbox, weight(data))
 
     def _hear(self, message: Any, outbox: WayOut, size: int) -> None:
         self._here.reads = True

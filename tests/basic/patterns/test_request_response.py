@@ -320,7 +320,7 @@ def test_a_queue_is_full_with_so_many_bytes_too(revision: str) -> None:
         small = client.call("add", {"a": 1, "b": 1})
         error = client.answer(large[2])["error"]
         assert error["code"] == 429
-        assert error["message"].startswith("2 requests are waiting, with 800")
+        assert error["message"].startswith("2 requests are waiting, with 80")
         assert error["data"]["retryAfterMs"] > 0
         gate.open.set()
         for request_id in (first, *large[:2], small):
