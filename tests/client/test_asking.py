@@ -265,7 +265,9 @@ def test_more_than_callbacks_can_keep_up_with_is_dropped_and_said_so(caplog, mon
         assert eventually(lambda: client._events.waiting == 0)
     told = [r.getMessage() for r in caplog.records if "too slow" in r.getMessage()]
     assert len(told) == 1, "however many are dropped"
-    found = re.match(r"the callbacks for notifications are too slow: (\d+) wait, \d+ bytes in memory", told[0])
+    found = re.match(
+        r"the callbacks for notifications are too slow: (\d+) wait, \d+ bytes in memory", told[0]
+    )
     assert found is not None
     # The first does not count as one that waits once the thread for callbacks is on its way to it.
     assert 100 <= int(found[1]) <= 100 + 1
