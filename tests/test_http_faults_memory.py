@@ -11,6 +11,7 @@ import re
 import threading
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from http_faults import ERAS, OLD, added, standing
@@ -21,6 +22,9 @@ from test_http_faults_load import together
 from test_http_faults_process import Child, child
 
 from mcp_ref import Server
+from mcp_ref.basic.messages import decode
+from mcp_ref.basic.transports import streamable_http
+from mcp_ref.basic.transports.http_security import read_body
 
 BOTH = pytest.mark.parametrize("revision", ERAS)
 
@@ -202,6 +206,42 @@ def test_a_session_is_looked_at_before_a_large_body_is_read(wrong: str, status: 
         with Reply(client.send(text), keep=True) as reply:  # of the body nothing is sent
             assert reply.status == status
         peer.more.clear()
+
+
+@BOTH
+def test_large_bodies_become_messages_one_after_the_other(
+    revision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No other thread runs while one does: between two of them, those who wait for a turn have theirs."""
+    read, inside, go = [], [], threading.Event()
+    most = 0
+
+    def reading(*arguments: Any) -> bytes:
+        body = read_body(*arguments)
+        read.append(len(body))
+        return body
+
+    def decoding(body: bytes, max_parts: int) -> Any:
+        nonlocal most
+        if len(body) < LARGE:
+            return decode(body, max_parts)
+        inside.append(body)
+        most = max(most, len(inside))
+        assert go.wait(PATIENCE)
+        inside.remove(body)
+        return decode(body, max_parts)
+
+    monkeypatch.setattr(streamable_http, "read_body", reading)
+    monkeypatch.setattr(streamable_http, "decode", decoding)
+    with standing() as at, at.peer(revision) as peer, at.peer(revision) as other:
+        at.seen.go.set()
+        waiting = [holding(peer) for _ in range(4)]
+        assert eventually(lambda: read.count(LARGE) == 4)
+        assert added(other) == "42"  # a small one waits for none of them
+        go.set()
+        for connection in waiting:
+            assert Reply(connection).answer()["result"]["content"][0]["text"] == "held"
+    assert most == 1
 
 
 def test_the_bytes_in_flight_are_no_fewer_than_one_body_may_have() -> None:

@@ -183,6 +183,7 @@ class Application:
         self._authenticate, self._rates = authenticate, Rates(rate)
         self._legacy = LegacyEra(self, stateless, require_headers, log_bytes)
         self._has_modern = bool(server.modern_versions())
+        self._decoding = threading.Lock()  # held while a large body becomes a message
         self._lock = threading.Lock()
         # Guarded by _lock.
         self._process: int | None = None
@@ -200,7 +201,7 @@ class Application:
 
     def forked(self) -> None:
         """In a forked child: what was served is the parent's. The first request here begins anew."""
-        self._lock = threading.Lock()
+        self._lock, self._decoding = threading.Lock(), threading.Lock()
         forks.without_end.append(self._entered)
         self._process, self._entered = None, ExitStack()
         self._hurries = False
@@ -317,7 +318,11 @@ class Application:
 
     def receive(self, environ: Json, share: BodyShare | None) -> Any:
         """The message in a body. Raises Refused, ParseError."""
-        return decode(read_body(environ, self.max_body_bytes, share), self._max_parts)
+        body = read_body(environ, self.max_body_bytes, share)
+        if share is None:
+            return decode(body, self._max_parts)
+        with self._decoding:  # no other thread runs meanwhile: those that wait get their turn between two
+            return decode(body, self._max_parts)
 
     def _is_modern(self, environ: Json, message: Any) -> bool:
         """# spec: basic/versioning/dual-era-selects-stateless"""
