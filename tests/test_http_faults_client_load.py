@@ -21,7 +21,7 @@ from http_client_faults import ERAS, OLD, Handler, bad, goes_on, hello, resident
 from peers import MODERN, PATIENCE, Json, eventually
 from web import JSON, STREAM, Request, Site, Wire, open_files, opened, result_of, talking, text, web
 
-from mcp_ref import ConnectionClosed, InvalidResponse, McpError, RequestTimeout, connect
+from mcp_ref import ConnectionClosed, HttpFailure, InvalidResponse, McpError, RequestTimeout, connect
 from mcp_ref.basic.errors import LocalError
 
 BOTH = pytest.mark.parametrize("revision", ERAS)
@@ -129,6 +129,35 @@ def test_an_answer_that_bursts(revision: str, coding: str, media: str, status: i
             client.call_tool("a")
         assert resident() - before < 50 << 20
         goes_on(client)
+
+
+# ------------------------------------------------------------------------------------ error pages
+
+
+@BOTH
+@pytest.mark.parametrize("status", [200, 502])
+def test_error_pages_that_leave_much_unfinished_hold_up_nothing_else(revision: str, status: int) -> None:
+    """Ten at once, of nearly 64 KiB each: other requests are answered in time meanwhile."""
+    page = b"Bad Gateway" + b"<!--" * 16_000
+    failures: list[str] = []
+
+    def handle(request: Request, wire: Wire) -> None:
+        wire.answer(status, page, "Content-Type: text/html")
+
+    with bad(handle, revision) as (_site, client):
+
+        def call() -> None:
+            with pytest.raises(HttpFailure) as problem:
+                client.call_tool("a")
+            failures.append(str(problem.value))
+
+        calls = [threading.Thread(target=call) for _ in range(10)]
+        for thread in calls:
+            thread.start()
+        while any(thread.is_alive() for thread in calls):
+            client.ping(timeout=5)
+    assert len(failures) == 10
+    assert all("Bad Gateway" in said and len(said) < 500 for said in failures), failures[0]
 
 
 # ------------------------------------------------------------ what is left over in a connection
