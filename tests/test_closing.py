@@ -209,26 +209,37 @@ def test_many_threads_close_at_once(revision: str) -> None:
 # ------------------------------------------------------------------------- beside a callback
 
 
-def test_a_slow_on_stderr_reads_nothing_but_its_own_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("count", [1, 8])
+def test_a_slow_on_stderr_reads_nothing_but_its_own_stderr(
+    monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
     """When it comes back, long after `close`, the numbers of our descriptors are those of others."""
     monkeypatch.setattr(stdio, "LAST_WORDS", 0.05, raising=False)
-    inside, go = threading.Event(), threading.Event()
+    inside, go = threading.Semaphore(0), threading.Event()
 
     def slow(text: str) -> None:
-        inside.set()
+        inside.release()
         go.wait(PATIENCE * 3)
 
-    client = connect(raw_server("open_modern()\nos.write(2, b'something\\n')\ngo_on()"), on_stderr=slow)
-    listener = next(thread for thread in threading.enumerate() if thread.name == "mcp_ref stderr")
-    assert inside.wait(PATIENCE)
-    client.close()
-    theirs = [os.pipe() for _ in range(20)]
+    script = "open_modern()\nos.write(2, b'something\\n')\ngo_on()"
+    clients = [connect(raw_server(script), on_stderr=slow) for _ in range(count)]
+    listeners = [thread for thread in threading.enumerate() if thread.name == "mcp_ref stderr"]
+    assert len(listeners) == count
+    assert all(inside.acquire(timeout=PATIENCE) for _ in clients)
+    closing = [threading.Thread(target=client.close) for client in clients]
+    for thread in closing:
+        thread.start()
+    for thread in closing:
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    theirs = [os.pipe() for _ in range(20 * count)]
     try:
         for _, write in theirs:
             os.write(write, b"theirs")
         go.set()
-        listener.join(PATIENCE)
-        assert not listener.is_alive()
+        for listener in listeners:
+            listener.join(PATIENCE)
+            assert not listener.is_alive()
         for read, _ in theirs:
             os.set_blocking(read, False)
             assert os.read(read, 100) == b"theirs"
