@@ -56,9 +56,11 @@ def owner_of(environ: Json, principal: str | None) -> str:
     address = str(environ.get("REMOTE_ADDR", ""))
     if ":" in address:
         try:
-            address = str(ipaddress.IPv6Network((address.partition("%")[0], 64), strict=False))
+            number = ipaddress.IPv6Address(address.partition("%")[0])
         except ValueError:
             pass  # whatever the WSGI server says instead is an address as well
+        else:  # a socket for both kinds names those of IPv4 as ::ffff:10.0.0.1
+            address = str(number.ipv4_mapped or ipaddress.IPv6Network((number, 64), strict=False))
     return f"address {address}"
 
 

@@ -278,6 +278,7 @@ def test_what_was_opened_meanwhile_counts(server):
         ({"REMOTE_ADDR": "10.0.0.1"}, None, {"REMOTE_ADDR": "10.0.0.1"}),
         ({"REMOTE_ADDR": "2001:db8::1"}, None, {"REMOTE_ADDR": "2001:db8::ffff:1"}),
         ({"REMOTE_ADDR": "fe80::1%eth0"}, None, {"REMOTE_ADDR": "fe80::2"}),
+        ({"REMOTE_ADDR": "::ffff:10.0.0.1"}, None, {"REMOTE_ADDR": "10.0.0.1"}),
         ({"REMOTE_ADDR": "unix:"}, None, {"REMOTE_ADDR": "unix:"}),
         ({}, None, {}),
         ({"REMOTE_ADDR": "10.0.0.1"}, "ann", {"REMOTE_ADDR": "10.0.0.2"}),
@@ -285,7 +286,8 @@ def test_what_was_opened_meanwhile_counts(server):
 )
 def test_a_session_is_counted_to_its_principal_or_its_address(environ, principal, same):
     assert owner_of(environ, principal) == owner_of(same, principal)
-    assert owner_of(environ, principal) != owner_of({"REMOTE_ADDR": "192.0.2.1"}, None)
+    for other in ("192.0.2.1", "::ffff:192.0.2.1", "2001:db8:0:1::1"):
+        assert owner_of(environ, principal) != owner_of({"REMOTE_ADDR": other}, None)
     assert owner_of(environ, principal) != owner_of(environ, "bob")
 
 
