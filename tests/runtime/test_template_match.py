@@ -412,7 +412,7 @@ def test_places_are_where_the_text_stands(text, lead, few):
         assert uri.places(lead) == sum(1 << (len(text) - at) for at in stands)
 
 
-def test_thousands_of_long_uris_are_looked_up_quickly():
+def test_many_long_uris_are_looked_up_quickly():
     """A listen request may bring 10,000: what a template looks for may stand everywhere in each."""
     server = Server("tests")
 
@@ -425,7 +425,7 @@ def test_thousands_of_long_uris_are_looked_up_quickly():
         return d
 
     begun = time.process_time()
-    for number in range(500):
-        server.has_resource("x:///" + "-" * 6000 + f"{number}")
-        server.has_resource("y:///" + "a" * 6000 + f"{number}")
+    for number in range(100):
+        server.has_resource("x:///" + "-" * 60_000 + f"{number}")
+        server.has_resource("y:///" + "a" * 60_000 + f"{number}")
     assert time.process_time() - begun < 2.0
