@@ -66,6 +66,9 @@ ANSWERS: dict[str, Callable[[Any, Json, Context | None], Json]] = {
 }
 """What a server may ask for: in a request, or in an input_required result."""
 
+LAST_EVENTS = 1.0
+"""Seconds that `close` gives the callbacks to hear what came until then."""
+
 
 class Client(Features):
     """One connection to one server, opened by `connect`.  # spec: architecture/index/one-server-per-client
@@ -263,21 +266,35 @@ class Client(Features):
     # -- the end ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the connection and, over stdio, the server. Everything that still waits fails at once."""
+        """End the connection and, over stdio, the server. Everything that still waits fails at once.
+
+        Beside another thread's `close` this waits for that one, unless that one waits for this thread.
+        """
         if self.connection.is_inherited:  # a forked child: all this is the parent's to end
             return
         self._closed = True
-        if not self._closing.acquire(blocking=False):
-            return  # another thread is at it, and may be waiting for this one
+        if not self._may_close():
+            return
         try:
             if not self._is_ended:
                 self.callbacks.close()
                 self._line.close()
-                self._events.close(1.0, drop=False)  # what was heard until now is still told
+                self._events.close(LAST_EVENTS, drop=False)  # what was heard until now is still told
                 self._is_ended = True  # not before: after Ctrl-C in here the next call does the rest
                 self._finalizer.detach()
         finally:
             self._closing.release()
+
+    def _may_close(self) -> bool:
+        """Whether this thread closes, now or after another; then it has to release _closing."""
+        if self._closing.acquire(blocking=False):
+            return True
+        this = threading.current_thread()
+        if self._events.waits_for(this) or self._line.waits_for(this):
+            return False
+        # Not for ever: a handler of a signal may have interrupted what the other thread waits for.
+        longest = self._line.longest_close + LAST_EVENTS
+        return self._closing.acquire(timeout=min(longest, threading.TIMEOUT_MAX))
 
     def __enter__(self) -> Client:
         return self

@@ -503,6 +503,112 @@ def test_close_may_be_called_twice_and_by_many():
         pass
 
 
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_close_beside_another_ends_when_the_server_has_ended(date):
+    """It is of no importance who was first: after `close`, or a block, the server is gone."""
+    notes = Notes()
+    script = f"open_any({date!r})\nwhile os.read(0, 100): pass\nnote('end of input')\ntime.sleep(60)"
+    with connect(raw_server(script), revision=date, on_stderr=notes, grace=1.0) as client:
+        process = client._line.link.process
+        first = threading.Thread(target=client.close)
+        first.start()
+        notes.until(lambda note: note == "end of input")
+    assert process.poll() is not None
+    assert not client._finalizer.alive  # so that nothing is warned of when the program ends
+    first.join(PATIENCE)
+
+
+class HeldClose:
+    """Has the first `close` of a client's line wait until it is let go; `problem` is what it raises then."""
+
+    def __init__(self, client, monkeypatch, problem=None):
+        self.begun, self.go, self.problem = threading.Event(), threading.Event(), problem
+        self._close = client._line.close
+        monkeypatch.setattr(client._line, "close", self)
+
+    def __call__(self):
+        if self.begun.is_set():
+            self._close()
+            return
+        self.begun.set()
+        assert self.go.wait(PATIENCE)
+        if self.problem is not None:
+            raise self.problem
+        self._close()
+
+
+def test_a_close_beside_one_that_is_interrupted_does_the_rest(monkeypatch):
+    client = connect(demo())
+    held = HeldClose(client, monkeypatch, KeyboardInterrupt())
+
+    def interrupted():
+        with pytest.raises(KeyboardInterrupt):
+            client.close()
+
+    first = threading.Thread(target=interrupted)
+    first.start()
+    assert held.begun.wait(PATIENCE)
+    second = threading.Thread(target=client.close)
+    second.start()
+    held.go.set()
+    for thread in (first, second):
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    assert not client._line.link._thread.is_alive()
+    assert not client._finalizer.alive
+
+
+@contextlib.contextmanager
+def closing_beside(client, held):
+    """Another thread closes, and is held in it, for as long as the block lasts."""
+    other = threading.Thread(target=client.close)
+    other.start()
+    assert held.begun.wait(PATIENCE)
+    try:
+        yield
+    finally:
+        held.go.set()
+        other.join(PATIENCE)
+        assert not other.is_alive()
+
+
+def test_a_callback_that_closes_beside_another_thread_is_not_held_up(monkeypatch):
+    """The other one waits for the callbacks: if they waited for it, too, neither would go on for a while."""
+    there, go, closed = threading.Event(), threading.Event(), threading.Event()
+
+    def on_log(level, data, logger):
+        if data == 0:
+            there.set()
+            assert go.wait(PATIENCE)
+            client.close()
+            closed.set()
+
+    client = connect(demo(), revision=LEGACY[3], on_log=on_log)
+    held = HeldClose(client, monkeypatch)
+    client.call_tool("talk")
+    assert there.wait(PATIENCE)
+    with closing_beside(client, held):
+        go.set()
+        assert closed.wait(PATIENCE)
+
+
+def test_what_a_client_waits_for_at_its_end_does_not_wait_for_it(monkeypatch):
+    """A server in this process, whose lifespan ends on a thread of its own, closes its client."""
+    closed = threading.Event()
+
+    @contextlib.contextmanager
+    def lifespan(server):
+        yield
+        client.close()
+        closed.set()
+
+    client = connect(Server("any", lifespan=lifespan))
+    held = HeldClose(client, monkeypatch)
+    with closing_beside(client, held):
+        client._line.link.close()
+        assert closed.wait(PATIENCE)
+
+
 def test_after_close_everything_says_so():
     client = connect(demo())
     client.close()
