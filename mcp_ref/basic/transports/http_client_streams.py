@@ -49,7 +49,7 @@ LONGEST = 60.0
 """Seconds to which the pauses grow when a server cannot be reached."""
 
 SOONEST = 0.05
-"""Seconds that are waited after a connection that brought no message; doubled each time, up to a second."""
+"""Seconds, doubled with each connection that brought no message, up to a second: a tenth after the first."""
 
 TRIES = 5
 """Connections in a row that bring nothing at all, before a request is given up."""
@@ -130,10 +130,12 @@ class Following:
     def pause(self) -> float:
         """Seconds to wait before the next connection: never less than the server says.
 
+        A tenth of a second at least, where the last one brought nothing.
         # spec: basic/transports/streamable-http/sse-respect-retry
         """
         if self.failures:
-            return max(self.retry, min(LONGEST, max(self.retry, SOONEST) * 2.0 ** min(self.failures - 1, 20)))
+            first = max(self.retry, 2 * SOONEST)
+            return max(self.retry, min(LONGEST, first * 2.0 ** min(self.failures - 1, 20)))
         return max(self.retry, min(1.0, SOONEST * 2.0 ** min(self.idle, 20)) if self.idle else 0.0)
 
 

@@ -592,6 +592,19 @@ def test_pauses_grow_but_not_without_end_and_are_never_shorter_than_the_server_s
     assert pauses == [0.0, 0.02, 0.04, 0.08, 1.0]
 
 
+@pytest.mark.parametrize("retry", [0.0, 0.001, 0.1])
+@pytest.mark.parametrize("brought", ["nothing", "no message"])
+def test_after_a_connection_that_brought_nothing_a_tenth_of_a_second_is_waited_at_least(
+    monkeypatch, retry, brought
+):
+    """Whatever `retry` says: a client that hears nothing need not ask hundreds of times a second."""
+    monkeypatch.undo()  # the pauses as they are
+    stream = module.Following(SimpleNamespace(belonging=SimpleNamespace(id=None)), None)
+    stream.retry, stream.idle = retry, 1
+    stream.failures = 1 if brought == "nothing" else 0
+    assert stream.pause == 0.1
+
+
 def test_a_message_ends_the_growth_of_pauses(monkeypatch):
     """Connections that bring none are further and further apart; one that brings a message begins anew."""
     pauses, over = [], threading.Event()
