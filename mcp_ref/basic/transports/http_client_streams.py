@@ -21,6 +21,8 @@ Threads     `follow` runs on the thread that waits for the response, or on a wor
 from __future__ import annotations
 
 import threading
+import time
+from collections import deque
 from typing import TYPE_CHECKING
 
 from mcp_ref.basic.errors import ConnectionClosed, InvalidResponse, LocalError, McpError
@@ -51,6 +53,9 @@ LONGEST = 60.0
 SOONEST = 0.05
 """Seconds, doubled with each connection that brought no message, up to a second: a tenth after the first."""
 
+OFTEN = 10
+"""Connections of one stream that begin within a second, at most, whatever they bring and the server says."""
+
 TRIES = 5
 """Connections in a row that bring nothing at all, before a request is given up."""
 
@@ -73,6 +78,7 @@ class Following:
         self.failures = 0  # connections in a row that brought nothing at all
         self.idle = 0  # connections in a row that brought no message
         self.was_open = False
+        self._begun: deque[float] = deque(maxlen=OFTEN)  # when the last ones did
 
     def read(self, exchange: HttpExchange, call: Call | None) -> None:
         """All events of one connection, up to the response to the call.
@@ -80,6 +86,7 @@ class Following:
         An end of the connection, whichever, is no error in here. Raises InvalidResponse, Aborted, Expired.
         """
         self.was_open = True
+        self._begun.append(time.monotonic())
 
         def alive() -> None:
             self.failures = 0
@@ -130,13 +137,18 @@ class Following:
     def pause(self) -> float:
         """Seconds to wait before the next connection: never less than the server says.
 
-        A tenth of a second at least, where the last one brought nothing.
+        A tenth of a second at least, where the last one brought nothing. Where each brings something, all are
+        wanted at once, but no more than OFTEN within a second.
         # spec: basic/transports/streamable-http/sse-respect-retry
         """
         if self.failures:
             first = max(self.retry, 2 * SOONEST)
             return max(self.retry, min(LONGEST, first * 2.0 ** min(self.failures - 1, 20)))
-        return max(self.retry, min(1.0, SOONEST * 2.0 ** min(self.idle, 20)) if self.idle else 0.0)
+        if self.idle:
+            return max(self.retry, min(1.0, SOONEST * 2.0 ** min(self.idle, 20)))
+        if len(self._begun) < OFTEN:
+            return self.retry
+        return max(self.retry, self._begun[0] + 1.0 - time.monotonic())
 
 
 # ------------------------------------------------------------------------- the stream of a request

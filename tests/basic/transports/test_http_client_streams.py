@@ -648,6 +648,32 @@ def test_a_server_that_closes_each_connection_at_once_does_not_keep_the_client_b
         assert gets() < 15
 
 
+def test_a_server_that_ends_each_connection_after_a_message_is_asked_ten_times_a_second():
+    """Not as often as it goes, whatever `retry` says. Nothing of what it says is lost by that."""
+    begun, got = [], threading.Event()
+
+    def handle(request, wire):
+        if request.method == "GET":
+            begun.append(time.monotonic())
+            wire.stream()
+            wire.event({**NOTE, "params": {"n": len(begun)}}, id=len(begun), retry=0)
+            wire.end()
+        else:
+            wire.result(request, text("x"))
+
+    heard = []
+
+    def note(method, params):
+        heard.append(params["n"])
+        if len(heard) == 25:
+            got.set()
+
+    with talking(handle, "2025-11-25", get=True, on_notification=note):
+        assert got.wait(PATIENCE)
+    assert heard[:25] == list(range(1, 26))
+    assert all(later - first > 0.99 for first, later in zip(begun, begun[10:], strict=False))
+
+
 @pytest.mark.parametrize("last_id", ["\u4e16\u754c", "\u00fc", "a b", "x" * 1000])
 def test_any_id_can_be_resumed_from(last_id):
     seen = []
