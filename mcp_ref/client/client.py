@@ -66,8 +66,9 @@ ANSWERS: dict[str, Callable[[Any, Json, Context | None], Json]] = {
 }
 """What a server may ask for: in a request, or in an input_required result."""
 
-LAST_EVENTS = 1.0
-"""Seconds that `close` gives the callbacks to hear what came until then."""
+
+MAX_CLOSE_SECONDS = 60.0
+"""How long a `close` waits for that of another thread."""
 
 
 class Client(Features):
@@ -268,33 +269,24 @@ class Client(Features):
     def close(self) -> None:
         """End the connection and, over stdio, the server. Everything that still waits fails at once.
 
-        Beside another thread's `close` this waits for that one, unless that one waits for this thread.
+        Beside another thread's `close` this waits until that one is done. A thread of ours does not, such as
+        one that runs a callback: the other thread may be waiting for it.
         """
         if self.connection.is_inherited:  # a forked child: all this is the parent's to end
             return
         self._closed = True
-        if not self._may_close():
+        is_ours = threading.current_thread().name.startswith("mcp_ref")
+        if not self._closing.acquire(timeout=0.0 if is_ours else MAX_CLOSE_SECONDS):
             return
         try:
             if not self._is_ended:
                 self.callbacks.close()
                 self._line.close()
-                self._events.close(LAST_EVENTS, drop=False)  # what was heard until now is still told
+                self._events.close(1.0, drop=False)  # what was heard until now is still told
                 self._is_ended = True  # not before: after Ctrl-C in here the next call does the rest
                 self._finalizer.detach()
         finally:
             self._closing.release()
-
-    def _may_close(self) -> bool:
-        """Whether this thread closes, now or after another; then it has to release _closing."""
-        if self._closing.acquire(blocking=False):
-            return True
-        this = threading.current_thread()
-        if self._events.waits_for(this) or self._line.waits_for(this):
-            return False
-        # Not for ever: a handler of a signal may have interrupted what the other thread waits for.
-        longest = self._line.longest_close + LAST_EVENTS
-        return self._closing.acquire(timeout=min(longest, threading.TIMEOUT_MAX))
 
     def __enter__(self) -> Client:
         return self

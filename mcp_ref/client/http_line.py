@@ -9,7 +9,6 @@ Threads     `open` runs on the thread that called `connect`, `close` on any.
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from mcp_ref.basic.patterns.request_response import Connection
@@ -98,13 +97,6 @@ class HttpLine:
         connection.end(reason)
         if self._old is None:  # else the end of its stream does this
             self._client.lost(connection)
-
-    def waits_for(self, thread: threading.Thread) -> bool:
-        """Whether `close` waits for the end of this thread."""
-        return self._http.waits_for(thread) or (self._old is not None and self._old.waits_for(thread))
-
-    longest_close = 30.0
-    """Seconds that `close` may take: the threads that read, and the server for the end of the session."""
 
     def close(self) -> None:
         """End the session and all that waits."""

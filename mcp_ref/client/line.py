@@ -37,9 +37,6 @@ CLOSED = "this client was closed"
 STARTING = 30.0
 """Seconds that `close` waits for a thread that starts the server again: it ends what it started."""
 
-READING = 5.0
-"""Seconds that `close` waits for the thread that reads."""
-
 RESTARTS = 3
 """How often a server is started again within a minute; then its end is taken for the end."""
 
@@ -175,15 +172,6 @@ class Line:
         if self._opening.acquire(timeout=STARTING):
             self._opening.release()
 
-    def waits_for(self, thread: threading.Thread) -> bool:
-        """Whether `close` waits for the end of this thread."""
-        return thread is self._reader or self.link.waits_for(thread) or self.connection.waits_for(thread)
-
-    @property
-    def longest_close(self) -> float:
-        """Seconds that `close` may take."""
-        return float(self.link.longest_close + READING + STARTING)
-
     def _hang_up(self) -> None:
         """End the link and the connection as they are now; twice does no harm."""
         link, connection, reader = self.link, self.connection, self._reader
@@ -192,7 +180,7 @@ class Line:
         link.close()
         connection.end(CLOSED)
         if reader is not threading.current_thread():
-            reader.join(READING)
+            reader.join(5.0)
 
     def forked(self) -> None:
         """In a forked child: the server is the parent's, and is not started again here."""

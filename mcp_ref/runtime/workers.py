@@ -277,10 +277,6 @@ class Workers:
         """And how many bytes with them."""
         return self._bytes
 
-    def waits_for(self, thread: threading.Thread) -> bool:
-        """Whether `close` waits for this thread, because it is one of these."""
-        return thread in self._threads
-
     def close(self, timeout: float, *, drop: bool = True) -> bool:
         """No more jobs; those waiting are dropped, or done. Waits for the running ones: False if some
         remain.

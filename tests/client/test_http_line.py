@@ -183,28 +183,3 @@ def test_a_server_that_does_not_answer_any_more_is_lost_with_the_reason(revision
                 changes.next(PATIENCE)
         with pytest.raises(ConnectionClosed, match="it did not answer a ping"):
             client.call_tool("a")
-
-
-def test_a_line_knows_the_threads_that_its_close_waits_for():
-    def handle(request, wire):
-        if request.method == "GET":
-            wire.stream()
-            wire.gone()
-        else:
-            rest(request, wire)
-
-    with talking(handle, LEGACY[3], "s-1") as (site, client):
-        site.asked(lambda request: request.method == "GET")
-        line, found = client._line, []
-        assert line.waits_for(client.connection.background._thread)
-        ran = threading.Semaphore(0)
-        for pool in ("workers", "_askers", "readers", "_senders"):
-
-            def look(pool):
-                found.append((pool, line.waits_for(threading.current_thread())))
-                ran.release()
-
-            getattr(client.connection, pool).submit(look, pool)
-            assert ran.acquire(timeout=PATIENCE)
-        assert found == [("workers", True), ("_askers", True), ("readers", True), ("_senders", True)]
-        assert not line.waits_for(threading.current_thread())

@@ -241,26 +241,3 @@ def test_in_a_forked_child_a_crashed_server_is_not_started_again() -> None:
             with pytest.raises(ConnectionClosed, match="exited with code 3"):
                 pid_of(client)
             opened.close()
-
-
-def of_this_package() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name.startswith("mcp_ref ")}
-
-
-@pytest.mark.parametrize("is_child", [True, False])
-def test_a_line_knows_the_threads_that_its_close_waits_for(is_child: bool) -> None:
-    before = of_this_package()
-    server: Any = [sys.executable, "-c", MORTAL] if is_child else Server("any")
-    with connect(server, env={"PYTHONPATH": str(ROOT)} if is_child else None) as client:
-        opened: Any = client._line
-        opened.connection.workers.submit(lambda _: None, None)
-        found = {thread for thread in of_this_package() - before if opened.waits_for(thread)}
-        half = "mcp_ref stderr" if is_child else "mcp_ref memory server"
-        assert {thread.name for thread in found} == {"mcp_ref reader", half, "mcp_ref worker 1"}
-        assert not opened.waits_for(threading.current_thread())
-
-
-def test_how_long_a_close_may_take_includes_what_the_server_is_left_to_end() -> None:
-    with mortal(grace=100.0) as client:
-        assert 200.0 < client._line.longest_close < 400.0
-        client._line.link.grace = 2.0

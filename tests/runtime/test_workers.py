@@ -2,7 +2,6 @@
 
 import gc
 import logging
-import queue
 import threading
 import weakref
 
@@ -576,12 +575,3 @@ def test_a_worker_that_was_idle_for_long_takes_no_job_beyond_the_limit(pool):
     workers.leave()
     gate.wait_for(1)
     gate.open.set()
-
-
-def test_a_pool_knows_its_own_threads(pool):
-    """What closes it may ask whether it is one of those that are waited for."""
-    found = queue.SimpleQueue()
-    workers = pool(1)
-    workers.submit(lambda _: found.put(workers.waits_for(threading.current_thread())), None)
-    assert found.get(timeout=PATIENCE)
-    assert not workers.waits_for(threading.current_thread())

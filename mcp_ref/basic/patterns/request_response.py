@@ -402,10 +402,6 @@ class Connection(Requester):
             pause.wait(0.005)
         self.outbox.settle(TO_THE_LAST)
 
-    def waits_for(self, thread: threading.Thread) -> bool:
-        """Whether `end` waits for this thread."""
-        return self.workers.waits_for(thread)
-
     def end(self, reason: str, *, wait: float = 0.5) -> None:
         """The connection is over: the steps of the module's docstring. May be called twice."""
         if self.is_inherited:

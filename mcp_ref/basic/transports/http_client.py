@@ -361,12 +361,6 @@ class UrlConnection(Connection):
             self.background.stop()
         self.background = http_client_streams.Background(self)
 
-    def waits_for(self, thread: threading.Thread) -> bool:
-        """Whether `end` waits for this thread."""
-        pools = self.workers, self._askers, self.readers, self._senders
-        is_background = self.background is not None and self.background.waits_for(thread)
-        return is_background or any(pool.waits_for(thread) for pool in pools)
-
     def end(self, reason: str, *, wait: float = 0.5) -> None:
         """The connection is over; nothing of it is left, neither here nor, if it can be reached, there."""
         if self.is_inherited:

@@ -285,10 +285,6 @@ class Background:
         except (McpError, Aborted, Expired) as failed:
             _log.warning("nothing is heard of the server any more: %.300r", failed)
 
-    def waits_for(self, thread: threading.Thread) -> bool:
-        """Whether `stop` waits for this thread."""
-        return thread is self._thread
-
     def stop(self) -> None:
         """Hear no longer.  # spec: basic/transports/streamable-http/get-client-closes"""
         with self._lock:

@@ -256,10 +256,6 @@ class OldConnection(Connection):
 
     # -- the end -----------------------------------------------------------------------------------
 
-    def waits_for(self, thread: threading.Thread) -> bool:
-        """Whether `end` waits for this thread."""
-        return thread is self._reader or self._senders.waits_for(thread) or super().waits_for(thread)
-
     def end(self, reason: str, *, wait: float = 0.5) -> None:
         """The connection is over: the stream is closed, and whoever waits for anything gets the reason."""
         if self.is_inherited:

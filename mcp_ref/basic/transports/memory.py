@@ -98,13 +98,6 @@ class Link:
             return f"the server in this process could not serve: {told(self._problem)}"
         return "the server in this process closed the connection"
 
-    def waits_for(self, thread: threading.Thread) -> bool:
-        """Whether `close` waits for this thread."""
-        return thread is self._thread
-
-    longest_close = 5.0
-    """Seconds that `close` may take: it waits so long for the server's half."""
-
     def close(self) -> None:
         """End both halves and wait for the server's."""
         with self._closing:
@@ -112,7 +105,7 @@ class Link:
                 self._ours.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass  # the server's half went first
-        self._thread.join(self.longest_close)
+        self._thread.join(5.0)
 
     def release(self) -> None:
         """Give back the socket: for the thread that reads, at its end, or instead of it."""

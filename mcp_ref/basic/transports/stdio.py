@@ -570,15 +570,6 @@ class Child:
         """Whether it is gone, and not by its own will."""
         return self.process.poll() not in (None, 0)
 
-    def waits_for(self, thread: threading.Thread) -> bool:
-        """Whether `close` waits for this thread."""
-        return thread is self._listener
-
-    @property
-    def longest_close(self) -> float:
-        """Seconds that `close` may take."""
-        return STALL + 2 * self.grace + LAST_WORDS
-
     def close(self) -> None:
         """End the child, as gently as it allows. Leaves no process behind.
 

@@ -304,23 +304,6 @@ def test_posts_that_have_moved_within_the_server_are_followed():
     assert {where for where, _, _ in fake.posted} == {"/new"}
 
 
-def test_the_threads_that_its_end_waits_for_are_known():
-    """A `close` of another thread waits for the end, and one of these must not (client/client)."""
-    with session(Fake()) as client:
-        found, ran = [], threading.Semaphore(0)
-
-        def look(pool):
-            found.append(client._line.waits_for(threading.current_thread()))
-            ran.release()
-
-        for pool in (client.connection.workers, client.connection._senders):
-            pool.submit(look, None)
-            assert ran.acquire(timeout=PATIENCE)
-        assert found == [True, True]
-        assert client._line.waits_for(client.connection._reader)
-        assert not client._line.waits_for(threading.current_thread())
-
-
 # ---------------------------------------------------------------------- streams that do not begin
 
 
