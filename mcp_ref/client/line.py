@@ -75,13 +75,15 @@ class Line:
         link = self._dial()
         reader: threading.Thread | None = None
         try:
+            outbox = Outbox(link.write)
             connection = Connection(
                 self._client,
-                Outbox(link.write),
+                outbox,
                 workers=Workers(20, 100),
                 timeout=self._timeout,
                 max_timeout=self._max_timeout,
             )
+            outbox.on_failure = connection.unwritable
             reader = threading.Thread(
                 target=self._read, args=(link, connection), name="mcp_ref reader", daemon=True
             )

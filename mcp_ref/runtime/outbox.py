@@ -86,6 +86,8 @@ class Outbox:
         self.stall = stall
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
+        self.on_failure: Callable[[str], object] | None = None
+        """Is told why, when a write has failed: nothing more can be sent. Any thread; must not wait."""
         forks.tell(self)
         # All below guarded by _lock.
         self._waiting: list[bytes] = []
@@ -141,7 +143,7 @@ class Outbox:
                     return
                 line = self._more()
         except Exception as problem:
-            self.fail(problem)
+            self._failed(problem)
             raise ConnectionClosed(str(problem)) from problem
         except BaseException:  # Ctrl-C: half a line may have been written, so no other may follow
             self.fail(ConnectionClosed("interrupted in the middle of a message"))
@@ -171,7 +173,13 @@ class Outbox:
                 self._write(rest)
                 rest = self._more()
         except Exception as problem:
-            self.fail(problem)
+            self._failed(problem)
+
+    def _failed(self, problem: Exception) -> None:
+        """A write failed, perhaps with nobody there to be told."""
+        self.fail(problem)
+        if self.on_failure is not None:
+            self.on_failure(str(problem))
 
     def _taken(self) -> None:
         """The list is in the writer's hands. Holds _lock."""

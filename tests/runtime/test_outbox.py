@@ -264,6 +264,41 @@ def test_a_write_that_fails_wakes_everybody_who_waits():
     assert not gate.written
 
 
+@pytest.mark.parametrize("by_another_thread", [False, True])
+def test_of_a_write_that_fails_the_connection_is_told_whichever_thread_it_was(by_another_thread):
+    told = []
+    heard = threading.Event()
+
+    class Write:
+        def begin(self, data):
+            return len(data) // 2 if by_another_thread else self(data)
+
+        def __call__(self, data):
+            raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    def on_failure(reason):
+        told.append(reason)
+        heard.set()
+
+    outbox = Outbox(Write())
+    outbox.on_failure = on_failure
+    if by_another_thread:
+        outbox.send(b"one\n")
+    else:
+        with pytest.raises(ConnectionClosed):
+            outbox.send(b"one\n")
+    assert heard.wait(PATIENCE)
+    assert told == ["[Errno 32] Broken pipe"]
+
+
+def test_an_end_that_is_no_failed_write_is_told_to_nobody():
+    outbox = Outbox(lambda data: None)
+    outbox.on_failure = lambda reason: pytest.fail("it was told")
+    outbox.fail(ConnectionClosed("the server exited with code 3"))
+    with pytest.raises(ConnectionClosed, match="exited with code 3"):
+        outbox.send(b"one\n")
+
+
 def test_fail_wakes_everybody_with_its_reason_though_a_write_hangs():
     gate = Gate()
     outbox = Outbox(gate, limit=10)

@@ -37,6 +37,7 @@ from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.outbox import INHERITED, Full, WayOut
+from mcp_ref.runtime.timers import later
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
@@ -47,6 +48,9 @@ _log = logger("mcp_ref.connection")
 
 MAX_IN_FLIGHT = 10_000
 """Requests of ours that may wait for an answer on one connection."""
+
+GOING = 1.0
+"""Seconds in which a peer that reads no more may turn out to be gone: then its end is the better reason."""
 
 
 class Requester:
@@ -114,7 +118,7 @@ class Requester:
             except Full as problem:
                 self.settle(call, RequestTimeout(f"{method}: {problem}"))
             except ConnectionClosed as problem:
-                if self._over.acquire(timeout=1.0):  # the reader is about to find out why, and says it better
+                if self._over.acquire(timeout=GOING):  # the reader may find out why, and says it better
                     self._over.release()
                 self.settle(call, self.failure or problem)
             except BaseException:  # Ctrl-C, when the message was out
@@ -254,6 +258,19 @@ class Requester:
         for call in list(self.waiting.values()):
             self.settle(call, ConnectionClosed(self._reason))
         return failure
+
+    def unwritable(self, reason: str) -> None:
+        """Nothing more can be sent: whoever waits is told soon, unless there is an end to tell of before.
+
+        Any thread, the one that reads as well: it waits for nothing.
+        """
+
+        def fail() -> None:
+            self.fail(reason)
+
+        if self.failure is None:
+            with contextlib.suppress(RuntimeError):  # the system has no more threads to give
+                later(GOING, fail)
 
     def forked(self) -> None:
         """In a forked child: nothing is asked on this connection, and no answer comes."""

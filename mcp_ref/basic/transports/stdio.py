@@ -114,12 +114,14 @@ def read_lines(
 class Writer:
     """Writes all of the bytes it is given, or raises when the peer takes none for too long."""
 
-    def __init__(self, descriptor: int, stall: float = STALL) -> None:
+    def __init__(self, descriptor: int, stall: float = STALL, *, peer: str = "the peer") -> None:
+        """`peer` is who reads, in the error that tells of it."""
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
             os.set_blocking(descriptor, False)
         self._descriptor = descriptor
         self._stall = stall
+        self._peer = peer
         self._poll = poll_for(descriptor, select.POLLOUT)
         self._writing = threading.Lock()  # held during a write, so that nobody closes under it
         self._retired = False
@@ -130,7 +132,7 @@ class Writer:
     def __call__(self, data: bytes) -> None:
         """All of it."""
         if self._some(data, self._stall) < len(data):
-            raise ConnectionClosed(f"the peer has read nothing for {self._stall:g} s")
+            raise ConnectionClosed(f"{self._peer} has read nothing for {self._stall:g} s")
 
     def begin(self, data: bytes) -> int:
         """As much as the peer takes without long waits; how many bytes that were."""
@@ -147,9 +149,9 @@ class Writer:
                 except BlockingIOError:
                     if not self._has_room(wait):
                         break
-                except BrokenPipeError:
+                except BrokenPipeError as problem:
                     self.broken = True
-                    raise
+                    raise ConnectionClosed(f"{self._peer} closed its input") from problem
             return len(data) - len(rest)
 
     def _has_room(self, seconds: float) -> bool:
@@ -456,7 +458,8 @@ class Child:
         streams = self.process.stdin, self.process.stdout, self.process.stderr
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream)
         widen(self._stdin, self._stdout)
-        self.write = Writer(self._stdin)  # spec: basic/transports/stdio/stdin-only-mcp
+        server = f"the server {_shown(self.command, MAX_LABEL_CHARACTERS)}"
+        self.write = Writer(self._stdin, peer=server)  # spec: basic/transports/stdio/stdin-only-mcp
         self._wakes = _Wakes("close", "read", "listen")
         self._exit = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else -1
         self._listener = threading.Thread(target=self._listen, name="mcp_ref stderr", daemon=True)

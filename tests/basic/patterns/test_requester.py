@@ -563,6 +563,30 @@ def test_each_caller_is_told_of_the_end_by_an_exception_of_its_own() -> None:
     assert wire.requester.failure is not wire.requester.failure
 
 
+def test_where_nothing_more_can_be_sent_what_waits_fails_unless_the_peer_turns_out_to_be_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "GOING", 0.01)
+    wire = Wire()
+    call = wire.requester.call("vendor/x")
+    wire.requester.unwritable("the server closed its input")
+    assert call.wait(None)
+    with pytest.raises(ConnectionClosed, match="closed its input"):
+        call.result()
+    wire.requester.fail("the server exited with code 3")
+    with pytest.raises(ConnectionClosed, match="closed its input"):  # the first reason counts
+        wire.requester.request("vendor/y")
+
+    monkeypatch.setattr(module, "GOING", PATIENCE)
+    wire = Wire()
+    call = wire.requester.call("vendor/x")
+    wire.requester.unwritable("the server closed its input")
+    assert not call.done
+    wire.requester.fail("the server exited with code 3")
+    with pytest.raises(ConnectionClosed, match="exited with code 3"):
+        call.result()
+
+
 def test_in_a_forked_child_a_call_that_waits_fails_and_one_that_does_not_is_left_to_the_parent() -> None:
     """`forked` is what the child calls. Whoever gave `on_done` is not there to be told."""
     wire = Wire()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -31,6 +32,7 @@ from peers import (
     RawClient,
     eventually,
     nothing_left,
+    one_sentence,
     python,
     raw_server,
     recorded,
@@ -39,7 +41,7 @@ from peers import (
 )
 
 from mcp_ref import ConnectionClosed, Context, Server, connect
-from mcp_ref.basic.errors import LocalError
+from mcp_ref.basic.errors import LocalError, McpError
 from mcp_ref.basic.transports import stdio
 
 
@@ -880,6 +882,54 @@ def test_a_server_that_closes_its_output_but_lives_is_the_end_as_well() -> None:
         pytest.raises(ConnectionClosed, match="closed its output"),
     ):
         client.request("vendor/x")
+
+
+HALF_WAY = """
+open_any({revision!r})
+receive("vendor/beside")
+note("read")
+os.read(0, 1000)
+time.sleep(0.5)  # by then another thread writes what is left
+{end}
+"""
+"""A server that reads no more than the beginning of a large message."""
+
+
+def half_way(revision: str, end: str) -> list[McpError]:
+    """What is said to a call beside the large one, to that itself and to one that comes later."""
+    notes = Notes()
+    command = raw_server(HALF_WAY.format(revision=revision, end=end))
+    with connect(command, on_stderr=notes, revision=revision, timeout=60, grace=0.1) as client:
+        problems: list[McpError] = []
+
+        def fails(method: str, params: Any = None) -> None:
+            with pytest.raises(ConnectionClosed) as caught:
+                client.request(method, params)
+            problems.append(caught.value)
+
+        started = time.monotonic()
+        beside = client.submit("vendor/beside")
+        notes.until(lambda note: note == "read")
+        fails("vendor/large", {"a": "x" * (4 << 20)})
+        problems.append(beside.exception(PATIENCE))  # type: ignore[arg-type]
+        fails("vendor/later")
+        assert time.monotonic() - started < PATIENCE
+    return problems
+
+
+@pytest.mark.parametrize("revision", [LEGACY[3], MODERN])
+def test_a_server_that_closes_its_input_but_lives_fails_what_waits_with_that(revision: str) -> None:
+    """No more can be written to it, nor the rest of what was begun: no answer comes to that."""
+    problems = half_way(revision, "os.close(0)\ntime.sleep(60)")
+    assert [type(problem) for problem in problems] == [ConnectionClosed] * 3
+    for problem in problems:
+        assert re.fullmatch(r"the server \S+ -S -E -c .* closed its input", one_sentence(str(problem)))
+
+
+def test_a_server_that_dies_within_a_large_message_fails_what_waits_with_its_exit_code() -> None:
+    """In the legacy era: a modern one is started again by the next call."""
+    for problem in half_way(LEGACY[3], "sys.exit(3)"):
+        assert "exited with code 3" in str(problem)
 
 
 @pytest.mark.spec("basic/transports/stdio/stderr-handling", "basic/transports/stdio/stderr-not-error")
