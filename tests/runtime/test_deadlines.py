@@ -161,6 +161,22 @@ def test_a_deadline_says_which_limit_ended_it(hands):
     assert held.reached() == "612 s in all, with the time in which somebody was asked"
 
 
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (1.99998, "2 s"),
+        (29.9971, "30 s"),
+        (1.2345, "1.23 s"),
+        (0.49998, "0.5 s"),
+        (0.0001, "0.0001 s"),
+        (3600, "3600 s"),
+    ],
+)
+def test_a_time_is_told_in_a_few_digits_and_never_as_none(seconds, said):
+    """A limit may be what another one left."""
+    assert Deadline(seconds, Clock()).reached() == said
+
+
 def test_a_cap_below_the_deadline_is_not_the_limit_that_ended_it(hands):
     deadline = Deadline(30, Clock(), cap=10)
     hands.now += 31
