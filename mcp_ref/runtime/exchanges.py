@@ -37,6 +37,7 @@ from mcp_ref.runtime import forks
 from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.http_settings import Headers, Settings
 from mcp_ref.runtime.http_sockets import Aborted, Expired, Hold, Holding
+from mcp_ref.runtime.plain import one_line
 
 __all__ = ["Exchanges", "HttpExchange", "TooLong"]
 
@@ -365,10 +366,10 @@ def _origin(url: str) -> tuple[str, str | None, int | None]:
 
 
 def _reason(problem: BaseException) -> str:
-    """The innermost reason, in a few words."""
+    """The innermost reason, in a few words on one line: it may quote what the server sent."""
     for _ in range(5):
         inner = problem.__cause__ or next((a for a in problem.args if isinstance(a, BaseException)), None)
         if inner is None:
             break
         problem = inner
-    return f"{str(problem)[:200] or type(problem).__name__}"
+    return one_line(str(problem).strip()[:200]) or type(problem).__name__

@@ -263,6 +263,18 @@ def test_closing_before_and_within_the_answer_are_told_apart(at, handle, said):
         ask(at(site))
 
 
+@pytest.mark.parametrize("status_line", [b"", b"HTTP/1.1 abc "])
+def test_what_is_no_http_is_quoted_on_one_line_that_can_be_printed(at, status_line):
+    def handle(request, wire):
+        wire.send(status_line + b"\x1b[2J\x9bevil\r\nline two\r\n\r\n")
+        wire.close()
+
+    with web(handle) as site, pytest.raises(ConnectionClosed, match="is no HTTP") as caught:
+        ask(at(site))
+    assert str(caught.value).isprintable()
+    assert "\\x1b[2J\\x9bevil" in str(caught.value)
+
+
 def test_closing_after_the_answer_is_nobodys_loss(at):
     def handle(request, wire):
         wire.answer(200, b"{}")

@@ -32,6 +32,7 @@ from mcp_ref.basic.errors import (
 )
 from mcp_ref.basic.messages import RequestId, decode
 from mcp_ref.runtime.exchanges import HttpExchange, TooLong, without_query
+from mcp_ref.runtime.plain import one_line
 
 __all__ = ["HttpError", "HttpFailure", "RefusedByStatus", "refusal", "wrong_type"]
 
@@ -89,7 +90,7 @@ def _http_error(exchange: HttpExchange, body: bytes) -> HttpFailure:
     status = exchange.status
     said = _WORDS.get(status, "")
     if 300 <= status < 400:
-        where = without_query(exchange.header("location") or "") or "nowhere"
+        where = one_line(without_query(exchange.header("location") or "")) or "nowhere"
         said = f"it redirects to {where:.200}, which is not followed"
     seconds = _retry_after(exchange)
     if seconds is not None:
@@ -107,11 +108,11 @@ def wrong_type(exchange: HttpExchange, method: str) -> HttpFailure:
         body = exchange.read(_READ)
     except TooLong:
         body = b""
-    status, kind, url = exchange.status, exchange.media_type, exchange.shown_url
+    status, kind, url = exchange.status, one_line(exchange.media_type), exchange.shown_url
     answered = f"{method}: the server at {url} answered with HTTP status {status} and"
     if not body:
         return HttpFailure(status, f"{answered} no body", url=url)
-    what = f"{kind or 'something of no type'}, which is neither {JSON} nor {STREAM}"
+    what = f"{kind[:100] or 'something of no type'}, which is neither {JSON} nor {STREAM}"
     return HttpFailure(status, f"{answered} {what}: {cleaned(kind, body)}", url=url)
 
 

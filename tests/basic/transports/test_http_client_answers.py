@@ -126,6 +126,21 @@ def test_a_redirect_is_told(location):
     assert f"redirects to {location or 'nowhere'}" in str(problem)
 
 
+@pytest.mark.parametrize(
+    ("judge", "status", "line"),
+    [
+        (lambda exchange: refusal(exchange, 7), 302, "Location: http://elsewhere.invalid/\x9b2j"),
+        (lambda exchange: wrong_type(exchange, "ping"), 200, "Content-Type: x/\x9b2j"),
+    ],
+    ids=["redirect", "type"],
+)
+def test_of_a_header_that_would_steer_a_terminal_an_error_tells_the_letters(judge, status, line):
+    """A terminal may take the characters from 0x80 to 0x9f for the beginning of a command."""
+    said = str(judged(judge, status, b"{}", line))
+    assert said.isprintable()
+    assert "/\\x9b2" in said
+
+
 def test_an_error_page_is_told_by_what_it_says():
     page = b"""<!DOCTYPE html><html><head><title>502 Bad Gateway</title><style>b {color: red}</style>
     <script>alert("x")</script><!-- hidden --></head>
