@@ -76,6 +76,9 @@ class HttpExchange:
         self.is_last, self.is_urgent = last, urgent
         self._hold = Hold(deadline, silence)
         self._response: Any = None
+        self._asked = (
+            ""  # the target that was asked last: the client's own, another of the server, where it moved
+        )
         self.status = 0
 
     @property
@@ -129,6 +132,7 @@ class HttpExchange:
 
     def _send(self, method: str, target: str, headers: Headers, body: bytes | None) -> None:
         settings, deadline = self._owner.settings, self._hold.deadline
+        self._asked = target
         if deadline is not None and deadline.left() <= 0:
             raise Expired
         connecting = urllib3.Timeout(connect=self._hold.connecting, read=None)
@@ -166,8 +170,12 @@ class HttpExchange:
 
     @property
     def shown_url(self) -> str:
-        """The URL as errors tell it."""
-        return without_query(self._owner.url)
+        """The URL that was asked, as errors tell it."""
+        url = self._asked or self._owner.url
+        if url.startswith("/"):  # not by a proxy
+            here = urlsplit(self._owner.url)
+            url = f"{here.scheme}://{here.netloc}{url}"
+        return one_line(without_query(url))
 
     def header(self, name: str) -> str | None:
         """A header of the answer."""

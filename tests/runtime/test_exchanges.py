@@ -52,6 +52,26 @@ def test_an_answer_has_a_status_headers_and_a_body(at):
         assert site.requests[0].target == "/mcp"
 
 
+def test_the_url_that_errors_tell_is_the_one_that_was_asked(at):
+    """Where it was sent on to, or another of the server's, without what may be secret."""
+
+    def handle(request, wire):
+        if request.target == "/mcp":
+            wire.answer(307, b"", "Location: /moved?key=secret")
+        else:
+            wire.answer(404)
+
+    with web(handle) as site:
+        exchanges = at(site)
+        with exchanges.new(within()) as exchange:
+            assert exchange.shown_url == site.url
+            exchange.send("POST", {}, b"{}")
+            assert exchange.shown_url == f"http://127.0.0.1:{site.port}/moved"
+        with exchanges.new(within()) as exchange:
+            exchange.send("POST", {}, b"{}", "//messages?session_id=secret")
+            assert exchange.shown_url == f"http://127.0.0.1:{site.port}//messages"
+
+
 def test_an_answer_without_a_type_has_none(at):
     with web(lambda request, wire: wire.answer(200)) as site, at(site).new(within()) as exchange:
         exchange.send("POST", {}, b"{}")

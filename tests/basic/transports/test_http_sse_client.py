@@ -431,6 +431,20 @@ def test_a_post_that_is_refused_is_an_error_for_this_request_alone():
     assert not fake.messages("notifications/cancelled")
 
 
+@pytest.mark.parametrize("body", [b"", b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"no"}}'])
+def test_a_post_that_is_refused_names_the_address_that_was_asked(body):
+    """Not that of the stream, which is another. Its query names the session, and is not told."""
+    fake = Fake(endpoint="/elsewhere/7?session_id=secret")
+    with session(fake) as client:
+        fake.refuses["tools/list"] = ("404 Not Found", [("Content-Type", "application/json")], body)
+        with pytest.raises(HttpError) as caught:
+            client.list_tools()
+        url = f"http://{client.connection.exchanges.settings.server}/elsewhere/7"
+        assert caught.value.url == url
+        assert url in str(caught.value)
+        assert "secret" not in str(caught.value)
+
+
 def test_a_refusal_in_json_rpc_is_the_servers_error():
     fake = Fake()
     body = b'{"jsonrpc":"2.0","error":{"code":-32600,"message":"no such session"}}'
