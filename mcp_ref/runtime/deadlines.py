@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["Clock", "Deadline", "shown"]
+__all__ = ["Clock", "Deadline", "duration"]
 
 LONGEST = 3600.0
 """Seconds after which every wait looks again: an endless one is more than a lock can count."""
@@ -26,7 +26,7 @@ FOR_PEOPLE = 600.0
 """Seconds that do not count while somebody is asked something; a peer that asks for ever gains no more."""
 
 
-def shown(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Seconds for people: what is left of a longer time has more digits than anybody wants to read."""
     return f"{round(seconds, 2 if seconds >= 1 else 3) or seconds:g} s"
 
@@ -104,11 +104,11 @@ class Deadline:
     def reached(self) -> str:
         """The limit that ended the wait, for the error that tells of it: "no answer within ..."."""
         if time.monotonic() >= self._last:
-            return f"{shown(self._longest + FOR_PEOPLE)} in all, with the time in which somebody was asked"
+            return f"{duration(self._longest + FOR_PEOPLE)} in all, with the time in which somebody was asked"
         if self._cap < self._end:
             limit = " (max_timeout)" if self._longest > self.span else ""  # a shorter one counts for nothing
-            return f"{shown(self._longest)} in all{limit}, in spite of progress"
-        return shown(self.span) + (" since the last progress" if self._has_restarted else "")
+            return f"{duration(self._longest)} in all{limit}, in spite of progress"
+        return duration(self.span) + (" since the last progress" if self._has_restarted else "")
 
     def pause(self) -> float:
         """How long a wait may last before it should look again: never for ever."""

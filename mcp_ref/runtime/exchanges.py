@@ -76,9 +76,8 @@ class HttpExchange:
         self.is_last, self.is_urgent = last, urgent
         self._hold = Hold(deadline, silence)
         self._response: Any = None
-        self._asked = (
-            ""  # the target that was asked last: the client's own, another of the server, where it moved
-        )
+        # The target that was asked last: the client's own, or another of the server, where that moved.
+        self._asked = ""
         self.status = 0
 
     @property

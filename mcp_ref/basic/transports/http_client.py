@@ -53,7 +53,7 @@ from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, 
 from mcp_ref.basic.transports.http_client_sessions import UrlSession
 from mcp_ref.basic.transports.http_client_ways import Posts, Way
 from mcp_ref.runtime.calls import Call
-from mcp_ref.runtime.deadlines import Clock, Deadline, shown
+from mcp_ref.runtime.deadlines import Clock, Deadline, duration
 from mcp_ref.runtime.exchanges import SPARE, Exchanges, HttpExchange, TooLong
 from mcp_ref.runtime.http_sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
@@ -165,7 +165,9 @@ class UrlConnection(Connection):
         except Aborted:
             raise self.failure or ConnectionClosed("the client was closed") from None
         except Expired:
-            raise RequestTimeout(f"the server did not take a message within {shown(deadline.span)}") from None
+            raise RequestTimeout(
+                f"the server did not take a message within {duration(deadline.span)}"
+            ) from None
 
     def notify(
         self,

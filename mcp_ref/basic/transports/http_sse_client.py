@@ -36,7 +36,7 @@ from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.http_client_ways import Posts
 from mcp_ref.runtime.calls import Call
-from mcp_ref.runtime.deadlines import Clock, Deadline, shown
+from mcp_ref.runtime.deadlines import Clock, Deadline, duration
 from mcp_ref.runtime.events import Event, Events, TooLarge
 from mcp_ref.runtime.exchanges import Exchanges
 from mcp_ref.runtime.http_sockets import Aborted, Expired
@@ -217,7 +217,9 @@ class OldConnection(Connection):
         except Aborted:
             raise self.failure or ConnectionClosed("the client was closed") from None
         except Expired:
-            raise RequestTimeout(f"the server did not take a message within {shown(deadline.span)}") from None
+            raise RequestTimeout(
+                f"the server did not take a message within {duration(deadline.span)}"
+            ) from None
 
     def reply(self, line: bytes, wait: float | None) -> None:
         """POST an answer, but not on the thread that reads."""
