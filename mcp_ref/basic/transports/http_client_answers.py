@@ -104,15 +104,15 @@ def _http_error(exchange: HttpExchange, body: bytes) -> HttpFailure:
 
 def wrong_type(exchange: HttpExchange, method: str) -> HttpFailure:
     """A success that is neither JSON nor an event stream."""
+    status, kind, url = exchange.status, one_line(exchange.media_type), exchange.shown_url
+    answered = f"{method}: the server at {url} answered with HTTP status {status} and"
+    what = f"{kind[:100] or 'something of no type'}, which is neither {JSON} nor {STREAM}"
     try:
         body = exchange.read(_READ)
     except TooLong:
-        body = b""
-    status, kind, url = exchange.status, one_line(exchange.media_type), exchange.shown_url
-    answered = f"{method}: the server at {url} answered with HTTP status {status} and"
+        return HttpFailure(status, f"{answered} {what}", url=url)
     if not body:
         return HttpFailure(status, f"{answered} no body", url=url)
-    what = f"{kind[:100] or 'something of no type'}, which is neither {JSON} nor {STREAM}"
     return HttpFailure(status, f"{answered} {what}: {cleaned(kind, body)}", url=url)
 
 

@@ -210,7 +210,7 @@ def test_only_the_beginning_of_a_text_is_told():
         (204, b"", [], "tools/call: the server at http://.* answered with HTTP status 204 and no body"),
         (200, b"<h1>Hello</h1>", ["Content-Type: text/html"], "HTTP status 200 and text/html, .*: Hello"),
         (200, b"hello", [], "HTTP status 200 and something of no type, .*: hello"),
-        (200, b"x" * 100_000, ["Content-Type: image/png"], "no body"),
+        (200, b"x" * 100_000, ["Content-Type: image/png"], "image/png, which is neither .*event-stream$"),
     ],
 )
 def test_a_success_of_the_wrong_kind_is_an_error_that_says_which(status, body, lines, said):
