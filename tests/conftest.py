@@ -1,7 +1,7 @@
 """What holds for every test.
 
 The mark `spec` says which clauses of docs/clauses.tsv a test proves; tests/clauses.py counts them. And Ctrl-C
-arrives, in this process and in its children, also where the run was started with SIGINT ignored.
+and SIGHUP arrive, in this process and in its children, also where the run was started with both ignored.
 """
 
 import gc
@@ -30,9 +30,10 @@ settings.load_profile("patient")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A job in the background of a shell, or one under nohup, ignores SIGINT, and so would its children."""
+    """A job in the background ignores SIGINT, one under nohup SIGHUP, and so would all children."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture(autouse=True)

@@ -97,6 +97,13 @@ def by_hand(monkeypatch):
 # -- the acknowledgment ----------------------------------------------------------------------------
 
 
+def begun(raw, server, wanted):
+    """As `begin`; and the server counts its one subscription as acknowledged, a moment after it says so."""
+    name, _ = begin(raw, wanted)
+    assert eventually(lambda: stream_of(server).acknowledged)
+    return name
+
+
 @pytest.mark.spec(
     "basic/patterns/subscriptions/ack-first",
     "basic/patterns/subscriptions/nothing-before-ack",
@@ -447,7 +454,7 @@ def test_nothing_is_told_after_the_client_has_cancelled():
 def test_what_was_to_be_told_when_the_client_cancelled_is_not_told(by_hand):
     server = demo()
     with RawClient(server, revision=MODERN) as raw:
-        name, _ = begin(raw, {"toolsListChanged": True})
+        name = begun(raw, server, {"toolsListChanged": True})
         change_all(server)
         raw.notify("notifications/cancelled", {"requestId": name})
         assert raw.is_alive()
@@ -701,7 +708,7 @@ def test_a_thousand_updates_in_a_burst_are_one_notification(by_hand, date):
     server = demo()
     with RawClient(server, revision=date) as raw:
         if date == MODERN:
-            begin(raw, {"resourceSubscriptions": ["demo://a"]})
+            begun(raw, server, {"resourceSubscriptions": ["demo://a"]})
         else:
             raw.request("resources/subscribe", {"uri": "demo://a"})
         for _ in range(1000):
@@ -764,7 +771,7 @@ def test_what_changes_while_others_are_told_is_told_in_the_next_round(by_hand, m
             server.resource_updated("demo://a")
 
     with RawClient(server, revision=MODERN) as raw:
-        begin(raw, {"toolsListChanged": True, "resourceSubscriptions": ["demo://a"]})
+        begun(raw, server, {"toolsListChanged": True, "resourceSubscriptions": ["demo://a"]})
         monkeypatch.setattr(module.Stream, "say", change_meanwhile)
         server.add_tool(lambda: "x", name="new")
         by_hand()
@@ -779,7 +786,7 @@ def test_a_change_for_which_there_was_no_timer_is_told_with_the_next(monkeypatch
         raise RuntimeError("can't start new thread")
 
     with RawClient(server, revision=MODERN) as raw:
-        begin(raw, {"toolsListChanged": True, "promptsListChanged": True})
+        begun(raw, server, {"toolsListChanged": True, "promptsListChanged": True})
         monkeypatch.setattr(module, "later", no_thread)
         server.add_tool(lambda: "x", name="new")
         assert "clients are not told what changed" in caplog.text
@@ -798,7 +805,7 @@ def test_a_change_that_no_thread_could_tell_is_told_with_the_next(by_hand, monke
             raise RuntimeError("can't start new thread")
 
     with RawClient(server, revision=MODERN) as raw:
-        begin(raw, {"toolsListChanged": True, "promptsListChanged": True})
+        begun(raw, server, {"toolsListChanged": True, "promptsListChanged": True})
         monkeypatch.setattr(module.threading, "Thread", NoThread)
         server.add_tool(lambda: "x", name="new")
         by_hand()

@@ -367,8 +367,10 @@ def test_a_wait_for_the_next_try_is_ended_by_close_and_by_cancel():
             second.result(1)
 
 
-def test_a_call_whose_session_ended_meanwhile_is_lost():
+def test_a_call_whose_session_ended_meanwhile_is_lost(monkeypatch):
     """The stream was one of a session that is over: nothing of it can be asked for in the next one."""
+    renewed = threading.Event()
+    monkeypatch.setattr(module.HttpExchange, "pause", lambda exchange, seconds: renewed.wait(PATIENCE))
 
     def handle(request, wire):
         if request.rpc == "tools/call" and request.message["params"]["name"] == "other":
@@ -377,7 +379,7 @@ def test_a_call_whose_session_ended_meanwhile_is_lost():
             else:
                 wire.result(request, text("x"))
         else:
-            breaks(retry=400)(request, wire)
+            breaks()(request, wire)
 
     sessions = iter(["s-1", "s-2"])
 
@@ -391,8 +393,9 @@ def test_a_call_whose_session_ended_meanwhile_is_lost():
         lost = client.submit("tools/call", {"name": "a"})
         site.asked(lambda r: r.rpc == "tools/call")
         assert client.call_tool("other").text == "x"
+        renewed.set()
         with pytest.raises(ConnectionClosed, match="its session is over"):
-            lost.result(3)
+            lost.result(PATIENCE)
 
 
 # --------------------------------------------------------------------------------- the stream of a GET

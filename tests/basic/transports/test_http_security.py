@@ -991,7 +991,8 @@ def test_in_a_forked_child_no_large_body_is_under_way_yet():
     with budget._lock:
         budget.forked()
         assert budget.taken == 0
-        budget.share(large()).reserve(LARGE)
+        ours = large()
+        budget.share(ours).reserve(LARGE)
         assert budget.taken == LARGE
 
 
