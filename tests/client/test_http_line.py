@@ -168,7 +168,7 @@ def test_threads_that_wait_are_let_go_when_another_closes():
         start = time.monotonic()
         client.close()
         for thread in threads:
-            thread.join(5)
+            thread.join(PATIENCE)
         assert time.monotonic() - start < PATIENCE / 2
         assert outcome == [1] * 5
 

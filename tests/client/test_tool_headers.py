@@ -98,7 +98,7 @@ def test_a_call_that_is_refused_for_its_headers_is_sent_again_with_those_of_the_
             assert client.call_tool("query", {"region": "eu"}).text == "hello"
         else:
             params = {"name": "query", "arguments": {"region": "eu"}}
-            assert client.submit("tools/call", params).result(5).text == "hello"
+            assert client.submit("tools/call", params).result(PATIENCE).text == "hello"
         assert [r.headers.get("mcp-param-region") for r in site.of("tools/call")] == [None, "eu"]
 
 
@@ -112,7 +112,7 @@ def test_it_is_sent_again_once_and_no_more(how):
             if how == "wait":
                 client.call_tool("query")
             else:
-                client.submit("tools/call", {"name": "query"}).result(5)
+                client.submit("tools/call", {"name": "query"}).result(PATIENCE)
         assert len(site.of("tools/call")) == 2
 
 

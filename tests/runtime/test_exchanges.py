@@ -453,7 +453,7 @@ def test_more_than_may_be_at_once_wait_for_their_turn(at):
         thread.start()
         assert not done.wait(0.1)
         first.close()
-        assert done.wait(5)
+        assert done.wait(PATIENCE)
         thread.join()
         second.close()
 
@@ -496,7 +496,7 @@ def test_the_end_ends_all_and_lets_one_last_request_out(at):
         assert eventually(lambda: len(site.requests) == 2)
         exchanges.stop()
         for thread in threads:
-            thread.join(5)
+            thread.join(PATIENCE)
         assert len(outcome) == 4
         with exchanges.new(within(), last=True) as last:
             last.send("DELETE", {})

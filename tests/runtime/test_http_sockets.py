@@ -208,7 +208,7 @@ def test_the_end_of_a_stream_is_seen_only_when_it_is_there(site):
     def handle(request, wire):
         wire.head(200, STREAM, "Transfer-Encoding: chunked")
         wire.chunk(b"data: 1\n\n")
-        go_on.wait(5)
+        go_on.wait(PATIENCE)
         wire.end()
 
     with serve(handle) as at, pool(at) as connections:

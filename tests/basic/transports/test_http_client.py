@@ -48,7 +48,7 @@ def only(method, handle):
     return lambda request, wire: (handle if request.rpc == method else plain)(request, wire)
 
 
-def called(handle, revision=MODERN, timeout=5, **more):
+def called(handle, revision=MODERN, timeout=PATIENCE, **more):
     """What call_tool says of a server that answers it so."""
     with talking(only("tools/call", handle), revision, SESSION, timeout=timeout, **more) as (_site, client):
         return client.call_tool("echo")
@@ -165,7 +165,7 @@ def test_many_threads_share_one_client():
     barrier = threading.Barrier(10)
 
     def handle(request, wire):
-        barrier.wait(5)
+        barrier.wait(PATIENCE)
         streamed(request, wire)
 
     with talking(handle) as (_site, client):
@@ -200,7 +200,7 @@ def test_progress_is_told_on_the_thread_that_waits():
 def test_futures_are_read_by_workers():
     with talking(streamed) as (_site, client):
         pending = [client.submit("tools/call", {"name": "a"}) for _ in range(5)]
-        assert [p.result(5).text for p in pending] == ["hello"] * 5
+        assert [p.result(PATIENCE).text for p in pending] == ["hello"] * 5
 
 
 def _json(body, status=200):
@@ -483,7 +483,7 @@ def test_a_future_that_is_cancelled_lets_go_of_the_answer(revision, handle):
 def test_a_future_whose_time_is_up_lets_go_of_the_answer():
     with talking(only("tools/call", _silent_stream)) as (_site, client):
         with pytest.raises(RequestTimeout):
-            client.submit("tools/call", {"name": "a"}, timeout=0.1).result(5)
+            client.submit("tools/call", {"name": "a"}, timeout=0.1).result(PATIENCE)
         assert eventually(lambda: gone == [True])
 
 
@@ -553,10 +553,10 @@ def test_close_returns_at_once_and_ends_all_that_waits(revision, handle):
         client.close()
         assert time.monotonic() - start < PATIENCE / 2
         for thread in threads:
-            thread.join(5)
+            thread.join(PATIENCE)
         for each in pending:
             with pytest.raises(ConnectionClosed, match="this client was closed"):
-                each.result(1)
+                each.result(PATIENCE)
         assert outcome == ["this client was closed"] * 3
         with pytest.raises(ConnectionClosed, match="this client was closed"):
             client.call_tool("a")
@@ -652,7 +652,7 @@ def test_a_server_asks_on_the_stream_and_gets_its_answer_by_post():
             params = {"message": "name?", "requestedSchema": {"type": "object", "properties": {}}}
             wire.event({"jsonrpc": "2.0", "id": "q-1", "method": "elicitation/create", "params": params})
             wire.event({"jsonrpc": "2.0", "id": "q-2", "method": "ping"})
-            got.wait(5)
+            got.wait(PATIENCE)
             wire.event(result_of(request, text("hello")))
             wire.end()
 
@@ -775,14 +775,14 @@ def test_calls_that_take_all_the_room_leave_some_for_the_answers_that_they_wait_
             return
         wire.stream()
         wire.event({"jsonrpc": "2.0", "id": f"q{request.message['id']}", "method": "roots/list"})
-        answered.acquire(timeout=5)
+        answered.acquire(timeout=PATIENCE)
         wire.event(result_of(request, text("hello")))
         wire.end()
 
-    with talking(handle, "2025-11-25", roots=[], timeout=5) as (_site, client):
+    with talking(handle, "2025-11-25", roots=[], timeout=PATIENCE) as (_site, client):
         client.connection.exchanges.limit = 5
         pending = [client.submit("tools/call", {"name": "a"}) for _ in range(12)]
-        assert [p.result(5).text for p in pending] == ["hello"] * 12
+        assert [p.result(PATIENCE).text for p in pending] == ["hello"] * 12
 
 
 @pytest.mark.parametrize("how", ["cancel", "break"])
@@ -801,17 +801,17 @@ def test_a_question_on_a_stream_that_nobody_reads_any_more_is_taken_back(how):
         params = {"message": "name?", "requestedSchema": {"type": "object", "properties": {}}}
         wire.event({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params})
         if how == "break":
-            asked.wait(5)
+            asked.wait(PATIENCE)
             wire.close()
         wire.gone()
 
     with talking(only("tools/call", handle), "2025-11-25", elicitation=lambda asked: {}) as (site, client):
         client.on_request("elicitation/create")(ask)
         pending = client.submit("tools/call", {"name": "a"})
-        assert asked.wait(5)
+        assert asked.wait(PATIENCE)
         if how == "cancel":
             assert pending.cancel()
-        assert over.wait(5)
+        assert over.wait(PATIENCE)
         assert not [r for r in site.requests if r.message.get("id") == "q"]
 
 
@@ -840,7 +840,7 @@ def test_more_requests_than_can_wait_are_refused(monkeypatch):
         first = client.submit("tools/call", {"name": "a"})
         site.asked(lambda r: r.rpc == "tools/call")
         with pytest.raises(LocalError, match="too many requests"):
-            client.submit("tools/call", {"name": "b"}).result(5)
+            client.submit("tools/call", {"name": "b"}).result(PATIENCE)
         first.cancel()
 
 
@@ -941,11 +941,11 @@ def test_those_who_wait_for_room_are_not_in_the_way_of_those_who_read():
             target=lambda: seen.append(client.call_tool("a", on_progress=lambda *report: None).text)
         )
         caller.start()
-        assert begun.wait(5)
+        assert begun.wait(PATIENCE)
         pending = [client.submit("tools/call", {"name": "b"}) for _ in range(3)]
-        caller.join(5)
+        caller.join(PATIENCE)
         assert seen == ["hello"]
-        assert [p.result(5).text for p in pending] == ["hello"] * 3
+        assert [p.result(PATIENCE).text for p in pending] == ["hello"] * 3
 
 
 @pytest.mark.parametrize("revision", [None, "2025-03-26", "2025-11-25", "2026-07-28"])

@@ -4,7 +4,7 @@ import logging
 import threading
 
 import pytest
-from peers import LEGACY, eventually
+from peers import LEGACY, PATIENCE, eventually
 from web import opened, talking, text, web
 
 from mcp_ref import connect
@@ -275,7 +275,7 @@ def test_whoever_asks_while_a_session_is_opened_waits_for_it_but_not_too_long():
     class Slow(Sessions):
         def __call__(self, request, wire):
             if request.rpc == "initialize" and self.number:
-                slow.wait(5)
+                slow.wait(PATIENCE)
             super().__call__(request, wire)
 
     server = Slow()
@@ -290,8 +290,8 @@ def test_whoever_asks_while_a_session_is_opened_waits_for_it_but_not_too_long():
         second = threading.Thread(target=lambda: results.append(client.call_tool("c").text))
         second.start()
         slow.set()
-        first.join(5)
-        second.join(5)
+        first.join(PATIENCE)
+        second.join(PATIENCE)
         assert results == ["hello", "hello"]
         assert not [r for r in site.of("tools/call") if r.message["params"]["name"] == "b"]
 

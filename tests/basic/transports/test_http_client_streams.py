@@ -112,7 +112,7 @@ def test_events_are_delivered_the_moment_they_arrive():
     def handle(request, wire):
         wire.head(200, STREAM)
         wire.send(b"data: " + NOTED + b"\n\n")
-        assert go_on.wait(5)
+        assert go_on.wait(PATIENCE)
         wire.send(b"data: " + json.dumps(result_of(request, text("x"))).encode() + b"\n\n")
         wire.gone()
 
@@ -364,7 +364,7 @@ def test_a_wait_for_the_next_try_is_ended_by_close_and_by_cancel():
         client.close()
         assert time.monotonic() - start < PATIENCE
         with pytest.raises(ConnectionClosed, match="was closed"):
-            second.result(1)
+            second.result(PATIENCE)
 
 
 def test_a_call_whose_session_ended_meanwhile_is_lost(monkeypatch):
@@ -422,7 +422,7 @@ def test_what_belongs_to_no_request_is_heard_on_a_stream_of_its_own(revision):
     got = threading.Event()
     told = {"on_notification": lambda *note: (notes.append(note), got.set())}
     with talking(handle, revision, "s-1", get=True, **told) as (site, client):
-        assert got.wait(5)
+        assert got.wait(PATIENCE)
         request = site.asked(lambda r: r.method == "GET")
         assert request.headers["accept"] == "text/event-stream"
         assert request.headers["mcp-session-id"] == "s-1"
@@ -552,7 +552,7 @@ def test_a_stream_that_breaks_is_opened_again_from_where_it_broke(fault):
             wire.gone()
 
     with talking(handle, "2025-11-25", get=True, on_notification=lambda *n: got.set()) as (_site, _client):
-        assert got.wait(5)
+        assert got.wait(PATIENCE)
     assert opened_times[:2] == [None, "g-1"]
     assert len(opened_times) == (3 if fault == "503" else 2)
 
@@ -574,7 +574,7 @@ def test_a_server_that_is_away_is_asked_for_as_long_as_the_client_lives(monkeypa
             wire.gone()
 
     with talking(handle, "2025-11-25", get=True, on_notification=lambda *n: got.set()) as (_site, client):
-        assert got.wait(5)
+        assert got.wait(PATIENCE)
         assert client.call_tool("a").text == "x"
 
 
@@ -740,7 +740,7 @@ def test_a_session_that_is_over_is_noticed_by_whoever_listens_only():
             else:
                 wire.stream()
                 wire.event(id="a", retry=1)
-                over.wait(5)
+                over.wait(PATIENCE)
                 wire.end()
         elif request.method == "GET":
             wire.stream()
@@ -814,7 +814,7 @@ def test_close_ends_many_streams_at_once_and_leaves_no_thread():
         client.close()
         assert time.monotonic() - start < PATIENCE / 2
         assert eventually(lambda: not [t for t in threading.enumerate() if t.name.startswith("mcp_ref w")])
-        assert all(isinstance(p.exception(1), ConnectionClosed) for p in pending)
+        assert all(isinstance(p.exception(PATIENCE), ConnectionClosed) for p in pending)
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
