@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import ipaddress
 import secrets
+import sys
 import threading
 import time
 from collections import Counter
@@ -82,7 +83,7 @@ class HttpSession:
         # spec: docs/security_best_practices/session-id-non-deterministic
         self.id = secrets.token_urlsafe(32)
         self.principal = principal
-        self.owner = owner
+        self.owner = sys.intern(owner)  # one text for all sessions of an owner
         """To whom it is counted."""
         self.log = Log(secrets.token_hex(4), log_bytes)
         self.unrelated = HttpStream(log=self.log)
@@ -93,7 +94,8 @@ class HttpSession:
         # spec: basic/transports/streamable-http/get-no-response
         """
         self.connection = server.attach(self.unrelated, workers)
-        self.connection.listener = self.unrelated.reader
+        if server.ping_every is not None:
+            self.connection.listener = self.unrelated.reader
         self.streams: set[HttpStream] = set()
         """Of requests that a connection waits for."""
         self.used = time.monotonic()

@@ -169,9 +169,8 @@ class Heartbeat:
         connection = self._connection
         if not connection.forget(call):
             return  # it came just now
-        if (
-            connection.listener() is not listener
-        ):  # what would have brought it to the peer is another, or gone
+        # What would have brought it to the peer is another by now, or gone.
+        if connection.listener() is not listener:
             self._set(self._every, self._beat)
             return
         self._give_up(RequestTimeout(f"the peer did not answer a ping within {connection.timeout:g} s"))
