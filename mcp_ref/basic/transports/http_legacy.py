@@ -85,16 +85,18 @@ class LegacyEra:
             connection.route(message, connection.outbox)
             return ACCEPTED
         stream = self._stream(session, environ, principal)
-        streams = set() if session is None else session.streams
+        streams = {} if session is None else session.streams
         app.waiting.admit(stream, is_long=False)
-        streams.add(stream)
+        streams[stream] = None
         if kind == "request":
             connection.start(message, stream)
         elif not self._batch(connection, message, stream):
             app.waiting.leave(stream)
-            streams.discard(stream)
+            streams.pop(stream, None)
             return ACCEPTED if stream.problem is None else error(400, stream.problem, None)
-        return app.waiting.answered(stream, environ, gone=nothing, over=streams.discard)
+        return app.waiting.answered(
+            stream, environ, gone=nothing, over=lambda stream: streams.pop(stream, None)
+        )
 
     def _version(self, environ: Json) -> str | None:
         """The header, if it is there. Raises InvalidRequest for a version that this server does not have.

@@ -96,7 +96,7 @@ class HttpSession:
         self.connection = server.attach(self.unrelated, workers)
         if server.ping_every is not None:
             self.connection.listener = self.unrelated.reader
-        self.streams: set[HttpStream] = set()
+        self.streams: dict[HttpStream, None] = {}  # a set that is empty takes three times as much
         """Of requests that a connection waits for."""
         self.used = time.monotonic()
         self.in_use = False

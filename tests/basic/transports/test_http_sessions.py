@@ -319,7 +319,7 @@ def test_what_was_not_used_for_long_ends(table, clock):
 
 def test_what_runs_or_is_open_is_not_idle(table, clock):
     calling, listening, serving = table.open_one(), table.open_one(), table.open_one()
-    calling.streams.add(calling.unrelated)
+    calling.streams[calling.unrelated] = None
     listening.unrelated.attach(object(), None)
     serving.connection.serving[1] = None
     clock.now += 1000
