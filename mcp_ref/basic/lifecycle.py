@@ -318,10 +318,7 @@ def on_initialized(connection: Connection) -> bool:
     return True
 
 
-MODERN_WAY = (
-    ", or (2026-07-28) put io.modelcontextprotocol/protocolVersion and .../clientCapabilities into "
-    "params._meta"
-)
+MODERN_WAY = "put io.modelcontextprotocol/protocolVersion and .../clientCapabilities into params._meta"
 """What else a request may do that came before initialize, where the server is a modern one as well."""
 
 
@@ -330,9 +327,8 @@ def enter(context: Context, *, has_modern: bool = True) -> None:
     session = context.connection.session
     if context.method not in ("ping", "initialize"):
         if session.state is State.NEW:  # spec: basic/lifecycle/init-first
-            raise InvalidParams(
-                f"{context.method[:80]}: not initialized; send initialize first{MODERN_WAY * has_modern}"
-            )
+            otherwise = f", or (2026-07-28) {MODERN_WAY}" if has_modern else ""
+            raise InvalidParams(f"{context.method[:80]}: not initialized; send initialize first{otherwise}")
         if session.state is State.ANSWERED:
             raise InvalidRequest(f"{context.method[:80]}: send notifications/initialized first")
     token = context.meta.get("progressToken")

@@ -27,8 +27,8 @@ class Timer:
 
     __slots__ = ("run",)
 
-    def __init__(self, run: Callable[[], None]) -> None:
-        self.run: Callable[[], None] | None = run
+    def __init__(self, run: Callable[[], object]) -> None:
+        self.run: Callable[[], object] | None = run
 
     def cancel(self) -> None:
         """Not any more. Harmless if it already ran."""
@@ -44,7 +44,7 @@ _pending: list[tuple[float, int, Timer]] = []  # guarded by _wakes; a heap
 _thread: threading.Thread | None = None  # guarded by _wakes
 
 
-def later(seconds: float, run: Callable[[], None]) -> Timer:
+def later(seconds: float, run: Callable[[], object]) -> Timer:
     """Run a function on the timer thread, once, after so many seconds."""
     global _thread
     timer = Timer(run)

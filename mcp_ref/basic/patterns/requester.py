@@ -254,23 +254,18 @@ class Requester:
             self._reason = reason
             with contextlib.suppress(RuntimeError):  # another thread was as quick
                 self._over.release()
-        failure = ConnectionClosed(self._reason)
         for call in list(self.waiting.values()):
             self.settle(call, ConnectionClosed(self._reason))
-        return failure
+        return ConnectionClosed(self._reason)
 
     def unwritable(self, reason: str) -> None:
         """Nothing more can be sent: whoever waits is told soon, unless there is an end to tell of before.
 
         Any thread, the one that reads as well: it waits for nothing.
         """
-
-        def fail() -> None:
-            self.fail(reason)
-
-        if self.failure is None:
+        if self._reason is None:
             with contextlib.suppress(RuntimeError):  # the system has no more threads to give
-                later(GOING, fail)
+                later(GOING, lambda: self.fail(reason))
 
     def forked(self) -> None:
         """In a forked child: nothing is asked on this connection, and no answer comes."""

@@ -286,20 +286,19 @@ class UrlConnection(Connection):
 
     def _take(self, call: Call, exchange: HttpExchange) -> None:
         """The answer is a body of JSON."""
-        body_of = f"{call.method}: the body of the server at {exchange.shown_url}, status {exchange.status},"
         try:
             body = exchange.read(self.limit)
             message = decode(body)
         except TooLong:
-            raise InvalidResponse(f"{body_of} is longer than {self.limit} bytes") from None
+            raise _wrong_body(call, exchange, f"is longer than {self.limit} bytes") from None
         except ParseError as problem:
-            raise InvalidResponse(f"{body_of} is {problem.message}") from None
+            raise _wrong_body(call, exchange, f"is {problem.message}") from None
         if type(message) is dict and "error" in message and message.get("id") is None:
             self.settle(call, error_response(message["error"]))
         else:
             self._hear(message, self.outbox, weight(body))
         if not call.done:
-            self.settle(call, InvalidResponse(f"{body_of} holds no answer to this request"))
+            self.settle(call, _wrong_body(call, exchange, "holds no answer to this request"))
 
     # -- what the server says ----------------------------------------------------------------------------
 
@@ -396,3 +395,8 @@ def _date(params: Json | None) -> str | None:
     meta = params.get("_meta") if params is not None else None
     date = meta.get(PROTOCOL_VERSION) if type(meta) is dict else None
     return date if isinstance(date, str) else None
+
+
+def _wrong_body(call: Call, exchange: HttpExchange, fault: str) -> InvalidResponse:
+    where = f"the server at {exchange.shown_url}, status {exchange.status},"
+    return InvalidResponse(f"{call.method}: the body of {where} {fault}")
