@@ -37,13 +37,23 @@ _REFUSED_OF_FIELDS = ("alias", "validation_alias", "default_factory", "discrimin
 """Attributes of a `pydantic.Field` that would change what a client sends, or may leave out."""
 
 _RULES = frozenset(
-    """
-    type enum const multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength
-    pattern maxItems minItems uniqueItems contains required maxContains minContains maxProperties
-    minProperties dependentRequired properties patternProperties additionalProperties propertyNames
-    items prefixItems not anyOf oneOf allOf if then else dependentSchemas $ref unevaluatedItems
-    unevaluatedProperties
-    """.split()
+    (
+        *(
+            "type",
+            "enum",
+            "const",
+            "multipleOf",
+            "maximum",
+            "exclusiveMaximum",
+            "minimum",
+            "exclusiveMinimum",
+        ),
+        *("maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "contains", "required"),
+        *("maxContains", "minContains", "maxProperties", "minProperties", "dependentRequired", "properties"),
+        *("patternProperties", "additionalProperties", "propertyNames", "items", "prefixItems", "not"),
+        *("anyOf", "oneOf", "allOf", "if", "then", "else", "dependentSchemas", "$ref"),
+        *("unevaluatedItems", "unevaluatedProperties"),
+    )
 )
 """Keywords that a client takes for a promise: what is only shown, and not checked, may have none of them."""
 
