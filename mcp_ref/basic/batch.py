@@ -15,7 +15,7 @@ from typing import Any
 
 from mcp_ref.basic.errors import InvalidRequest
 from mcp_ref.basic.messages import classify, is_broken_response
-from mcp_ref.runtime.outbox import WayOut
+from mcp_ref.runtime.threads.outbox import WayOut
 
 __all__ = ["Batch", "wants_answer"]
 

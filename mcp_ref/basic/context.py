@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 from mcp_ref.basic.errors import ConnectionClosed, LocalError, RequestCancelled
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.versioning import TABLE, Revision, require_capability
-from mcp_ref.runtime.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 
 if TYPE_CHECKING:
     from mcp_ref.basic.batch import Batch
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mcp_ref.client.elicitation import Answer
     from mcp_ref.client.replies import Reply
     from mcp_ref.client.roots import Root
-    from mcp_ref.runtime.outbox import WayOut
+    from mcp_ref.runtime.threads.outbox import WayOut
     from mcp_ref.server.utilities.logging import LoggingLevel
 
 __all__ = ["Context"]

@@ -37,10 +37,10 @@ from mcp_ref.basic.versioning import (
 from mcp_ref.client import tool_headers, url_elicitation
 from mcp_ref.client.callbacks import Callbacks
 from mcp_ref.client.calls import PendingCall, Result
-from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.workers import QueueFull, Workers
+from mcp_ref.runtime.threads.calls import Call
+from mcp_ref.runtime.threads.workers import QueueFull, Workers
 from mcp_ref.schema import pruner
 from mcp_ref.server import prompts, resources, tools
 from mcp_ref.server.utilities import completion
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.transports.http_annotations import Paths
     from mcp_ref.client.http_line import HttpLine
     from mcp_ref.client.line import Line
-    from mcp_ref.runtime.deadlines import Deadline
+    from mcp_ref.runtime.threads.deadlines import Deadline
 
 __all__ = ["AnyLine", "Asking"]
 

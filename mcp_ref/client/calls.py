@@ -28,9 +28,9 @@ from mcp_ref.basic.errors import (
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.patterns import cancellation, mrtr
 from mcp_ref.basic.patterns.mrtr import InputRefused
-from mcp_ref.runtime.calls import Call
-from mcp_ref.runtime.outbox import INHERITED
-from mcp_ref.runtime.timers import Timer, later
+from mcp_ref.runtime.threads.calls import Call
+from mcp_ref.runtime.threads.outbox import INHERITED
+from mcp_ref.runtime.threads.timers import Timer, later
 from mcp_ref.server.content import texts
 
 if TYPE_CHECKING:

@@ -31,9 +31,9 @@ from mcp_ref.runtime.checks import (
     check_text,
     check_text_if_any,
 )
-from mcp_ref.runtime.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.targets import call_for, call_for_url
+from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server.utilities.caching import Cache
 

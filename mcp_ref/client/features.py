@@ -27,7 +27,7 @@ from mcp_ref.client.asking import Asking
 from mcp_ref.client.calls import Result
 from mcp_ref.client.url_elicitation import UrlElicitationNeeded
 from mcp_ref.runtime.checks import check_object, check_seconds, check_text
-from mcp_ref.runtime.deadlines import FOR_PEOPLE
+from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.server import prompts, resources, tools
 from mcp_ref.server.utilities import completion, pagination
 from mcp_ref.server.utilities import logging as log_page

@@ -22,11 +22,11 @@ from typing import Any
 from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import era
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.outbox import Outbox
-from mcp_ref.runtime.signals import Uninterrupted
-from mcp_ref.runtime.workers import Workers
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.outbox import Outbox
+from mcp_ref.runtime.threads.signals import Uninterrupted
+from mcp_ref.runtime.threads.workers import Workers
 
 __all__ = ["Line"]
 

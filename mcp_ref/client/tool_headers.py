@@ -21,7 +21,7 @@ from mcp_ref.server import tools
 
 if TYPE_CHECKING:
     from mcp_ref.basic.transports.http_annotations import Paths
-    from mcp_ref.runtime.deadlines import Deadline
+    from mcp_ref.runtime.threads.deadlines import Deadline
 
 __all__ = ["is_about_headers", "mirrored", "refresh"]
 

@@ -45,9 +45,9 @@ from mcp_ref.client.elicitation import (
     checked,
     needs,
 )
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.checks import check_text, check_text_if_any
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads import forks
 from mcp_ref.schema import checker, pruner, since, until
 
 if TYPE_CHECKING:

@@ -24,11 +24,11 @@ import time
 from typing import Any, Protocol
 from wsgiref.types import WSGIApplication
 
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.intake import Body, Intake
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.requests_in import BadRequest, Head, parse
 from mcp_ref.runtime.responses_out import Response, give_up_after, plain
+from mcp_ref.runtime.threads import forks
 
 __all__ = ["HttpConnection", "Owner"]
 

@@ -33,11 +33,11 @@ import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, SSLError
 
 from mcp_ref.basic.errors import ConnectionClosed
-from mcp_ref.runtime import forks
-from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.http_settings import Headers, Settings
 from mcp_ref.runtime.http_sockets import Aborted, Expired, Hold, Holding
 from mcp_ref.runtime.plain import one_line
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 __all__ = ["Exchanges", "HttpExchange", "TooLong"]
 

@@ -26,7 +26,7 @@ import ssl
 import threading
 from typing import Any, cast
 
-from mcp_ref.runtime.deadlines import LONGEST, Deadline
+from mcp_ref.runtime.threads.deadlines import LONGEST, Deadline
 
 __all__ = ["Aborted", "Expired", "Hold", "Holding", "watched"]
 

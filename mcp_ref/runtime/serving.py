@@ -33,11 +33,11 @@ from wsgiref.types import WSGIApplication
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler, select_address_family
 
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.connections import HttpConnection
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.responses_out import plain
-from mcp_ref.runtime.signals import Uninterrupted
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.signals import Uninterrupted
 
 __all__ = ["HttpServer"]
 

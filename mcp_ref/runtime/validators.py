@@ -29,10 +29,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.mismatch import Mismatch, shown
 from mcp_ref.runtime.parts import identity
 from mcp_ref.runtime.patterns import TooCostly, check, search
+from mcp_ref.runtime.threads import forks
 
 __all__ = ["DIALECTS", "BadSchema", "Validator", "own_validator", "validator"]
 

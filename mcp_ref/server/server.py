@@ -43,7 +43,6 @@ from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import Method, Revision, dress, is_modern, revision
 from mcp_ref.client import roots, url_elicitation
 from mcp_ref.client.url_elicitation import UrlElicitationRequired
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.checks import (
     check_callable,
     check_count,
@@ -55,10 +54,11 @@ from mcp_ref.runtime.checks import (
 from mcp_ref.runtime.hooks import Handler, through
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.outbox import WayOut
-from mcp_ref.runtime.pace import Pace
 from mcp_ref.runtime.seals import Seal, secrets_of
-from mcp_ref.runtime.workers import MAX_WAITING_BYTES, QueueFull, Workers
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.outbox import WayOut
+from mcp_ref.runtime.threads.pace import Pace
+from mcp_ref.runtime.threads.workers import MAX_WAITING_BYTES, QueueFull, Workers
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server import discover, prompts, resources, tools
 from mcp_ref.server.content import check_icons

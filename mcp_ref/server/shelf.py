@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from mcp_ref.basic.messages import Encoded, Json
 from mcp_ref.basic.versioning import Revision
-from mcp_ref.runtime import forks
+from mcp_ref.runtime.threads import forks
 from mcp_ref.server.utilities import pagination
 
 __all__ = ["Kept", "Shelf"]

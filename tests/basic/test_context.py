@@ -11,8 +11,8 @@ from mcp_ref import Context, Elicit, ListRoots, Sample, Server, connect
 from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, LocalError, RequestCancelled, RequestTimeout
 from mcp_ref.basic.patterns.requester import Requester
 from mcp_ref.basic.versioning import revision as revision_of
-from mcp_ref.runtime.deadlines import FOR_PEOPLE
-from mcp_ref.runtime.outbox import Outbox
+from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
+from mcp_ref.runtime.threads.outbox import Outbox
 
 
 @pytest.fixture(autouse=True)

@@ -27,8 +27,8 @@ from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest, LocalError
 from mcp_ref.basic.lifecycle import TRANSITIONS, Session, State, accept, initialize_params, negotiate
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, revision
-from mcp_ref.runtime.outbox import Outbox
-from mcp_ref.runtime.workers import Workers
+from mcp_ref.runtime.threads.outbox import Outbox
+from mcp_ref.runtime.threads.workers import Workers
 from mcp_ref.schema import REVISIONS as ALL
 from mcp_ref.schema import checker, definitions
 

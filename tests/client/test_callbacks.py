@@ -13,7 +13,7 @@ from mcp_ref.basic.errors import ConnectionClosed, InternalError, TooManyRequest
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.basic.versioning import MissingRequiredClientCapability
 from mcp_ref.client.callbacks import Callbacks, CallbackTimeout
-from mcp_ref.runtime.outbox import Outbox
+from mcp_ref.runtime.threads.outbox import Outbox
 
 
 def request():

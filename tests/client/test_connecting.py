@@ -405,7 +405,7 @@ def test_twenty_connections_leave_no_thread_no_child_and_no_descriptor(where):
                 client.submit("tools/call", {"name": "echo", "arguments": {"said": "x"}})
                 client.call_tool("echo", {"said": "x"})
     assert eventually(lambda: descriptors() <= before), f"{before} descriptors before, {descriptors()} now"
-    assert threading.active_count() <= threads + 1  # the thread of the timers, see runtime/timers
+    assert threading.active_count() <= threads + 1  # the thread of the timers, see runtime/threads/timers
 
 
 def test_a_connection_that_fails_leaves_nothing_either():

@@ -3,7 +3,7 @@
 from served import app, server
 
 from mcp_ref import connect
-from mcp_ref.runtime import timers
+from mcp_ref.runtime.threads import timers
 
 __all__ = ["app", "server"]
 

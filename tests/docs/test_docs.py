@@ -12,7 +12,7 @@ import pytest
 from http_peers import endpoint
 
 from mcp_ref import Server, connect
-from mcp_ref.runtime.workers import Workers
+from mcp_ref.runtime.threads.workers import Workers
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"

@@ -13,9 +13,9 @@ from web import JSON, STREAM, certificate, open_files, web
 
 from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.runtime import exchanges as module
-from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.exchanges import TooLong
 from mcp_ref.runtime.http_sockets import Aborted, Expired
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 pytestmark = pytest.mark.usefixtures("own_environment")
 

@@ -26,8 +26,8 @@ from mcp_ref.basic.errors import InvalidParams
 from mcp_ref.basic.lifecycle import ServerCapabilities
 from mcp_ref.basic.transports import http_server, stdio
 from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationRequired
-from mcp_ref.runtime import forks
-from mcp_ref.runtime.outbox import Outbox
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.schema import checker
 from mcp_ref.server import server as module
 

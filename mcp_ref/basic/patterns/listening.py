@@ -27,14 +27,14 @@ from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, McpError, Requ
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import SUBSCRIPTION_ID
 from mcp_ref.basic.patterns.subscriptions import ACKNOWLEDGED, KINDS, LISTS, Change
-from mcp_ref.runtime import forks
-from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.outbox import INHERITED
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.deadlines import Deadline
+from mcp_ref.runtime.threads.outbox import INHERITED
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.request_response import Connection
-    from mcp_ref.runtime.calls import Call
+    from mcp_ref.runtime.threads.calls import Call
 
 __all__ = ["Changes", "on_notification"]
 

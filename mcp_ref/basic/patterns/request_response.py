@@ -16,7 +16,7 @@ Threads     reader      one a connection: runs `receive` and nothing slow. It an
                         `initialize` and `server/discover` itself, unless that would run functions of the
                         author's; it delivers responses and sets flags of cancellation.
             worker      one a request, from start to end; may block as long as it likes
-            Writing is no thread but a lock (runtime/outbox). `serving` is a plain dict: whoever takes
+            Writing is no thread but a lock (runtime/threads/outbox). `serving` is a plain dict: whoever takes
             an entry out owns its end, and that decides every race (with a lock, since an id may come
             again).
 
@@ -61,12 +61,12 @@ from mcp_ref.basic.messages import (
 )
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.basic.patterns.requester import Requester
-from mcp_ref.runtime import forks
-from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.outbox import WayOut
-from mcp_ref.runtime.workers import QueueFull, Workers
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.deadlines import Deadline
+from mcp_ref.runtime.threads.outbox import WayOut
+from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
 if TYPE_CHECKING:
     from mcp_ref.basic.utilities.ping import Heartbeat

@@ -31,13 +31,13 @@ from mcp_ref.basic.errors import (
 )
 from mcp_ref.basic.messages import Json, RequestId, encode, is_id
 from mcp_ref.basic.patterns import cancellation, progress
-from mcp_ref.runtime import forks
-from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_seconds
-from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.outbox import INHERITED, Full, WayOut
-from mcp_ref.runtime.timers import later
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.calls import Call
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline
+from mcp_ref.runtime.threads.outbox import INHERITED, Full, WayOut
+from mcp_ref.runtime.threads.timers import later
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context

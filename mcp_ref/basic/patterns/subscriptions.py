@@ -34,10 +34,10 @@ from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
 from mcp_ref.basic.patterns.request_response import LATER
 from mcp_ref.basic.versioning import Method, dress
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.outbox import Full
-from mcp_ref.runtime.timers import later
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.outbox import Full
+from mcp_ref.runtime.threads.timers import later
 from mcp_ref.schema import since
 
 if TYPE_CHECKING:

@@ -61,11 +61,11 @@ from mcp_ref.basic.versioning import (
     UnsupportedProtocolVersion,
     newest,
 )
-from mcp_ref.runtime import forks
-from mcp_ref.runtime.calls import Call
 from mcp_ref.runtime.checks import check_count, check_seconds
-from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.calls import Call
+from mcp_ref.runtime.threads.deadlines import Deadline
 from mcp_ref.schema import REVISIONS
 
 __all__ = ["KNOWN_ERAS", "PROBE_TIMEOUT_SECONDS", "KnownEra", "KnownEras", "judge", "open_connection"]

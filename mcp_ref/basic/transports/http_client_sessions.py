@@ -27,9 +27,9 @@ from typing import TYPE_CHECKING
 from mcp_ref.basic.errors import InvalidResponse, McpError
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.versioning import Revision
-from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.runtime.http_sockets import Expired
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads.deadlines import Deadline
 
 if TYPE_CHECKING:
     from mcp_ref.basic.transports.http_client import UrlConnection

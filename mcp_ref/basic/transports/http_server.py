@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_ref.runtime.checks import check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.serving import HttpServer
-from mcp_ref.runtime.signals import IN_PEACE, Handled
+from mcp_ref.runtime.threads.signals import IN_PEACE, Handled
 
 if TYPE_CHECKING:
     from mcp_ref.basic.transports.streamable_http import Application

@@ -34,10 +34,10 @@ from mcp_ref.basic.transports.http_log import Log
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.timers import Timer, later
+from mcp_ref.runtime.threads.timers import Timer, later
 
 if TYPE_CHECKING:
-    from mcp_ref.runtime.workers import Workers
+    from mcp_ref.runtime.threads.workers import Workers
 
 __all__ = ["HttpSession", "Sessions", "owner_of"]
 

@@ -35,14 +35,14 @@ from mcp_ref.basic.messages import Json
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.http_client_ways import Posts
-from mcp_ref.runtime.calls import Call
-from mcp_ref.runtime.deadlines import Clock, Deadline, duration
 from mcp_ref.runtime.events import Event, Events, TooLarge
 from mcp_ref.runtime.exchanges import Exchanges
 from mcp_ref.runtime.http_sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.outbox import WayOut
-from mcp_ref.runtime.workers import QueueFull, Workers
+from mcp_ref.runtime.threads.calls import Call
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
+from mcp_ref.runtime.threads.outbox import WayOut
+from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
 __all__ = ["OldConnection"]
 

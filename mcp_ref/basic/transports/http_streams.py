@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 from mcp_ref.basic.errors import ConnectionClosed, ProtocolError
 from mcp_ref.basic.transports.http_log import OVERHEAD
-from mcp_ref.runtime.outbox import Full
+from mcp_ref.runtime.threads.outbox import Full
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
@@ -107,7 +107,7 @@ class HttpStream:
         self._wakes = threading.Lock()
         self._wakes.acquire()
 
-    # -- whoever has something to say (runtime/outbox.WayOut) ----------------------------------
+    # -- whoever has something to say (runtime/threads/outbox.WayOut) ----------------------------------
 
     @property
     def is_busy(self) -> bool:

@@ -34,7 +34,7 @@ from mcp_ref.basic.transports.http_responses import (
     whole,
 )
 from mcp_ref.basic.transports.http_streams import HttpStream
-from mcp_ref.runtime.deadlines import Clock, Deadline
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 __all__ = ["SILENCE", "Waiting"]
 

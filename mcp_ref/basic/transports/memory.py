@@ -24,10 +24,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.transports.stdio import Writer, read_lines
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.mismatch import told
-from mcp_ref.runtime.outbox import Outbox
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.outbox import Outbox
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.request_response import Connection

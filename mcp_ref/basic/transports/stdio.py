@@ -37,13 +37,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mcp_ref.basic.errors import ConnectionClosed, LocalError
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.outbox import Outbox
-from mcp_ref.runtime.pipes import poll_for, unread, widen
 from mcp_ref.runtime.plain import one_line
-from mcp_ref.runtime.signals import IN_PEACE, Handled, Uninterrupted
 from mcp_ref.runtime.targets import call_for_command
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.outbox import Outbox
+from mcp_ref.runtime.threads.pipes import poll_for, unread, widen
+from mcp_ref.runtime.threads.signals import IN_PEACE, Handled, Uninterrupted
 
 __all__ = ["Child", "Writer", "read_lines", "safe_environment", "serve"]
 

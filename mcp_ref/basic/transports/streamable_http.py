@@ -59,10 +59,10 @@ from mcp_ref.basic.transports.http_sessions import Sessions
 from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.transports.http_waiting import Waiting
 from mcp_ref.basic.versioning import InvalidMeta, is_modern
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.checks import check_bool, check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.limits import Limit
-from mcp_ref.runtime.workers import Workers
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.workers import Workers
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.request_response import Connection

@@ -12,7 +12,8 @@ Who asks by hand (`ping`) gets RequestTimeout, and decides for itself what that 
 Revisions   2024-11-05 to 2025-11-25.  2026-07-28 has no ping: `server/discover` tells as much, and its
             connections hold nothing that could be lost.
 Threads     answered by the reader itself, so that no busy tool delays it. A Heartbeat has one timer
-            (runtime/timers); its pings are sent by a worker, nothing waits for the answers, and the end of
+            (runtime/threads/timers); its pings are sent by a worker, nothing waits for the answers, and
+            the end of
             the connection is for a thread of its own, `mcp_ref ping`.
 """
 
@@ -27,14 +28,14 @@ from mcp_ref.basic.messages import AnyParams, Json, RequestId
 from mcp_ref.basic.meta import RequestParams
 from mcp_ref.basic.versioning import Method
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.timers import Timer, later
-from mcp_ref.runtime.workers import QueueFull
+from mcp_ref.runtime.threads.timers import Timer, later
+from mcp_ref.runtime.threads.workers import QueueFull
 from mcp_ref.schema import since, until, was
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context
     from mcp_ref.basic.patterns.request_response import Connection
-    from mcp_ref.runtime.calls import Call
+    from mcp_ref.runtime.threads.calls import Call
 
 __all__ = ["Heartbeat", "on_ping", "ping", "watch"]
 

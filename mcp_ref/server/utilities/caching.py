@@ -30,8 +30,8 @@ from typing import Annotated, Any, Literal, NamedTuple, Required, TypedDict
 
 from mcp_ref.basic.messages import Json, to_json
 from mcp_ref.basic.meta import ResultMeta, is_reserved
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.checks import check_count
+from mcp_ref.runtime.threads import forks
 from mcp_ref.schema import Bounds, since
 
 __all__ = ["Cache", "CacheScope", "Caching", "hints", "table"]

@@ -28,8 +28,8 @@ from mcp_ref.basic.errors import ErrorResponse, InvalidParams, InvalidResponse, 
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import RequestMeta, ResultMeta
 from mcp_ref.basic.versioning import LATEST
-from mcp_ref.runtime.deadlines import Deadline
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads.deadlines import Deadline
 from mcp_ref.schema import Mismatch, checker, required, since
 
 __all__ = ["all_pages", "everything", "page", "pages"]

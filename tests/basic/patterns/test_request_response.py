@@ -46,9 +46,9 @@ from mcp_ref import (
 )
 from mcp_ref.basic.patterns.request_response import LATER, Connection
 from mcp_ref.basic.versioning import TABLE
-from mcp_ref.runtime import forks
-from mcp_ref.runtime.outbox import INHERITED, Outbox
-from mcp_ref.runtime.workers import Workers
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.outbox import INHERITED, Outbox
+from mcp_ref.runtime.threads.workers import Workers
 
 
 @pytest.fixture(autouse=True)

@@ -47,9 +47,9 @@ from mcp_ref import (
 from mcp_ref.basic.errors import LocalError
 from mcp_ref.basic.patterns import requester as module
 from mcp_ref.basic.patterns.requester import Requester
-from mcp_ref.runtime import deadlines
-from mcp_ref.runtime.calls import Call
-from mcp_ref.runtime.outbox import INHERITED, Outbox
+from mcp_ref.runtime.threads import deadlines
+from mcp_ref.runtime.threads.calls import Call
+from mcp_ref.runtime.threads.outbox import INHERITED, Outbox
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from mcp_ref import Server, connect
 from mcp_ref.basic.patterns import subscriptions as module
 from mcp_ref.basic.patterns.subscriptions import Change, SubscriptionsListenResult
 from mcp_ref.basic.transports.stdio import Writer
-from mcp_ref.runtime.outbox import Outbox
+from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.schema import checker
 
 ACK = "notifications/subscriptions/acknowledged"

@@ -15,8 +15,8 @@ from mcp_ref.basic.transports.http_client_answers import (
     refusal,
     wrong_type,
 )
-from mcp_ref.runtime.deadlines import Clock, Deadline
 from mcp_ref.runtime.exchanges import Exchanges
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 
 def judged(judge, status, body=b"", *lines, query=""):

@@ -13,7 +13,7 @@ from mcp_ref import Context, Server
 from mcp_ref.basic.transports import http_sessions
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_sessions import HttpSession, Sessions, owner_of
-from mcp_ref.runtime.workers import Workers
+from mcp_ref.runtime.threads.workers import Workers
 
 REVISION = "2025-11-25"
 

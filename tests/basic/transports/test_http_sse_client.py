@@ -16,7 +16,7 @@ from mcp_ref.basic.errors import InvalidResponse
 from mcp_ref.basic.transports.http_client_answers import HttpError
 from mcp_ref.basic.transports.http_sse_client import OldConnection
 from mcp_ref.runtime.exchanges import Exchanges
-from mcp_ref.runtime.workers import Workers
+from mcp_ref.runtime.threads.workers import Workers
 
 BREAK = RuntimeError("the stream is cut here")
 """As a piece of a stream: the connection is reset."""

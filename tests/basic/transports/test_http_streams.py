@@ -11,7 +11,7 @@ from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest
 from mcp_ref.basic.transports import http_streams
 from mcp_ref.basic.transports.http_log import OVERHEAD, Log
 from mcp_ref.basic.transports.http_streams import HttpStream
-from mcp_ref.runtime.outbox import Full
+from mcp_ref.runtime.threads.outbox import Full
 
 ENVIRON = {"wsgi.multithread": True}
 """Of a request whose connection waits to see what its response will be."""

@@ -26,8 +26,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads import forks
 
 __all__ = ["QueueFull", "Workers"]
 

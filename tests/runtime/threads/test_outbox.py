@@ -1,4 +1,4 @@
-"""runtime/outbox: many threads send, one at a time writes, and nothing waits for ever."""
+"""runtime/threads/outbox: many threads send, one at a time writes, and nothing waits for ever."""
 
 import errno
 import os
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from peers import PATIENCE, eventually, nothing_left
 
 from mcp_ref.basic.errors import ConnectionClosed, LocalError
-from mcp_ref.runtime.outbox import Full, Outbox
+from mcp_ref.runtime.threads.outbox import Full, Outbox
 
 
 @pytest.fixture(autouse=True)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 from mcp_ref.basic.errors import McpError
 from mcp_ref.basic.messages import Json, RequestId
-from mcp_ref.runtime.deadlines import Deadline
+from mcp_ref.runtime.threads.deadlines import Deadline
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns import progress
-    from mcp_ref.runtime.outbox import WayOut
+    from mcp_ref.runtime.threads.outbox import WayOut
 
 __all__ = ["Call"]
 

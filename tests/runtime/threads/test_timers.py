@@ -1,4 +1,4 @@
-"""runtime/timers: one thread for everything that is to happen later."""
+"""runtime/threads/timers: one thread for everything that is to happen later."""
 
 import importlib.util
 import logging
@@ -8,7 +8,7 @@ from unittest import mock
 import pytest
 from peers import PATIENCE, eventually
 
-from mcp_ref.runtime import timers as shared
+from mcp_ref.runtime.threads import timers as shared
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcp_ref.runtime import pipes
-from mcp_ref.runtime.pipes import poll_for, unread, widen
+from mcp_ref.runtime.threads import pipes
+from mcp_ref.runtime.threads.pipes import poll_for, unread, widen
 
 
 @pytest.fixture

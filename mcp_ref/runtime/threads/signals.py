@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
-from mcp_ref.runtime import forks
+from mcp_ref.runtime.threads import forks
 
 __all__ = ["IN_PEACE", "Handled", "Uninterrupted"]
 

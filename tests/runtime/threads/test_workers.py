@@ -1,4 +1,6 @@
-"""runtime/workers: as many threads as are needed, up to a limit; every job once; a queue with an end."""
+"""runtime/threads/workers: as many threads as are needed, up to a limit; every job once; a queue with an
+end.
+"""
 
 import gc
 import logging
@@ -8,7 +10,7 @@ import weakref
 import pytest
 from peers import PATIENCE, eventually, nothing_left
 
-from mcp_ref.runtime.workers import QueueFull, Workers
+from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
 
 @pytest.fixture(autouse=True)

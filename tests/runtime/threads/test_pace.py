@@ -1,6 +1,6 @@
 """Which functions are quick."""
 
-from mcp_ref.runtime.pace import BRISK, SLOW, Pace
+from mcp_ref.runtime.threads.pace import BRISK, SLOW, Pace
 
 
 def test_what_was_quick_the_last_time_is_quick():

@@ -14,8 +14,8 @@ import threading
 import time
 from collections.abc import Callable
 
-from mcp_ref.runtime import forks
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads import forks
 
 __all__ = ["Timer", "later"]
 

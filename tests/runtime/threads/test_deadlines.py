@@ -1,4 +1,4 @@
-"""runtime/deadlines: one limit for the whole of an operation; what moves it and what does not."""
+"""runtime/threads/deadlines: one limit for the whole of an operation; what moves it and what does not."""
 
 import threading
 import types
@@ -10,10 +10,10 @@ from peers import PATIENCE
 
 from mcp_ref.basic.errors import LocalError, RequestTimeout
 from mcp_ref.basic.patterns.request_response import Connection
-from mcp_ref.runtime import deadlines
-from mcp_ref.runtime.deadlines import Clock, Deadline
-from mcp_ref.runtime.outbox import Outbox
-from mcp_ref.runtime.workers import Workers
+from mcp_ref.runtime.threads import deadlines
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline
+from mcp_ref.runtime.threads.outbox import Outbox
+from mcp_ref.runtime.threads.workers import Workers
 
 
 class Hands:

@@ -9,7 +9,7 @@ for it, and whoever had the message goes on.
 
 Bounded: when `limit` bytes are waiting, `send` blocks until some of them are gone. A peer that
 takes nothing for `stall` seconds is given up: that is the end of every wait in here. Ctrl-C on the
-main thread waits until its message is out (runtime/signals).
+main thread waits until its message is out (runtime/threads/signals).
 
 Threads     any. `_lock` guards the list and is never held during the write itself.
 """
@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from mcp_ref.basic.errors import ConnectionClosed, ProtocolError
-from mcp_ref.runtime import forks
-from mcp_ref.runtime.signals import Uninterrupted
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.signals import Uninterrupted
 
 __all__ = ["INHERITED", "Full", "Outbox", "WayOut"]
 

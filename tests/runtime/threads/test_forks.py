@@ -1,4 +1,4 @@
-"""runtime/forks: what is told in a forked child, and how such a child ends.
+"""runtime/threads/forks: what is told in a forked child, and how such a child ends.
 
 What follows for servers and clients is in tests/test_forks.py.
 """
@@ -11,7 +11,7 @@ import textwrap
 import pytest
 from peers import ENV
 
-from mcp_ref.runtime import forks
+from mcp_ref.runtime.threads import forks
 
 OPENING = """
 import os, sys

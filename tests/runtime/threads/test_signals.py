@@ -1,4 +1,4 @@
-"""runtime/signals: Ctrl-C waits for what was begun, the second one does not.
+"""runtime/threads/signals: Ctrl-C waits for what was begun, the second one does not.
 
 A real SIGINT belongs to a process, so most of this runs in a child; what it prints is checked here.
 """
@@ -11,8 +11,8 @@ import threading
 import pytest
 from peers import PATIENCE, ROOT
 
-from mcp_ref.runtime import signals
-from mcp_ref.runtime.signals import Handled, Uninterrupted
+from mcp_ref.runtime.threads import signals
+from mcp_ref.runtime.threads.signals import Handled, Uninterrupted
 
 BEGIN = """
 import os, signal, sys, threading

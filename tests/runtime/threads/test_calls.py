@@ -1,4 +1,4 @@
-"""runtime/calls: what the sender of a request waits for."""
+"""runtime/threads/calls: what the sender of a request waits for."""
 
 import threading
 from collections import deque
@@ -8,10 +8,10 @@ from peers import PATIENCE
 
 from mcp_ref.basic.errors import ErrorResponse, RequestCancelled
 from mcp_ref.basic.patterns.progress import Report
-from mcp_ref.runtime import deadlines
-from mcp_ref.runtime.calls import Call
-from mcp_ref.runtime.deadlines import Clock, Deadline
-from mcp_ref.runtime.outbox import Outbox
+from mcp_ref.runtime.threads import deadlines
+from mcp_ref.runtime.threads.calls import Call
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline
+from mcp_ref.runtime.threads.outbox import Outbox
 
 
 class Hands:
