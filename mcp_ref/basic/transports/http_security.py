@@ -38,10 +38,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
 from mcp_ref.basic.transports.http_refusals import Refused
+from mcp_ref.runtime.http_server.places import Hosts, Origins
+from mcp_ref.runtime.http_server.requests_in import BadRequest
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.places import Hosts, Origins
-from mcp_ref.runtime.requests_in import BadRequest
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Request

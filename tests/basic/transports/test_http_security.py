@@ -28,8 +28,8 @@ from mcp_ref.basic.transports.http_security import (
     read_body,
 )
 from mcp_ref.runtime import limits
+from mcp_ref.runtime.http_server.requests_in import BadRequest
 from mcp_ref.runtime.limits import Limit
-from mcp_ref.runtime.requests_in import BadRequest
 
 PAGE = "basic/transports/streamable-http"
 BOTH = ("application/json", "text/event-stream")

@@ -1,4 +1,6 @@
-"""runtime/connections: requests on a connection, one after another, whatever a client does with it."""
+"""runtime/http_server/connections: requests on a connection, one after another, whatever a client does
+with it.
+"""
 
 import json
 import logging

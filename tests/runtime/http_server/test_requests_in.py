@@ -1,11 +1,13 @@
-"""runtime/requests_in: what the head of a request says, and every way in which it can be wrong."""
+"""runtime/http_server/requests_in: what the head of a request says, and every way in which it can be
+wrong.
+"""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_ref.runtime import requests_in
-from mcp_ref.runtime.requests_in import CHUNKED, BadRequest, check_field_line, parse
+from mcp_ref.runtime.http_server import requests_in
+from mcp_ref.runtime.http_server.requests_in import CHUNKED, BadRequest, check_field_line, parse
 
 
 def head(*lines, first="POST /mcp HTTP/1.1", host="Host: here"):

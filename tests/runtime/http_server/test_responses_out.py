@@ -1,4 +1,6 @@
-"""runtime/responses_out: what goes out, in how many writes, and what an application may not do."""
+"""runtime/http_server/responses_out: what goes out, in how many writes, and what an application may not
+do.
+"""
 
 import contextlib
 import re
@@ -8,8 +10,8 @@ import threading
 import pytest
 from peers import PATIENCE, nothing_left
 
-from mcp_ref.runtime import responses_out
-from mcp_ref.runtime.responses_out import Response, give_up_after, plain
+from mcp_ref.runtime.http_server import responses_out
+from mcp_ref.runtime.http_server.responses_out import Response, give_up_after, plain
 
 DATE = re.compile(rb"Date: (Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z][a-z] \d{4} \d\d:\d\d:\d\d GMT\r\n")
 
