@@ -19,7 +19,7 @@ from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedBySta
 from mcp_ref.basic.transports.http_sse_client import OldConnection
 from mcp_ref.basic.versioning import Era
 from mcp_ref.client.line import CLOSED
-from mcp_ref.runtime.exchanges import Exchanges
+from mcp_ref.runtime.http_client.exchanges import Exchanges
 
 __all__ = ["HttpLine"]
 

@@ -17,7 +17,7 @@ def own_environment(monkeypatch, tmp_path):
 @pytest.fixture
 def at(own_environment):
     """A function that gives the exchanges with a server; they are closed afterwards."""
-    from mcp_ref.runtime.exchanges import Exchanges
+    from mcp_ref.runtime.http_client.exchanges import Exchanges
 
     made = []
 

@@ -52,8 +52,8 @@ from mcp_ref.basic.transports import http_client_streams, http_headers
 from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.http_client_sessions import UrlSession
 from mcp_ref.basic.transports.http_client_ways import Posts, Way
-from mcp_ref.runtime.exchanges import SPARE, Exchanges, HttpExchange, TooLong
-from mcp_ref.runtime.http_sockets import Aborted, Expired
+from mcp_ref.runtime.http_client.exchanges import SPARE, Exchanges, HttpExchange, TooLong
+from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration

@@ -31,7 +31,7 @@ from mcp_ref.basic.errors import (
     error_response,
 )
 from mcp_ref.basic.messages import RequestId, decode
-from mcp_ref.runtime.exchanges import HttpExchange, TooLong, without_query
+from mcp_ref.runtime.http_client.exchanges import HttpExchange, TooLong, without_query
 from mcp_ref.runtime.plain import one_line
 
 __all__ = ["HttpError", "HttpFailure", "RefusedByStatus", "refusal", "wrong_type"]

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from mcp_ref.basic.errors import InvalidResponse, McpError
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.versioning import Revision
-from mcp_ref.runtime.http_sockets import Expired
+from mcp_ref.runtime.http_client.sockets import Expired
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Deadline
 

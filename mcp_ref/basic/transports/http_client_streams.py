@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING
 from mcp_ref.basic.errors import ConnectionClosed, InvalidResponse, LocalError, McpError
 from mcp_ref.basic.transports.http_client_answers import STREAM, refusal, status_of
 from mcp_ref.runtime.events import Events, TooLarge
-from mcp_ref.runtime.exchanges import HttpExchange
-from mcp_ref.runtime.http_sockets import Aborted, Expired
+from mcp_ref.runtime.http_client.exchanges import HttpExchange
+from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline

@@ -16,8 +16,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.errors import ProtocolError
-from mcp_ref.runtime.exchanges import HttpExchange
-from mcp_ref.runtime.http_sockets import Aborted
+from mcp_ref.runtime.http_client.exchanges import HttpExchange
+from mcp_ref.runtime.http_client.sockets import Aborted
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context

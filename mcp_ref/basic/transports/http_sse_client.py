@@ -36,8 +36,8 @@ from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.http_client_ways import Posts
 from mcp_ref.runtime.events import Event, Events, TooLarge
-from mcp_ref.runtime.exchanges import Exchanges
-from mcp_ref.runtime.http_sockets import Aborted, Expired
+from mcp_ref.runtime.http_client.exchanges import Exchanges
+from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration

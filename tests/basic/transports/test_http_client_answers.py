@@ -15,7 +15,7 @@ from mcp_ref.basic.transports.http_client_answers import (
     refusal,
     wrong_type,
 )
-from mcp_ref.runtime.exchanges import Exchanges
+from mcp_ref.runtime.http_client.exchanges import Exchanges
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 

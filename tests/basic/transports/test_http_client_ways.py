@@ -6,7 +6,7 @@ import pytest
 from web import talking, text
 
 from mcp_ref.basic.transports.http_client_ways import Posts, Way
-from mcp_ref.runtime.http_sockets import Aborted
+from mcp_ref.runtime.http_client.sockets import Aborted
 
 
 class Exchange:

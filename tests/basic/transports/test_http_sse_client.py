@@ -15,7 +15,7 @@ from mcp_ref import ConnectionClosed, ErrorResponse, RequestTimeout, connect
 from mcp_ref.basic.errors import InvalidResponse
 from mcp_ref.basic.transports.http_client_answers import HttpError
 from mcp_ref.basic.transports.http_sse_client import OldConnection
-from mcp_ref.runtime.exchanges import Exchanges
+from mcp_ref.runtime.http_client.exchanges import Exchanges
 from mcp_ref.runtime.threads.workers import Workers
 
 BREAK = RuntimeError("the stream is cut here")

@@ -26,7 +26,7 @@ from requests.adapters import HTTPAdapter
 from requests.cookies import extract_cookies_to_jar, get_cookie_header
 from requests.utils import get_netrc_auth, select_proxy
 
-from mcp_ref.runtime.http_sockets import watched
+from mcp_ref.runtime.http_client.sockets import watched
 
 __all__ = ["Headers", "Settings"]
 

@@ -7,7 +7,8 @@
         exchange.read(limit)                        the whole body, or
         exchange.read1(n)                           what there is of it
 
-What the connections are like, and what goes with each request, is in runtime/http_settings; the exchanges
+What the connections are like, and what goes with each request, is in runtime/http_client/settings; the
+exchanges
 themselves use the pool of urllib3 beneath a session of requests, which costs half. Nothing is sent twice in
 here, and nothing to another server than the one of the URL.
 
@@ -15,7 +16,7 @@ Bounded: `limit` exchanges at once, open streams among them; more wait as long a
 what is urgent, such as the answers that calls under way may depend on, there are some more.
 
 Errors      ConnectionClosed, which says how far it came; TooLong for a body; Aborted and Expired of
-            runtime/http_sockets. None of them tells a header's value.
+            runtime/http_client/sockets. None of them tells a header's value.
 Threads     an exchange is run by one thread at a time; `abort` is for any. `_changed` guards who is under
             way and is never held while anything is waited for but itself.
 """
@@ -33,8 +34,8 @@ import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, SSLError
 
 from mcp_ref.basic.errors import ConnectionClosed
-from mcp_ref.runtime.http_settings import Headers, Settings
-from mcp_ref.runtime.http_sockets import Aborted, Expired, Hold, Holding
+from mcp_ref.runtime.http_client.settings import Headers, Settings
+from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Hold, Holding
 from mcp_ref.runtime.plain import one_line
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline

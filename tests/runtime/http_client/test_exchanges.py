@@ -12,9 +12,9 @@ from peers import PATIENCE, eventually
 from web import JSON, STREAM, certificate, open_files, web
 
 from mcp_ref.basic.errors import ConnectionClosed
-from mcp_ref.runtime import exchanges as module
-from mcp_ref.runtime.exchanges import TooLong
-from mcp_ref.runtime.http_sockets import Aborted, Expired
+from mcp_ref.runtime.http_client import exchanges as module
+from mcp_ref.runtime.http_client.exchanges import TooLong
+from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 pytestmark = pytest.mark.usefixtures("own_environment")

@@ -9,7 +9,7 @@ import urllib3
 from peers import PATIENCE
 from web import STREAM, certificate, open_files, web
 
-from mcp_ref.runtime.http_sockets import Aborted, Expired, Hold, Holding, watched
+from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Hold, Holding, watched
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 
