@@ -34,8 +34,8 @@ from mcp_ref.client.elicitation import Answer, Elicit
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.client.sampling import Sample, SamplingRefused
 from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
-from mcp_ref.runtime.bounds import Bounds
 from mcp_ref.runtime.limits import Limit
+from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.server.resources import ResourceNotFound
 from mcp_ref.server.server import Server
 from mcp_ref.server.tools import CallRefused

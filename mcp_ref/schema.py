@@ -36,11 +36,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, get_args, get_origin
 
-from mcp_ref.runtime.bounds import Bounds
-from mcp_ref.runtime.codec import Codec, Field, Schema
-from mcp_ref.runtime.hints import required_hint
-from mcp_ref.runtime.mismatch import Mismatch
-from mcp_ref.runtime.values import Compiler
+from mcp_ref.runtime.typing.bounds import Bounds
+from mcp_ref.runtime.typing.codec import Codec, Field, Schema
+from mcp_ref.runtime.typing.hints import required_hint
+from mcp_ref.runtime.typing.mismatch import Mismatch
+from mcp_ref.runtime.typing.values import Compiler
 
 __all__ = [
     "REVISIONS",

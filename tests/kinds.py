@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Required, T
 
 from hypothesis import strategies as st
 
-from mcp_ref.runtime.bounds import Bounds
+from mcp_ref.runtime.typing.bounds import Bounds
 
 
 class Kind(NamedTuple):

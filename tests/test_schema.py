@@ -15,8 +15,8 @@ from kinds import spoilt
 
 from mcp_ref import schema
 from mcp_ref.basic.lifecycle import InitializeResult
-from mcp_ref.runtime.bounds import Bounds
-from mcp_ref.runtime.mismatch import Mismatch
+from mcp_ref.runtime.typing.bounds import Bounds
+from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.schema import (
     REVISIONS,
     checker,

@@ -23,8 +23,8 @@ from mcp_ref.basic.versioning import missing_capabilities
 from mcp_ref.runtime.checks import check_callable, check_seconds
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
+from mcp_ref.runtime.typing.mismatch import told
 
 if TYPE_CHECKING:
     from mcp_ref.basic.context import Context

@@ -46,9 +46,9 @@ from mcp_ref.client.features import Features
 from mcp_ref.client.url_elicitation import Completions
 from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.workers import Workers
+from mcp_ref.runtime.typing.mismatch import told
 from mcp_ref.schema import pruner
 from mcp_ref.server import discover
 from mcp_ref.server.utilities import logging as log_page

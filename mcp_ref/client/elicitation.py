@@ -45,8 +45,8 @@ from mcp_ref.client import forms
 from mcp_ref.client.fields import RequestedSchema, RequestedSchemaNow
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.mismatch import must
-from mcp_ref.runtime.values import dump_any
+from mcp_ref.runtime.typing.mismatch import must
+from mcp_ref.runtime.typing.values import dump_any
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:

@@ -54,10 +54,10 @@ from mcp_ref.client.answers import (
     shape_of,
     with_defaults,
 )
-from mcp_ref.runtime import scalars
-from mcp_ref.runtime.codec import Field
-from mcp_ref.runtime.mismatch import place
-from mcp_ref.runtime.values import Compiler
+from mcp_ref.runtime.typing import scalars
+from mcp_ref.runtime.typing.codec import Field
+from mcp_ref.runtime.typing.mismatch import place
+from mcp_ref.runtime.typing.values import Compiler
 from mcp_ref.schema import ShapeCompiler, in_force, pruner
 
 __all__ = ["BadForm", "Form", "FormField", "check_content", "fields_of", "form_of", "with_defaults"]

@@ -17,7 +17,7 @@ from typing import Any
 
 from mcp_ref.basic.messages import Json
 from mcp_ref.client.messages import blocks_of, uses_of
-from mcp_ref.runtime.mismatch import must
+from mcp_ref.runtime.typing.mismatch import must
 from mcp_ref.server.content import text, texts
 
 __all__ = ["Reply", "SamplingRequest", "as_reply"]

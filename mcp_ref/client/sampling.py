@@ -61,7 +61,7 @@ from mcp_ref.client.messages import (
 )
 from mcp_ref.client.replies import Reply, SamplingRequest, as_reply
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.mismatch import must
+from mcp_ref.runtime.typing.mismatch import must
 from mcp_ref.runtime.validators import validator
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 from mcp_ref.server.content import Role

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_ref.client.answers import FORMATS, FormField
-from mcp_ref.runtime.mismatch import Mismatch
+from mcp_ref.runtime.typing.mismatch import Mismatch
 
 __all__ = ["called", "read", "shown", "wanted"]
 

@@ -6,7 +6,7 @@ validation itself. What a stranger's schema may do is bounded:
     dialect      2020-12 unless `$schema` says otherwise; also 2019-09, draft-07, -06, -04, -03;
                  any other is refused by name
     references   only within the schema itself; nothing is ever fetched
-    patterns     of values and of names: searched for only if that cannot take long (runtime/patterns)
+    patterns     of values and of names: searched for only if that cannot take long (runtime/typing/patterns)
     size         MAX_BYTES of JSON, MAX_DEPTH levels, MAX_NODES nodes, MAX_URI characters in `$id` and `$ref`
     cost         MAX_REFERENCES followed in one validation, which ends after MAX_SECONDS of work; so does
                  the check of the schema itself
@@ -29,10 +29,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mcp_ref.runtime.mismatch import Mismatch, shown
-from mcp_ref.runtime.parts import identity
-from mcp_ref.runtime.patterns import TooCostly, check, search
 from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.typing.mismatch import Mismatch, shown
+from mcp_ref.runtime.typing.parts import identity
+from mcp_ref.runtime.typing.patterns import TooCostly, check, search
 
 __all__ = ["DIALECTS", "BadSchema", "Validator", "own_validator", "validator"]
 
@@ -68,7 +68,7 @@ class Validator:
     """A checked schema."""
 
     def __init__(self, schema: Any, is_trusted: bool = False) -> None:
-        """`is_trusted` says that the patterns are the author's own (runtime/patterns)."""
+        """`is_trusted` says that the patterns are the author's own (runtime/typing/patterns)."""
         _check_size(schema)
         _check_references(schema)
         _check_names(schema)

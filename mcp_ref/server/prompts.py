@@ -38,7 +38,7 @@ from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.patterns.mrtr import is_question
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.mismatch import told
+from mcp_ref.runtime.typing.mismatch import told
 from mcp_ref.schema import Mismatch, checker, required, since, was
 from mcp_ref.server.content import ContentBlock, Role, check_base64
 from mcp_ref.server.utilities import pagination

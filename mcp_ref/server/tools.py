@@ -44,7 +44,7 @@ from mcp_ref.basic.transports import http_annotations
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime import audit
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.mismatch import told
+from mcp_ref.runtime.typing.mismatch import told
 from mcp_ref.runtime.validators import BadSchema, validator
 from mcp_ref.schema import Mismatch, checker, opaque, required, since, until, was
 from mcp_ref.server import content

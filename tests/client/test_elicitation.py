@@ -28,7 +28,7 @@ from mcp_ref.client.callbacks import Callbacks
 from mcp_ref.client.elicitation import Answer, Asked, Elicit
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.client.url_elicitation import Completions, ElicitUrl, UrlElicitationRequired
-from mcp_ref.runtime.bounds import Bounds
+from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.schema import Mismatch, checker, definitions
 
 FORM = {

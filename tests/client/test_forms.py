@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from mcp_ref.basic.versioning import TABLE, revision
 from mcp_ref.client.forms import BadForm, check_content, fields_of, form_of
-from mcp_ref.runtime.bounds import Bounds
-from mcp_ref.runtime.values import Compiler
+from mcp_ref.runtime.typing.bounds import Bounds
+from mcp_ref.runtime.typing.values import Compiler
 from mcp_ref.schema import Mismatch, definitions
 
 FORMS = TABLE[2:]

@@ -8,8 +8,8 @@ import pydantic
 import pytest
 
 from mcp_ref import Server, connect
-from mcp_ref.runtime.mismatch import Mismatch
-from mcp_ref.runtime.values import Compiler
+from mcp_ref.runtime.typing.mismatch import Mismatch
+from mcp_ref.runtime.typing.values import Compiler
 
 KEPT: list[tuple[Any, Any, Any]] = [
     (Annotated[int, pydantic.Field(ge=1)], 1, 0),

@@ -16,7 +16,7 @@ from kinds import json_values
 from peers import PATIENCE
 
 from mcp_ref.runtime import validators
-from mcp_ref.runtime.mismatch import Mismatch
+from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.validators import DIALECTS, BadSchema, Validator, validator
 
 NEWEST = "https://json-schema.org/draft/2020-12/schema"

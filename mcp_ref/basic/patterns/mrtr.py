@@ -54,8 +54,8 @@ from mcp_ref.basic.meta import RequestMeta, ResultMeta
 from mcp_ref.basic.patterns.replay import KINDS, MAX_QUESTIONS, Exchange, InputRequired, Question, canonical
 from mcp_ref.basic.versioning import LATEST, Era, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text
-from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.seals import Broken
+from mcp_ref.runtime.typing.mismatch import told
 from mcp_ref.schema import Mismatch, checker, since
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 from mcp_ref.basic.errors import InternalError
 from mcp_ref.basic.messages import Json, to_json
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.values import dump_any
+from mcp_ref.runtime.typing.values import dump_any
 
 __all__ = ["KINDS", "Exchange", "InputRequired", "Question", "canonical"]
 

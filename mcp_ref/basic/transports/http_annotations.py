@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.mismatch import place, shown
+from mcp_ref.runtime.typing.mismatch import place, shown
 
 if TYPE_CHECKING:
     from mcp_ref.basic.messages import Json

@@ -33,7 +33,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.errors import LocalError, ProtocolError
-from mcp_ref.runtime.mismatch import place, shown
+from mcp_ref.runtime.typing.mismatch import place, shown
 from mcp_ref.schema import since
 
 if TYPE_CHECKING:

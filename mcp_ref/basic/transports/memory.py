@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.transports.stdio import Writer, read_lines
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.mismatch import told
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import Outbox
+from mcp_ref.runtime.typing.mismatch import told
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.request_response import Connection

@@ -52,10 +52,10 @@ from mcp_ref.basic.errors import (
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import RequestMeta, ResultMeta
 from mcp_ref.basic.versioning import Method
-from mcp_ref.runtime import functions
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.mismatch import shown, told
-from mcp_ref.runtime.texts import TextParameters, choices_of, text_of
+from mcp_ref.runtime.typing import functions
+from mcp_ref.runtime.typing.mismatch import shown, told
+from mcp_ref.runtime.typing.texts import TextParameters, choices_of, text_of
 from mcp_ref.schema import Bounds, required, since, until, was
 
 __all__ = ["Completer", "Suggestions", "complete", "completers"]

@@ -27,7 +27,7 @@ from mcp_ref.basic.errors import ConnectionClosed
 from mcp_ref.basic.messages import Json, RequestId
 from mcp_ref.basic.meta import NotificationMeta, RequestMeta
 from mcp_ref.basic.versioning import Method
-from mcp_ref.runtime.values import dump_any
+from mcp_ref.runtime.typing.values import dump_any
 from mcp_ref.schema import since, until
 
 if TYPE_CHECKING:

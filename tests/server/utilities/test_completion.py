@@ -25,7 +25,7 @@ from mcp_ref import (
 )
 from mcp_ref.basic.errors import LocalError
 from mcp_ref.basic.versioning import revision
-from mcp_ref.runtime.texts import text_parameters_of
+from mcp_ref.runtime.typing.texts import text_parameters_of
 from mcp_ref.schema import checker
 from mcp_ref.server.utilities import completion as page
 from mcp_ref.server.utilities.completion import Suggestions, complete, completers

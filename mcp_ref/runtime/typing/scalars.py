@@ -14,8 +14,8 @@ import pathlib
 import re
 from typing import Any
 
-from mcp_ref.runtime.mismatch import Mismatch, must
-from mcp_ref.runtime.patterns import TooCostly, search
+from mcp_ref.runtime.typing.mismatch import Mismatch, must
+from mcp_ref.runtime.typing.patterns import TooCostly, search
 
 __all__ = ["CODECS", "INT_KEY", "divides", "is_decimal", "json_kind", "load_int_key", "matches"]
 

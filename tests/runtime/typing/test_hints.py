@@ -1,4 +1,4 @@
-"""runtime/hints: what `typing` leaves to its users."""
+"""runtime/typing/hints: what `typing` leaves to its users."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any, Generic, Literal, NotRequired, Required, Type
 
 import pytest
 
-from mcp_ref.runtime.hints import filled, hashable, kind_of, parameters_given, required_hint
+from mcp_ref.runtime.typing.hints import filled, hashable, kind_of, parameters_given, required_hint
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -1,4 +1,4 @@
-"""runtime/mismatch: a fault is told with its place and its cause, in few words."""
+"""runtime/typing/mismatch: a fault is told with its place and its cause, in few words."""
 
 import doctest
 import re
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_ref.runtime import mismatch
-from mcp_ref.runtime.mismatch import MANY, Mismatch, must, place, shown, told
+from mcp_ref.runtime.typing import mismatch
+from mcp_ref.runtime.typing.mismatch import MANY, Mismatch, must, place, shown, told
 
 
 def test_the_example_in_the_docstring():

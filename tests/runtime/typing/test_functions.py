@@ -1,4 +1,4 @@
-"""runtime/functions: the signature of a user's function is its contract."""
+"""runtime/typing/functions: the signature of a user's function is its contract."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinds import kinds
 
-from mcp_ref.runtime.functions import description_of, parameters_of, return_hint, takes_one
-from mcp_ref.runtime.mismatch import Mismatch
-from mcp_ref.runtime.values import Bounds
+from mcp_ref.runtime.typing.functions import description_of, parameters_of, return_hint, takes_one
+from mcp_ref.runtime.typing.mismatch import Mismatch
+from mcp_ref.runtime.typing.values import Bounds
 
 
 class Context:

@@ -21,10 +21,10 @@ from typing import Any
 
 from mcp_ref.basic.errors import ParseError
 from mcp_ref.basic.messages import decode, to_json
-from mcp_ref.runtime import functions
-from mcp_ref.runtime.codec import Convert, Field, Schema
-from mcp_ref.runtime.mismatch import Mismatch, shown
-from mcp_ref.runtime.values import Compiler
+from mcp_ref.runtime.typing import functions
+from mcp_ref.runtime.typing.codec import Convert, Field, Schema
+from mcp_ref.runtime.typing.mismatch import Mismatch, shown
+from mcp_ref.runtime.typing.values import Compiler
 
 __all__ = ["TextParameters", "choices_of", "text_of", "text_parameters_of"]
 

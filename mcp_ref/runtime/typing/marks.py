@@ -2,7 +2,7 @@
 
 They are known by what they offer, and none of these packages is imported:
 
-    ge, gt, le, lt, multiple_of, min_length, max_length, pattern   a limit (runtime/bounds)
+    ge, gt, le, lt, multiple_of, min_length, max_length, pattern   a limit (runtime/typing/bounds)
     an iterable of others (annotated_types.Interval, Len)          each of them
     `metadata`, a list of others (pydantic.Field)                  each of them, and its words for people
     title, description, examples, documentation                    words for people
@@ -19,8 +19,8 @@ import dataclasses
 import re
 from typing import Any
 
-from mcp_ref.runtime.bounds import LIMITS, Bounds, bounded
-from mcp_ref.runtime.codec import Codec, Schema
+from mcp_ref.runtime.typing.bounds import LIMITS, Bounds, bounded
+from mcp_ref.runtime.typing.codec import Codec, Schema
 
 __all__ = ["check_informs", "description_in", "marked"]
 

@@ -1,4 +1,4 @@
-"""runtime/scalars: numbers, strings, dates and their like, as JSON carries them."""
+"""runtime/typing/scalars: numbers, strings, dates and their like, as JSON carries them."""
 
 import datetime
 import decimal
@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_ref.runtime import scalars
-from mcp_ref.runtime.mismatch import Mismatch
+from mcp_ref.runtime.typing import scalars
+from mcp_ref.runtime.typing.mismatch import Mismatch
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -214,7 +214,9 @@ def test_a_type_that_is_no_scalar_is_not_in_the_table():
 
 
 def test_decimal_and_uuid_are_not_imported_for_those_who_do_not_use_them():
-    code = "import mcp_ref.runtime.values, sys; print({'decimal', 'uuid', 'fractions'} & {*sys.modules})"
+    code = (
+        "import mcp_ref.runtime.typing.values, sys; print({'decimal', 'uuid', 'fractions'} & {*sys.modules})"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=20)
     assert done.stdout.strip() == "set()", done.stderr
 

@@ -17,10 +17,10 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from mcp_ref.runtime import parts
-from mcp_ref.runtime.codec import Codec, Convert, Field, Schema
-from mcp_ref.runtime.marks import description_in
-from mcp_ref.runtime.values import Compiler
+from mcp_ref.runtime.typing import parts
+from mcp_ref.runtime.typing.codec import Codec, Convert, Field, Schema
+from mcp_ref.runtime.typing.marks import description_in
+from mcp_ref.runtime.typing.values import Compiler
 
 __all__ = ["Parameters", "description_of", "parameters_of", "return_hint", "takes_one"]
 

@@ -1,4 +1,4 @@
-"""runtime/bounds: limits are in the schema, and kept on the way in and on the way out."""
+"""runtime/typing/bounds: limits are in the schema, and kept on the way in and on the way out."""
 
 import dataclasses
 import datetime
@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_ref.runtime.bounds import Bounds
-from mcp_ref.runtime.mismatch import Mismatch
-from mcp_ref.runtime.values import Compiler
+from mcp_ref.runtime.typing.bounds import Bounds
+from mcp_ref.runtime.typing.mismatch import Mismatch
+from mcp_ref.runtime.typing.values import Compiler
 
 Plain = jsonschema.Draft202012Validator
 Other = types.SimpleNamespace

@@ -1,4 +1,6 @@
-"""What a compiled hint is made of; runtime/values compiles, runtime/parts and runtime/bounds help."""
+"""What a compiled hint is made of; runtime/typing/values compiles, runtime/typing/parts and
+runtime/typing/bounds help.
+"""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""runtime/codec: what a compiled hint is made of."""
+"""runtime/typing/codec: what a compiled hint is made of."""
 
 import dataclasses
 
 import pytest
 
-from mcp_ref.runtime.codec import Codec, Field
+from mcp_ref.runtime.typing.codec import Codec, Field
 
 
 def test_a_codec_is_four_things_and_does_not_change():

@@ -1,4 +1,4 @@
-"""runtime/values: a hint gives a schema, a loader and a dumper, and the three agree."""
+"""runtime/typing/values: a hint gives a schema, a loader and a dumper, and the three agree."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kinds import LEAVES, SIMPLE_CONTAINERS, json_values, kinds, spoilt
 
-from mcp_ref.runtime import parts
-from mcp_ref.runtime.mismatch import Mismatch
-from mcp_ref.runtime.values import Bounds, Compiler, dump_any
+from mcp_ref.runtime.typing import parts
+from mcp_ref.runtime.typing.mismatch import Mismatch
+from mcp_ref.runtime.typing.values import Bounds, Compiler, dump_any
 
 T = TypeVar("T")
 Plain = jsonschema.Draft202012Validator

@@ -1,4 +1,4 @@
-"""runtime/patterns: a search finds what `re` finds, and what could take long is not begun."""
+"""runtime/typing/patterns: a search finds what `re` finds, and what could take long is not begun."""
 
 import re
 import time
@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_ref.runtime import patterns
-from mcp_ref.runtime.patterns import MAX_PATTERN, MAX_WORK, TooCostly, search, work
+from mcp_ref.runtime.typing import patterns
+from mcp_ref.runtime.typing.patterns import MAX_PATTERN, MAX_WORK, TooCostly, search, work
 
 letters = st.sampled_from("abc")
 pieces = st.one_of(

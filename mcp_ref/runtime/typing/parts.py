@@ -1,4 +1,4 @@
-"""Values with parts: what runtime/values does to objects, arrays and alternatives at run time.
+"""Values with parts: what runtime/typing/values does to objects, arrays and alternatives at run time.
 
 Everything here gathers the faults of all parts before it complains, each with its place.
 
@@ -13,9 +13,9 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcp_ref.runtime import scalars
-from mcp_ref.runtime.codec import Codec, Convert, Schema
-from mcp_ref.runtime.mismatch import MANY, Mismatch, must, shown, told
+from mcp_ref.runtime.typing import scalars
+from mcp_ref.runtime.typing.codec import Codec, Convert, Schema
+from mcp_ref.runtime.typing.mismatch import MANY, Mismatch, must, shown, told
 
 __all__ = [
     "all_different",

@@ -1,4 +1,4 @@
-"""runtime/parts: all faults of all parts are gathered, each with its place."""
+"""runtime/typing/parts: all faults of all parts are gathered, each with its place."""
 
 import dataclasses
 import enum
@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from kinds import json_values
 
-from mcp_ref.runtime import parts
-from mcp_ref.runtime.mismatch import MANY, Mismatch, must
+from mcp_ref.runtime.typing import parts
+from mcp_ref.runtime.typing.mismatch import MANY, Mismatch, must
 
 
 def integer(value):

@@ -14,9 +14,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from mcp_ref.runtime import scalars
-from mcp_ref.runtime.codec import Codec, Schema
-from mcp_ref.runtime.mismatch import must
+from mcp_ref.runtime.typing import scalars
+from mcp_ref.runtime.typing.codec import Codec, Schema
+from mcp_ref.runtime.typing.mismatch import must
 
 __all__ = ["LIMITS", "Bounds", "bounded"]
 

@@ -25,12 +25,12 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from mcp_ref.runtime import parts, scalars
-from mcp_ref.runtime.bounds import Bounds
-from mcp_ref.runtime.codec import Codec, Field, Schema
-from mcp_ref.runtime.hints import filled, hashable, kind_of, parameters_given, required_hint
-from mcp_ref.runtime.marks import check_informs, marked
-from mcp_ref.runtime.mismatch import Mismatch, must
+from mcp_ref.runtime.typing import parts, scalars
+from mcp_ref.runtime.typing.bounds import Bounds
+from mcp_ref.runtime.typing.codec import Codec, Field, Schema
+from mcp_ref.runtime.typing.hints import filled, hashable, kind_of, parameters_given, required_hint
+from mcp_ref.runtime.typing.marks import check_informs, marked
+from mcp_ref.runtime.typing.mismatch import Mismatch, must
 
 __all__ = ["Bounds", "Codec", "Compiler", "Field", "dump_any"]
 

@@ -1,4 +1,4 @@
-"""runtime/texts: a function whose arguments arrive as text."""
+"""runtime/typing/texts: a function whose arguments arrive as text."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from kinds import Color, Level, kinds
 
 from mcp_ref.basic.messages import to_json
-from mcp_ref.runtime.mismatch import Mismatch
-from mcp_ref.runtime.texts import choices_of, text_of, text_parameters_of
-from mcp_ref.runtime.values import Bounds, Compiler
+from mcp_ref.runtime.typing.mismatch import Mismatch
+from mcp_ref.runtime.typing.texts import choices_of, text_of, text_parameters_of
+from mcp_ref.runtime.typing.values import Bounds, Compiler
 
 
 class Context:

@@ -1,4 +1,4 @@
-"""runtime/marks: what other packages' objects say in `Annotated` is kept, or refused; never lost.
+"""runtime/typing/marks: what other packages' objects say in `Annotated` is kept, or refused; never lost.
 
 The stand-ins have the shapes of pydantic's and of annotated-types' objects; the objects themselves are met in
 tests/interop/test_pydantic.py.
@@ -12,8 +12,8 @@ import jsonschema
 import pytest
 
 from mcp_ref import Bounds, Context, ErrorResponse, Server, connect
-from mcp_ref.runtime.mismatch import Mismatch
-from mcp_ref.runtime.values import Compiler
+from mcp_ref.runtime.typing.mismatch import Mismatch
+from mcp_ref.runtime.typing.values import Compiler
 
 
 class Limit:
