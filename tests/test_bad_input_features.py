@@ -55,7 +55,7 @@ from mcp_ref import (
 from mcp_ref.basic.errors import LocalError
 from mcp_ref.basic.patterns.mrtr import InputRequired
 from mcp_ref.client.elicitation import Asked
-from mcp_ref.runtime.templates import BadTemplate
+from mcp_ref.runtime.uri.templates import BadTemplate
 from mcp_ref.server.utilities import pagination
 
 ASKING = ("2025-06-18", "2025-11-25", MODERN)

@@ -28,7 +28,7 @@ from mcp_ref.basic.messages import Json
 from mcp_ref.basic.versioning import LATEST
 from mcp_ref.client import fields as shapes
 from mcp_ref.runtime.typing.mismatch import MANY, Mismatch, must, place
-from mcp_ref.runtime.uris import check_uri
+from mcp_ref.runtime.uri.uris import check_uri
 from mcp_ref.schema import checker
 
 __all__ = [

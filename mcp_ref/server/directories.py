@@ -46,7 +46,7 @@ from mcp_ref.runtime.checks import check_count, check_seconds, check_text, check
 from mcp_ref.runtime.files import DEPTH, GONE, Found, Globs, Parts, Tree, is_missing
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
-from mcp_ref.runtime.uris import check_uri
+from mcp_ref.runtime.uri.uris import check_uri
 from mcp_ref.server.content import Annotations, embedded
 from mcp_ref.server.library import RegisteredResource, check_annotations
 from mcp_ref.server.resources import Resource, ResourceNotFound, short

@@ -39,13 +39,13 @@ from mcp_ref.basic.meta import Icon, check_meta
 from mcp_ref.basic.patterns.mrtr import is_question
 from mcp_ref.runtime.checks import check_callable, check_count, check_text
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.templates import Template
 from mcp_ref.runtime.typing.functions import description_of, return_hint
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.parts import each
 from mcp_ref.runtime.typing.texts import TextParameters, text_parameters_of
 from mcp_ref.runtime.typing.values import dump_any
-from mcp_ref.runtime.uris import BadUri, check_uri, leads_out
+from mcp_ref.runtime.uri.templates import Template
+from mcp_ref.runtime.uri.uris import BadUri, check_uri, leads_out
 from mcp_ref.schema import REVISIONS, checker
 from mcp_ref.server.content import (
     Annotations,

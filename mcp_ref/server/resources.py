@@ -43,7 +43,7 @@ from mcp_ref.basic.versioning import LATEST, Method, Revision
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import told
-from mcp_ref.runtime.uris import BadUri, check_uri
+from mcp_ref.runtime.uri.uris import BadUri, check_uri
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, required, since, until, was
 from mcp_ref.server.content import (
     Annotations,

@@ -16,8 +16,8 @@ from peers import plain
 
 from mcp_ref.basic.context import Context
 from mcp_ref.basic.errors import InvalidParams
-from mcp_ref.runtime.templates import BadTemplate, BadUri
 from mcp_ref.runtime.threads.outbox import Outbox
+from mcp_ref.runtime.uri.templates import BadTemplate, BadUri
 from mcp_ref.schema import Mismatch
 from mcp_ref.server.content import BlobResourceContents, TextResourceContents
 from mcp_ref.server.library import RegisteredResource, RegisteredTemplate, resource_from

@@ -33,10 +33,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_ref.runtime.uris import MAX_URI, UNRESERVED, legal_length
+from mcp_ref.runtime.uri.uris import MAX_URI, UNRESERVED, legal_length
 
 if TYPE_CHECKING:
-    from mcp_ref.runtime.templates import Expression, Operator, Part, Value, Variable
+    from mcp_ref.runtime.uri.templates import Expression, Operator, Part, Value, Variable
 
 __all__ = ["Matcher"]
 

@@ -1,4 +1,4 @@
-"""runtime/uris: what is a URI, and what could lead out of a directory."""
+"""runtime/uri/uris: what is a URI, and what could lead out of a directory."""
 
 import posixpath
 import time
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_ref.runtime import templates
-from mcp_ref.runtime.uris import MAX_URI, BadUri, check_uri, leads_out, legal_length
+from mcp_ref.runtime.uri import templates
+from mcp_ref.runtime.uri.uris import MAX_URI, BadUri, check_uri, leads_out, legal_length
 
 GOOD = [
     "file:///home/user/a%20b.txt",

@@ -23,15 +23,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from mcp_ref.runtime.template_match import Matcher
-from mcp_ref.runtime.uris import (
-    MAX_URI,
-    RESERVED,
-    UNRESERVED,
-    BadUri,
-    check_uri,
-    leads_out,
-)
+from mcp_ref.runtime.uri.template_match import Matcher
+from mcp_ref.runtime.uri.uris import MAX_URI, RESERVED, UNRESERVED, BadUri, check_uri, leads_out
 
 __all__ = ["MAX_URI", "BadTemplate", "BadUri", "Template", "Value", "check_uri", "leads_out"]
 

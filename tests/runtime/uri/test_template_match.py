@@ -1,4 +1,4 @@
-"""runtime/template_match: a URI read back gives the values that made it, and always at once."""
+"""runtime/uri/template_match: a URI read back gives the values that made it, and always at once."""
 
 import time
 import urllib.parse
@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mcp_ref import Server
-from mcp_ref.runtime import template_match
-from mcp_ref.runtime.templates import MAX_URI, Expression, Template
+from mcp_ref.runtime.uri import template_match
+from mcp_ref.runtime.uri.templates import MAX_URI, Expression, Template
 
 pytestmark = pytest.mark.spec("server/resources/uri-template-rfc6570")
 

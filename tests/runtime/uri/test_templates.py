@@ -1,10 +1,10 @@
-"""runtime/templates: what is a URI template, and what it gives: the examples of RFC 6570."""
+"""runtime/uri/templates: what is a URI template, and what it gives: the examples of RFC 6570."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_ref.runtime.templates import MAX_URI, BadTemplate, Template
+from mcp_ref.runtime.uri.templates import MAX_URI, BadTemplate, Template
 
 pytestmark = pytest.mark.spec("server/resources/uri-template-rfc6570")
 
