@@ -10,7 +10,11 @@ What no page describes is in `runtime`, and the command line in `cli`.
 `mcp_ref.basic.versioning` is a good place to start reading, and docs/architecture.rst a map.
 """
 
-from mcp_ref.basic.context import Context
+from mcp_ref.api.client import Client
+from mcp_ref.api.connect import connect
+from mcp_ref.api.context import Context
+from mcp_ref.api.results import Result
+from mcp_ref.api.server import Server
 from mcp_ref.basic.errors import (
     ConnectionClosed,
     ErrorResponse,
@@ -27,9 +31,6 @@ from mcp_ref.basic.errors import (
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.basic.patterns.subscriptions import Change
 from mcp_ref.basic.transports.http_refusals import Denied
-from mcp_ref.client.calls import Result
-from mcp_ref.client.client import Client
-from mcp_ref.client.connecting import connect
 from mcp_ref.client.elicitation import Answer, Elicit
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.client.sampling import Sample, SamplingRefused
@@ -37,7 +38,6 @@ from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationNeeded, UrlE
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.server.resources import ResourceNotFound
-from mcp_ref.server.server import Server
 from mcp_ref.server.tools import CallRefused
 from mcp_ref.server.utilities.caching import Cache, Caching
 

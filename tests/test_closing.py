@@ -24,8 +24,8 @@ from http_peers import endpoint, serving
 from peers import ENV, LEGACY, MODERN, PATIENCE, Notes, eventually, nothing_left, raw_server
 
 from mcp_ref import Context, McpError, Server, connect
+from mcp_ref.api import pipe_transport as line
 from mcp_ref.basic.transports import stdio
-from mcp_ref.client import line
 
 OLD = LEGACY[-1]
 ERAS = pytest.mark.parametrize("revision", [OLD, MODERN])

@@ -13,8 +13,8 @@ import pytest
 
 import mcp_ref
 from mcp_ref import Client, Context, Result, Server, connect
+from mcp_ref.api.results import PendingCall
 from mcp_ref.basic.transports.http_refusals import Refused
-from mcp_ref.client.calls import PendingCall
 from mcp_ref.runtime.threads.outbox import Full
 
 ROOT = Path(__file__).resolve().parents[1]

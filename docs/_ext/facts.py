@@ -19,9 +19,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from mcp_ref.api.server import ROWS
 from mcp_ref.basic.versioning import TABLE
 from mcp_ref.schema import REVISIONS
-from mcp_ref.server.server import ROWS
 
 SITE = "https://modelcontextprotocol.io/specification"
 

@@ -3,8 +3,8 @@
 from typing import Literal
 
 from mcp_ref import Context, ErrorResponse, Server, connect
+from mcp_ref.api.from_function.prompt import assistant, user
 from mcp_ref.server.content import embedded
-from mcp_ref.server.promptbook import assistant, user
 
 server = Server("review")
 

@@ -40,7 +40,7 @@ from mcp_ref.basic.meta import (
 from mcp_ref.schema import REVISIONS, Mismatch, checker, since
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
     from mcp_ref.basic.lifecycle import ClientCapabilities
 
 __all__ = [

@@ -14,16 +14,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from mcp_ref.api.client import Client
+from mcp_ref.api.connect import connect
+from mcp_ref.api.results import Result
+from mcp_ref.api.server import Server
 from mcp_ref.basic.errors import ErrorResponse, LocalError, MethodNotFound, RequestTimeout
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.patterns.listening import Changes
 from mcp_ref.cli import show
 from mcp_ref.client import terminal
-from mcp_ref.client.calls import Result
-from mcp_ref.client.client import Client
-from mcp_ref.client.connecting import connect
 from mcp_ref.client.url_elicitation import UrlElicitationNeeded
-from mcp_ref.server.server import Server
 
 __all__ = [
     "call",

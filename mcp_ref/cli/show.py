@@ -10,8 +10,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from mcp_ref.api.results import Result
 from mcp_ref.basic.patterns.subscriptions import Change
-from mcp_ref.client.calls import Result
 from mcp_ref.runtime.plain import plain
 
 __all__ = [

@@ -18,7 +18,7 @@ Revisions   2025-06-18  elicitation/create, asked by the server; a form of primi
 Errors      content that does not fit the form: noticed by the client (-32603) and by the server
             (InvalidResponse, raised where the question was asked). A mode that was not declared: -32602.
 Threads     questions are made and answers read on the request's worker; the callback runs on a thread
-            of its own (client/callbacks).
+            of its own (api/callbacks).
 Not here    what a form may hold (client/fields, client/forms), what is done at a URL
             (client/url_elicitation), a callback for terminals (client/terminal).
 """
@@ -50,7 +50,7 @@ from mcp_ref.runtime.typing.values import dump_any
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.basic.versioning import Revision
 

@@ -16,7 +16,7 @@ Revisions   2024-11-05  roots/list, asked by the server; notifications/roots/lis
             2026-07-28  asked by way of basic/patterns/mrtr, and no notification; deprecated
 Errors      -32601  this client has no roots;   -32603  they cannot be told
 Threads     `listed` runs on the request's worker; `on_list_changed` on the reader, and is quick. `answer`
-            runs where client/callbacks has it run.
+            runs where api/callbacks has it run.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
     from mcp_ref.basic.versioning import Revision
 
 __all__ = ["ListRoots", "Root", "as_roots", "path_of", "within"]

@@ -20,7 +20,7 @@ Errors      -1      the user refused (SamplingRefused)
             -32602  tools for a client that declared none; tool uses and results that do not fit
             -32601  there is no callback. In 2026-07-28 nothing is sent: they are raised to the caller
 Threads     `Sample` and `Reply` are plain values. `answer` runs on a worker in the legacy era, on the
-            caller's thread in the modern; the callback and the review on a thread of client/callbacks.
+            caller's thread in the modern; the callback and the review on a thread of api/callbacks.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 from mcp_ref.server.content import Role
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.server.tools import Tool
 

@@ -18,7 +18,7 @@ Revisions   2025-06-18  forms
             2025-11-25  + URLs; what a server wrote is to be recognised as the server's
 
 Errors      none: what goes wrong with a terminal cancels the question.
-Threads     `ask` runs on the thread that answers (client/callbacks), one question after another on each
+Threads     `ask` runs on the thread that answers (api/callbacks), one question after another on each
             terminal; who waits for their turn, or for a key, looks POLL by POLL whether the question is over.
 """
 

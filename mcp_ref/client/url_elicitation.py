@@ -51,7 +51,7 @@ from mcp_ref.runtime.threads import forks
 from mcp_ref.schema import checker, pruner, since, until
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
     from mcp_ref.basic.patterns.request_response import Connection
 
 __all__ = [

@@ -40,6 +40,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
+from mcp_ref.api.from_function.resource import RegisteredResource, check_annotations
 from mcp_ref.basic.errors import InternalError
 from mcp_ref.basic.messages import Json
 from mcp_ref.runtime.checks import check_count, check_seconds, check_text, check_text_if_any
@@ -48,12 +49,11 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.uri.uris import check_uri
 from mcp_ref.server.content import Annotations, embedded
-from mcp_ref.server.library import RegisteredResource, check_annotations
 from mcp_ref.server.resources import Resource, ResourceNotFound, short
 from mcp_ref.server.utilities.caching import CacheScope, hints
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
 
 __all__ = ["Directory"]
 

@@ -22,7 +22,7 @@ from mcp_ref.schema import Mismatch, checker, pruner, since
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
     from mcp_ref.basic.lifecycle import ServerCapabilities
 
 __all__ = ["on_discover"]

@@ -7,7 +7,8 @@ as messages for a model.
     client -> server   prompts/get {name, arguments?}     -> {messages: [{role, content}], description?}
     server -> client   notifications/prompts/list_changed
 
-Server half   `on_list_prompts`, `on_get_prompt` (and server/promptbook: how a function becomes a prompt)
+Server half   `on_list_prompts`, `on_get_prompt` (and api/from_function/prompt: how a function becomes a
+prompt)
 Client half   `list_prompts`, `get_prompt`
 
 Revisions   2024-11-05  prompts/list, prompts/get, notifications/prompts/list_changed
@@ -46,9 +47,9 @@ from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
+    from mcp_ref.api.from_function.prompt import RegisteredPrompt
     from mcp_ref.basic.patterns.mrtr import InputRequiredResult, InputResponses
-    from mcp_ref.server.promptbook import RegisteredPrompt
 
 __all__ = ["Prompt", "PromptMessage", "get_prompt", "list_prompts"]
 

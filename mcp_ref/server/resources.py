@@ -11,7 +11,7 @@ stand for more than a list could hold.
     server -> client   notifications/resources/list_changed
 
 Server half   `on_list_resources`, `on_list_templates`, `on_read_resource`, `on_subscribe`,
-              `on_unsubscribe` (and server/library: how a function becomes a resource)
+              `on_unsubscribe` (and api/from_function/resource: how a function becomes a resource)
 Client half   `list_resources`, `list_templates`, `read_resource`, `is_not_found`
 
 Revisions   2024-11-05  all of it
@@ -58,9 +58,9 @@ from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
+    from mcp_ref.api.from_function.resource import RegisteredResource
     from mcp_ref.basic.patterns.mrtr import InputRequiredResult, InputResponses
-    from mcp_ref.server.library import RegisteredResource
 
 __all__ = [
     "Resource",

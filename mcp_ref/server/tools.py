@@ -6,7 +6,7 @@ A server lists named functions; a client calls one and gets content back.
     client -> server   tools/call {name, arguments?}    -> {content, structuredContent?, isError?}
     server -> client   notifications/tools/list_changed
 
-Server half   `on_list_tools`, `on_call_tool` (and server/toolbox: how a function becomes a tool)
+Server half   `on_list_tools`, `on_call_tool` (and api/from_function/tool: how a function becomes a tool)
 Client half   `list_tools`, `call_tool`
 
 Revisions   2024-11-05  tools/list, tools/call, notifications/tools/list_changed
@@ -57,10 +57,10 @@ from mcp_ref.server.utilities.caching import CacheScope, TtlMs, fresh_for
 from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
+    from mcp_ref.api.from_function.tool import RegisteredTool
     from mcp_ref.basic.patterns.mrtr import InputRequiredResult, InputResponses
     from mcp_ref.basic.utilities.tasks import TaskMetadata
-    from mcp_ref.server.toolbox import RegisteredTool
 
 __all__ = ["CallRefused", "CallToolResult", "Tool", "ToolAnnotations", "call_tool", "list_tools"]
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from peers import LEGACY, MODERN, REVISIONS
 
+from mcp_ref.api.server import ROWS
 from mcp_ref.basic import directions
 from mcp_ref.basic.versioning import methods
 from mcp_ref.schema import Mismatch, ShapeCompiler, definitions
-from mcp_ref.server.server import ROWS
 
 LISTS = {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
 USES = {"tools/call", "prompts/get", "resources/read", "completion/complete"}

@@ -111,7 +111,7 @@ def test_a_row_without_a_shape_takes_any_params_and_one_with_a_shape_names_each_
 
 
 def versioning_rows():
-    from mcp_ref.server.server import ROWS
+    from mcp_ref.api.server import ROWS
 
     return ROWS
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from mcp_ref.api.results import Result
 from mcp_ref.basic.patterns.subscriptions import Change
 from mcp_ref.cli import show
-from mcp_ref.client.calls import Result
 
 
 class Terminal(io.StringIO):

@@ -14,6 +14,7 @@ import pytest
 from peers import LEGACY, MODERN, REVISIONS, Notes, RawClient, nothing_left, plain, raw_server
 
 from mcp_ref import Context, McpError, ProtocolError, Server, connect
+from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.basic.errors import (
     InternalError,
     InvalidParams,
@@ -24,7 +25,6 @@ from mcp_ref.basic.errors import (
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client import elicitation
-from mcp_ref.client.callbacks import Callbacks
 from mcp_ref.client.elicitation import Answer, Asked, Elicit
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.client.url_elicitation import Completions, ElicitUrl, UrlElicitationRequired

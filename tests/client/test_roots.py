@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from peers import LEGACY, MODERN, REVISIONS, nothing_left
 
 from mcp_ref import Context, ErrorResponse, Server, connect
+from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.basic.errors import InternalError, InvalidParams, InvalidResponse, MethodNotFound, ProtocolError
 from mcp_ref.basic.lifecycle import ClientCapabilities
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client import roots
-from mcp_ref.client.callbacks import Callbacks
 from mcp_ref.client.roots import ListRoots, as_roots, path_of, within
 from mcp_ref.schema import Mismatch, checker, definitions, pruner
 

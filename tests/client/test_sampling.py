@@ -8,6 +8,7 @@ import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, nothing_left
 
 from mcp_ref import Context, ErrorResponse, McpError, Server, connect
+from mcp_ref.api.callbacks import Callbacks, CallbackTimeout
 from mcp_ref.basic.errors import (
     InternalError,
     InvalidParams,
@@ -18,7 +19,6 @@ from mcp_ref.basic.errors import (
 )
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client import sampling
-from mcp_ref.client.callbacks import Callbacks, CallbackTimeout
 from mcp_ref.client.messages import tool_result, tool_use
 from mcp_ref.client.replies import SamplingRequest
 from mcp_ref.client.sampling import Sample, SamplingRefused

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 from fixtures_server import PNG, server
 
+from mcp_ref.api.from_function.prompt import user
 from mcp_ref.server.content import embedded, image
-from mcp_ref.server.promptbook import user
 
 # --------------------------------------------------------------------------- resources
 

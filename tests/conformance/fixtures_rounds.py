@@ -10,7 +10,7 @@ from typing import Any
 from fixtures_server import server
 
 from mcp_ref import Context, Elicit, ListRoots, Sample
-from mcp_ref.server.promptbook import user
+from mcp_ref.api.from_function.prompt import user
 
 CAPITAL = Sample("What is the capital of France?", max_tokens=100)
 

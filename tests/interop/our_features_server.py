@@ -24,11 +24,11 @@ from mcp_ref import (
     Server,
     UrlElicitationRequired,
 )
+from mcp_ref.api.from_function.prompt import assistant, user
 from mcp_ref.client.messages import tool_result
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server import content
 from mcp_ref.server.content import TextResourceContents
-from mcp_ref.server.promptbook import assistant, user
 from mcp_ref.server.prompts import PromptMessage
 
 ICON = {"src": "data:image/png;base64,AAAA", "mimeType": "image/png", "sizes": ["1x1"]}

@@ -19,10 +19,10 @@ from mcp_ref import (
     Server,
     connect,
 )
+from mcp_ref.api.from_function.prompt import user
 from mcp_ref.basic.errors import LocalError
 from mcp_ref.server import content
 from mcp_ref.server import prompts as page
-from mcp_ref.server.promptbook import user
 
 every = pytest.mark.parametrize("date", REVISIONS)
 ICON = {"src": "https://example.org/icon.png", "mimeType": "image/png"}

@@ -23,12 +23,12 @@ from mcp_ref import (
     Server,
     connect,
 )
+from mcp_ref.api.from_function.resource import RegisteredResource
 from mcp_ref.basic.errors import InvalidParams, LocalError
 from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.schema import definitions
 from mcp_ref.server import resources as page
 from mcp_ref.server.content import ResourceContents
-from mcp_ref.server.library import RegisteredResource
 
 NOT_FOUND = dict.fromkeys(LEGACY, -32002) | {MODERN: -32602}
 BYTES = bytes(range(256))

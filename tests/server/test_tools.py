@@ -1099,7 +1099,7 @@ def test_over_http_an_unknown_tool_is_looked_up_before_it_is_called():
 
 
 def test_lists_and_tools_that_can_say_nothing_are_quick_once_they_were():
-    from mcp_ref.basic.context import Context as Request
+    from mcp_ref.api.context import Context as Request
     from mcp_ref.runtime.threads.outbox import Outbox
     from mcp_ref.server import tools
 

@@ -264,7 +264,7 @@ class Changes:
         if self._problem is None:
             self._problem, now = problem, time.monotonic()
             self._losses = 1 if now - self._opened > STEADY else self._losses + 1
-            # A process that is gone is started anew, and not often (client/line): that needs no pause.
+            # A process that is gone is started anew, and not often (api/pipe_transport): that needs no pause.
             at_once = self._losses == 1 or self.connection.failure is not None
             self._next_try = now if at_once else now + 0.25 * 2**self._losses
 

@@ -59,7 +59,7 @@ from mcp_ref.runtime.typing.mismatch import told
 from mcp_ref.schema import Mismatch, checker, since
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
     from mcp_ref.basic.versioning import Revision
     from mcp_ref.client.elicitation import ElicitRequest, ElicitResult
     from mcp_ref.client.roots import ListRootsRequest, ListRootsResult

@@ -30,8 +30,8 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
+from mcp_ref.api.context import Context
 from mcp_ref.basic.batch import Batch, wants_answer
-from mcp_ref.basic.context import Context
 from mcp_ref.basic.errors import (
     ConnectionClosed,
     InternalError,

@@ -40,7 +40,7 @@ from mcp_ref.runtime.threads.outbox import INHERITED, Full, WayOut
 from mcp_ref.runtime.threads.timers import later
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
 
 __all__ = ["Requester"]
 

@@ -41,7 +41,7 @@ from mcp_ref.runtime.threads.timers import later
 from mcp_ref.schema import since
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
     from mcp_ref.basic.patterns.request_response import Connection
 
 __all__ = ["Change", "Listeners", "on_listen"]

@@ -20,7 +20,7 @@ from mcp_ref.runtime.http_client.exchanges import HttpExchange
 from mcp_ref.runtime.http_client.sockets import Aborted
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
     from mcp_ref.basic.transports.http_client import UrlConnection
 
 __all__ = ["Posts", "Way"]

@@ -42,7 +42,7 @@ from mcp_ref.runtime import events
 from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
     from mcp_ref.basic.errors import ProtocolError
     from mcp_ref.basic.transports.streamable_http import Application
 

@@ -33,7 +33,7 @@ from mcp_ref.basic.transports.http_log import OVERHEAD
 from mcp_ref.runtime.threads.outbox import Full
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
     from mcp_ref.basic.messages import Json
     from mcp_ref.basic.transports.http_log import Log
     from mcp_ref.basic.transports.http_responses import EventResponse

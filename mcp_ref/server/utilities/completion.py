@@ -40,7 +40,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.context import Context
+from mcp_ref.api.context import Context
 from mcp_ref.basic.errors import (
     InternalError,
     InvalidParams,

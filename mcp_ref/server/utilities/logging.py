@@ -31,7 +31,7 @@ from mcp_ref.runtime.typing.values import dump_any
 from mcp_ref.schema import since, until
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.context import Context
+    from mcp_ref.api.context import Context
 
 __all__ = ["LEVELS", "LoggingLevel", "bridge", "log"]
 

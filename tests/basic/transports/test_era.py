@@ -29,10 +29,10 @@ from peers import (
 )
 
 from mcp_ref import ConnectionClosed, ErrorResponse, InvalidResponse, RequestTimeout, Server, connect
+from mcp_ref.api import connect as connecting
 from mcp_ref.basic.errors import LocalError, McpError
 from mcp_ref.basic.transports import era
 from mcp_ref.basic.versioning import Era
-from mcp_ref.client import connecting
 
 
 @pytest.fixture(autouse=True)

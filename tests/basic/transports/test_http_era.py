@@ -9,11 +9,11 @@ from peers import LEGACY, MODERN
 from web import ABLE, INFO, opened, text, web
 
 from mcp_ref import Denied, Server, connect
+from mcp_ref.api import connect as connecting
 from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, LocalError, RequestTimeout
 from mcp_ref.basic.transports.era import KnownEras
 from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus
 from mcp_ref.basic.versioning import Era
-from mcp_ref.client import connecting
 
 PLAIN = "Content-Type: text/plain"
 

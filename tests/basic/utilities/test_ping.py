@@ -24,10 +24,10 @@ from peers import (
 )
 
 from mcp_ref import ConnectionClosed, Context, ErrorResponse, LocalError, RequestTimeout, Server, connect
+from mcp_ref.api.client import Client
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.utilities import ping as module
 from mcp_ref.basic.utilities.ping import Heartbeat, PingRequest
-from mcp_ref.client.client import Client
 from mcp_ref.runtime.threads.timers import later
 from mcp_ref.runtime.threads.workers import QueueFull
 from mcp_ref.schema import Mismatch, checker, definitions

@@ -1,0 +1,216 @@
+"""What an application does for servers (page: client/index): its callbacks, and how they are run.
+
+    connect(target, elicitation=ask, sampling=my_llm, roots=["/home/user/project"])
+
+A callback may take as long as a person needs, or hang. So it runs on a thread of its own, and whoever
+waits for it has a time limit.
+
+Revisions   all; what is declared says what a server may ask for.
+Threads     `run` is called by the worker of a server's request (legacy), or by whoever waits for the
+            result of a request of ours (modern). The callback itself runs on `mcp_ref asking`; as many
+            of these at once as the limit allows. One that hangs counts until it ends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from mcp_ref.basic.errors import ConnectionClosed, InternalError, ProtocolError, TooManyRequests
+from mcp_ref.basic.messages import Json
+from mcp_ref.basic.versioning import missing_capabilities
+from mcp_ref.runtime.checks import check_callable, check_seconds
+from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
+from mcp_ref.runtime.typing.mismatch import told
+
+if TYPE_CHECKING:
+    from mcp_ref.api.context import Context
+
+__all__ = ["CallbackTimeout", "Callbacks"]
+
+_log = logger("mcp_ref.client")
+
+MODES = ("form", "url")
+PEOPLE = Limit(rate=10.0, burst=100, at_once=10)
+"""What a person, or a model that somebody pays for, is asked at most by default."""
+
+
+MAX_SHOWN_CHARACTERS = 300
+"""Of what a server says that it needs, in an error."""
+
+
+class CallbackTimeout(InternalError):
+    """The application did not answer in time."""
+
+
+class Callbacks:
+    """What one client does for its server."""
+
+    def __init__(
+        self,
+        *,
+        elicitation: Callable[[Any], Any] | None = None,
+        elicitation_modes: Sequence[str] = MODES,
+        sampling: Callable[[Any], Any] | None = None,
+        sampling_tools: bool = False,
+        sampling_context: bool = False,
+        sampling_review: Callable[[Any, Any], Any] | None = None,
+        roots: Any = None,
+        limit: Limit | None = None,
+        seconds: float = FOR_PEOPLE,
+    ) -> None:
+        """`roots` is a list that client/roots understands, or a function that gives one."""
+        check_callable(elicitation=elicitation, sampling=sampling, sampling_review=sampling_review)
+        if sampling is None and (sampling_tools or sampling_context or sampling_review is not None):
+            raise ValueError("sampling_tools, sampling_context and sampling_review go with sampling")
+        if not isinstance(limit, Limit | None):
+            raise TypeError(f"ask_limit is a Limit, not {limit!r:.60}")
+        if not elicitation_modes or not set(elicitation_modes) <= set(MODES):
+            # spec: client/elicitation/at-least-one-mode
+            raise ValueError(f"elicitation_modes are some of {', '.join(MODES)}, not {elicitation_modes!r}")
+        self.elicitation, self.elicitation_modes = elicitation, tuple(elicitation_modes)
+        self.sampling, self.sampling_review = sampling, sampling_review
+        self.sampling_tools, self.sampling_context = sampling_tools, sampling_context
+        self.roots = roots
+        self.limiter = Limiter(limit or PEOPLE)
+        self.seconds = check_seconds("ask_timeout", seconds)
+        self._lock = threading.Lock()
+        # Both guarded by _lock.
+        self._under_way: set[_Asking] = set()
+        self._closed = False
+
+    def capabilities(self) -> Json:
+        """What this client declares, as the newest revision has it.
+
+        # spec: client/elicitation/capability-at-initialize, client/elicitation/capability-per-request
+        # spec: client/sampling/capability-at-initialize, client/sampling/capability-per-request
+        # spec: client/roots/capability-at-initialize, client/roots/capability-per-request
+        # spec: client/sampling/tools-capability-declared
+        """
+        found: Json = {}
+        if self.elicitation is not None:
+            found["elicitation"] = {mode: {} for mode in self.elicitation_modes}
+        if self.sampling is not None:
+            parts = {"tools": self.sampling_tools, "context": self.sampling_context}
+            found["sampling"] = {name: {} for name, given in parts.items() if given}
+        if self.roots is not None:
+            found["roots"] = {"listChanged": True}  # left out where the revision has no such thing
+        return found
+
+    def arguments_for(self, data: Any) -> list[str]:
+        """The arguments of `connect` that declare what a server missed, as the `data` of -32021 tells it.
+
+        # spec: basic/index/missing-capability-error
+        """
+        required = data.get("requiredCapabilities") if isinstance(data, dict) else None
+        if not isinstance(required, dict) or not all(isinstance(parts, dict) for parts in required.values()):
+            return []
+        found = []
+        for name, parts in missing_capabilities(required, self.capabilities()).items():
+            if name == "elicitation" and self.elicitation is not None:
+                modes = [mode for mode in MODES if mode in parts or mode in self.elicitation_modes]
+                found.append(f"elicitation_modes={modes}")
+            elif name == "elicitation":
+                found.append("elicitation=...")
+            elif name == "sampling":
+                found += ["sampling=..."] if self.sampling is None else []
+                found += [f"sampling_{part}=True" for part in ("tools", "context") if part in parts]
+            elif name == "roots":
+                found.append("roots=[...]")
+            elif name in ("extensions", "experimental"):
+                found.append(f"{name}={parts!r:.{MAX_SHOWN_CHARACTERS}}")
+        return found
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        context: Context | None = None,
+        over: threading.Event | None = None,
+    ) -> Any:
+        """What the function returns, within the time limit. Raises what it raises, as an InternalError.
+
+        `over` is set when nobody wants the answer any more.
+        # spec: client/elicitation/rate-limit, client/sampling/rate-limit
+        """
+        wait = self.limiter.enter()
+        if wait:
+            raise TooManyRequests("this client is asked too much", wait)
+        asking = _Asking(function, arguments, self.limiter.leave)
+        try:
+            asking.start()
+            if context is None:
+                self._wait(asking)
+            else:
+                with context.ending(lambda reason: asking.done.set()):
+                    self._wait(asking)
+                context.check_cancelled()
+            return asking.outcome(self.seconds)
+        finally:
+            if over is not None:
+                over.set()
+
+    def _wait(self, asking: _Asking) -> None:
+        """Until it is done, nobody wants it any more, or it is too late. Raises ConnectionClosed."""
+        with self._lock:
+            self._under_way.add(asking)
+            if self._closed:
+                asking.done.set()
+        asking.done.wait(self.seconds)
+        with self._lock:
+            self._under_way.discard(asking)
+            if self._closed:
+                raise ConnectionClosed("this client was closed")
+
+    def close(self) -> None:
+        """The client is closed: nobody waits for an answer any more."""
+        with self._lock:
+            self._closed = True
+            for asking in self._under_way:
+                asking.done.set()
+
+
+class _Asking:
+    """One callback under way."""
+
+    def __init__(
+        self, function: Callable[..., Any], arguments: tuple[Any, ...], ended: Callable[[], None]
+    ) -> None:
+        self._function, self._arguments, self._ended = function, arguments, ended
+        self._value: Any = None
+        self._problem: BaseException | None = None
+        self._finished = False
+        self.done = threading.Event()
+
+    def start(self) -> None:
+        thread = threading.Thread(target=self._run, name="mcp_ref asking", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as problem:  # the system has no more threads to give
+            self._ended()
+            raise InternalError(str(problem)) from None
+
+    def _run(self) -> None:
+        try:
+            self._value = self._function(*self._arguments)
+        except BaseException as problem:
+            self._problem = problem
+        finally:
+            self._finished = True
+            self._ended()
+            self.done.set()
+
+    def outcome(self, seconds: float) -> Any:
+        if not self._finished:
+            raise CallbackTimeout(f"nobody answered within {seconds:g} s")
+        if isinstance(self._problem, ProtocolError):
+            raise self._problem
+        if self._problem is not None:
+            _log.error("a callback failed", exc_info=self._problem)
+            raise InternalError(f"the client failed to answer: {told(self._problem)}") from self._problem
+        if isinstance(self._value, ProtocolError):  # returned, but meant to be raised
+            raise self._value
+        return self._value

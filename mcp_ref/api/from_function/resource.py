@@ -1,0 +1,317 @@
+"""The resources of one server (page: server/resources, "Data Types"): how a function becomes a resource.
+
+    @server.resource("config://app")                def config() -> str: ...
+    @server.resource("db://{table}/{row}")          def row(table: str, row: int) -> Row: ...
+
+A URI with `{variables}` is a template (RFC 6570), and they are the function's parameters, of the types
+that their hints say. What the function returns is what is read:
+
+    returns                             contents
+    str                                 text, text/plain
+    bytes                               blob, application/octet-stream
+    a dataclass, a dict, a list ...     its JSON as text, application/json
+    {"uri"?, "mimeType"?, "text"}       as they are; several in a list
+    {"uri"?, "mimeType"?, "blob"}
+    an input_required result            itself: see basic/patterns/mrtr
+
+`mime_type=...` says it better than the default. An empty list is data too, unless the function says that
+it returns contents (`-> list[TextResourceContents]`); from a template it then means: not found.
+
+Errors      BadTemplate, BadUri, ValueError and TypeError when a function is registered.
+Threads     nothing here changes once it was made; functions run on the worker of the request.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from mcp_ref.api.context import Context
+from mcp_ref.basic.errors import InvalidParams
+from mcp_ref.basic.messages import Json, encode, to_json
+from mcp_ref.basic.meta import Icon, check_meta
+from mcp_ref.basic.patterns.mrtr import is_question
+from mcp_ref.runtime.checks import check_callable, check_count, check_text
+from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.typing.functions import description_of, return_hint
+from mcp_ref.runtime.typing.mismatch import Mismatch
+from mcp_ref.runtime.typing.parts import each
+from mcp_ref.runtime.typing.texts import TextParameters, text_parameters_of
+from mcp_ref.runtime.typing.values import dump_any
+from mcp_ref.runtime.uri.templates import Template
+from mcp_ref.runtime.uri.uris import BadUri, check_uri, leads_out
+from mcp_ref.schema import REVISIONS, checker
+from mcp_ref.server.content import (
+    Annotations,
+    BlobResourceContents,
+    ResourceContents,
+    TextResourceContents,
+    check_base64,
+    check_icons,
+)
+from mcp_ref.server.resources import Resource, ResourceNotFound, ResourceTemplate, short
+from mcp_ref.server.utilities import caching
+from mcp_ref.server.utilities.completion import Completer, completers
+
+__all__ = ["RegisteredResource", "RegisteredTemplate", "resource_from"]
+
+_log = logger("mcp_ref.resources")
+
+Variables = Mapping[str, Any]
+"""What a template matched: a string, a list of strings or a dict of strings each."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredResource:
+    """One resource, ready to be read."""
+
+    definition: Resource
+    """As the newest revision has it."""
+    read: Callable[[Context], list[Json] | Json]
+    """Its contents, as the newest revision has them; or a question that has to be answered before."""
+    hints: Json | None = None
+    """Its own ttlMs and cacheScope, if it has any."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredTemplate:
+    """One template, ready to be matched."""
+
+    definition: ResourceTemplate
+    template: Template
+    read: Callable[[str, Variables, Context], list[Json] | Json]
+    hints: Json | None
+    complete: Mapping[str, Completer]
+    """What completes which variable."""
+    allow_traversal: bool = False
+
+    def find(self, uri: str) -> RegisteredResource | None:
+        """The resource of this URI, if it is one of the template's. Raises ResourceNotFound.
+
+        # spec: server/resources/sanitize-file-paths
+        """
+        variables = self.template.match(uri)
+        if variables is None:
+            return None
+        if not self.allow_traversal:
+            out = next(
+                (name for name, value in variables.items() if any(map(leads_out, _texts(value)))), None
+            )
+            if out is not None:
+                _log.warning("refused %s: %s leads out of %s", short(uri), out, self.template.text)
+                raise ResourceNotFound(uri)
+        about = {k: v for k, v in self.definition.items() if k != "uriTemplate"}
+        definition = typing.cast(Resource, {"uri": uri, **about})
+        return RegisteredResource(definition, partial(self.read, uri, variables), self.hints)
+
+
+def _texts(value: Any) -> list[str]:
+    """All strings of one variable."""
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return value if isinstance(value, list) else [value]
+
+
+def resource_from(
+    function: Callable[..., Any],
+    uri: str,
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    mime_type: str | None = None,
+    size: int | None = None,
+    annotations: Annotations | None = None,
+    icons: list[Icon] | None = None,
+    meta: Json | None = None,
+    ttl_ms: int | None = None,
+    cache_scope: caching.CacheScope | None = None,
+    allow_traversal: bool = False,
+    complete: Mapping[str, Any] | None = None,
+) -> RegisteredResource | RegisteredTemplate:
+    """A function as a resource, or as a template if the URI has variables.
+
+    Raises TypeError or ValueError for one that cannot be. `allow_traversal=True` lets variables be `..`,
+    absolute paths and the like: then the function sees to it where they lead.
+    """
+    check_callable(function=function)
+    check_text(uri=uri)
+    about: Json = {
+        "name": name if name is not None else str(getattr(function, "__name__", "")),
+        "title": title,
+        "description": description if description is not None else description_of(function),
+        "icons": check_icons(icons) if icons is not None else None,
+        "mimeType": mime_type,  # spec: server/resources/file-xdg-mime
+        "annotations": check_annotations(annotations) if annotations is not None else None,
+        "_meta": check_meta(meta) if meta is not None else None,
+    }
+    about = {key: value for key, value in about.items() if value is not None}
+    hints = _hints(ttl_ms, cache_scope)
+    parameters = text_parameters_of(function, Context)
+    if "{" in uri:
+        template = Template(uri)  # spec: server/resources/uri-template-rfc6570
+        if _SCHEME.match(uri) is None:
+            raise ValueError(f"{uri!r:.100}: a template begins with the scheme of its URIs, as in file:")
+        _fit(template.variables, parameters, uri)
+        if size is not None:
+            raise ValueError(f"{uri} is a template, and has no size of its own")
+        definition = _checked(ResourceTemplate, {"uriTemplate": uri, **about})
+        read = _reader(function, parameters, mime_type, is_template=True)
+        suggest = completers(parameters, complete)
+        return RegisteredTemplate(definition, template, read, hints, suggest, allow_traversal)
+    check_uri(uri)  # spec: server/resources/custom-scheme-rfc3986
+    _fit((), parameters, uri)
+    if complete is not None:
+        raise ValueError(f"{uri} has no variables that could be completed")
+    if size is not None:
+        check_count(0, size=size)
+        about["size"] = size
+    definition = _checked(Resource, {"uri": uri, **about})
+    read = _reader(function, parameters, mime_type, is_template=False)
+    return RegisteredResource(definition, partial(read, uri, {}), hints)
+
+
+def _hints(ttl_ms: int | None, scope: caching.CacheScope | None) -> Json | None:
+    if ttl_ms is None and scope is None:
+        return None
+    return caching.hints(0 if ttl_ms is None else ttl_ms, "private" if scope is None else scope)
+
+
+def _fit(variables: Sequence[str], parameters: TextParameters, uri: str) -> None:
+    """The function's parameters are the variables, but those with a default may lack one."""
+    known = {field.name for field in parameters.fields}
+    alone = [name for name in variables if name not in known and not parameters.others]
+    if alone:
+        raise ValueError(f"{uri}: the function has no parameter {', '.join(alone)}")
+    needed = [f.name for f in parameters.fields if f.required and f.name not in variables]
+    if needed:
+        raise ValueError(f"{uri} has no variable for the parameter {', '.join(needed)}")
+
+
+def _checked(shape: Any, definition: Json) -> Any:
+    """The definition, if it is one."""
+    uri = definition.get("uri") or definition["uriTemplate"]
+    if not definition["name"]:
+        raise ValueError(f"{uri}: a resource has a name; its function has none, so pass name=...")
+    if uri.lower().startswith("https:"):
+        # spec: server/resources/https-only-if-fetchable, server/resources/https-otherwise-other-scheme
+        _log.info("%s: clients may fetch https: URIs themselves; use another scheme if they cannot", uri)
+    checker(shape, REVISIONS[-1])(definition)
+    encode(definition)  # what has no JSON form is found now, not by the first client
+    return definition
+
+
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_TIME = re.compile(r"[0-9-]+(T[0-9:.,]+(Z|[+-][0-9:]+)?)?")
+
+
+def check_annotations(annotations: Annotations) -> Annotations:
+    """Annotations as they may be sent. Raises ValueError.  # spec: server/resources/annotation-values"""
+    checker(Annotations, REVISIONS[-1])(annotations)
+    modified = annotations.get("lastModified")
+    if modified is not None:
+        try:
+            if _TIME.fullmatch(modified) is None:
+                raise ValueError
+            datetime.fromisoformat(modified)
+        except ValueError:
+            raise ValueError(
+                f"lastModified is a time like 2026-07-28T12:00:00Z, not {modified!r:.60}"
+            ) from None
+    return annotations
+
+
+# ----------------------------------------------------------------------------- contents
+
+
+def _reader(
+    function: Callable[..., Any], parameters: TextParameters, mime_type: str | None, *, is_template: bool
+) -> Callable[[str, Variables, Context], list[Json] | Json]:
+    """What runs the function, and makes contents of what it returns."""
+    may_be_empty = _is_contents(return_hint(function))
+
+    def read(uri: str, variables: Variables, context: Context) -> list[Json] | Json:
+        try:
+            arguments = parameters.load(variables)
+        except Mismatch as problem:
+            if any(isinstance(value, dict) for value in variables.values()):
+                raise ResourceNotFound(uri) from None  # names and values, where none are taken
+            raise InvalidParams(f"{short(uri)}: {problem}") from None
+        if parameters.context is not None:
+            arguments[parameters.context] = context
+        value = function(**arguments)
+        if is_question(value):
+            return typing.cast(Json, value)
+        found = _contents(value, uri, mime_type, may_be_empty)
+        if not found and is_template:  # spec: server/resources/no-empty-contents
+            raise ResourceNotFound(uri)
+        return found
+
+    return read
+
+
+def _contents(value: Any, uri: str, mime_type: str | None, may_be_empty: bool) -> list[Json]:
+    """Contents for what a function returned. Raises Mismatch.
+
+    # spec: server/resources/contents-text-or-blob, server/resources/multiple-contents
+    """
+    if value is None:
+        raise Mismatch("its function returned nothing; for what is not there it raises ResourceNotFound")
+    if isinstance(value, str):
+        return [{"uri": uri, "mimeType": mime_type or "text/plain", "text": value}]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return [{"uri": uri, "mimeType": mime_type or "application/octet-stream", "blob": _base64(value)}]
+    if _is_ready(value):
+        return [_ready(value, uri, mime_type)]
+    if isinstance(value, list | tuple) and (value or may_be_empty) and all(map(_is_ready, value)):
+        return each(lambda item: _ready(item, uri, mime_type), list(value))
+    return [{"uri": uri, "mimeType": mime_type or "application/json", "text": to_json(dump_any(value))}]
+
+
+def _base64(data: bytes | bytearray | memoryview) -> str:
+    """# spec: server/resources/binary-encoded"""
+    return base64.b64encode(data).decode("ascii")
+
+
+_MEMBERS = frozenset({"uri", "mimeType", "text", "blob", "_meta"})
+
+
+def _is_ready(value: Any) -> bool:
+    """Whether a value is meant as contents rather than as data."""
+    return (
+        isinstance(value, dict) and not value.keys().isdisjoint({"text", "blob"}) and value.keys() <= _MEMBERS
+    )
+
+
+def _ready(value: Json, uri: str, mime_type: str | None) -> Json:
+    """Contents that the function made itself; its own URI and type need not be said again."""
+    item = {"uri": uri, **value}
+    if mime_type is not None and item["uri"] == uri:
+        item = {"mimeType": mime_type, **item}
+    if "text" in item and "blob" in item:
+        raise Mismatch("must be text or blob, not both")
+    if isinstance(item.get("blob"), bytes | bytearray | memoryview):
+        item["blob"] = _base64(item["blob"])
+    checker(BlobResourceContents if "blob" in item else TextResourceContents, REVISIONS[-1])(item)
+    try:
+        check_uri(item["uri"])
+    except BadUri as problem:
+        raise Mismatch(str(problem), ("uri",)) from None
+    if "blob" in item:
+        check_base64(item["blob"])
+    if "_meta" in item:
+        check_meta(item["_meta"])
+    return item
+
+
+def _is_contents(hint: Any) -> bool:
+    """Whether a return type says that the function makes contents itself."""
+    if any(hint is shape for shape in (ResourceContents, TextResourceContents, BlobResourceContents)):
+        return True
+    return any(map(_is_contents, typing.get_args(hint)))

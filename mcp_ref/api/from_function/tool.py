@@ -1,0 +1,253 @@
+"""The tools of one server (page: server/tools, "Data Types"): how a function becomes a tool.
+
+A function's signature gives the input schema, its docstring the description, its return type the
+output schema. A tool may also be written by hand: `input_schema=...` and a function that takes the
+arguments as a plain dict.
+
+    returns                                  content            structuredContent
+    a dataclass, TypedDict, dict[str, T]     its JSON as text   the object
+    int, list[T], str ... (declared)         its JSON or text   {"result": ...}
+    content blocks, or a list of them        as they are        -
+    nothing declared                         by what it is      -
+    a CallToolResult                         as it is           as it is
+
+Threads     a RegisteredTool never changes; see api/paged_list for the list of them.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_ref.api.context import Context
+from mcp_ref.basic.messages import Json, encode, to_json
+from mcp_ref.basic.meta import Icon, check_meta
+from mcp_ref.basic.transports.http_annotations import KEYWORD, Paths, annotated_by_us
+from mcp_ref.basic.versioning import Revision, revision
+from mcp_ref.runtime.typing.functions import description_of, parameters_of, return_hint, takes_one
+from mcp_ref.runtime.typing.mismatch import Mismatch
+from mcp_ref.runtime.typing.values import Compiler, dump_any
+from mcp_ref.runtime.validators import own_validator
+from mcp_ref.schema import REVISIONS, checker, pruner
+from mcp_ref.server import content
+from mcp_ref.server.tools import CallToolResult, Tool, ToolAnnotations
+
+__all__ = ["RegisteredTool", "listed", "tool_from"]
+
+# spec: server/tools/name-length, server/tools/name-characters, server/tools/name-no-special
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+MISSING: Any = object()
+"""No structured content; None would be a value."""
+
+Made = tuple[list[Any], Any]
+"""Content blocks and structured content."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredTool:
+    """One tool, ready to be called."""
+
+    definition: Tool
+    """As the newest revision has it."""
+    function: Callable[..., Any]
+    load: Callable[[Any], dict[str, Any]]
+    """Arguments from JSON -> keyword arguments. Raises Mismatch."""
+    context: str | None
+    make: Callable[[Any], Made | CallToolResult]
+    """What the function returned -> content and structured content. Raises Mismatch."""
+    mirrored: Paths
+    """The arguments that also travel in HTTP headers."""
+
+    def result(self, value: Any, at: Revision) -> CallToolResult:
+        """What the function returned, as a client of this revision gets it."""
+        made = self.make(value)
+        if isinstance(made, dict):
+            result = {**made, "content": content.downgrade(made["content"], at)}
+            blocks, structured = result["content"], result.pop("structuredContent", MISSING)
+        else:
+            blocks, structured = made
+            result = {"content": content.downgrade(blocks, at)}
+        if structured is not MISSING and _may_be_sent(structured, at):
+            result["structuredContent"] = structured
+        return typing.cast(CallToolResult, result)
+
+
+def _may_be_sent(structured: Any, at: Revision) -> bool:
+    # spec: server/tools/structured-as-object, server/tools/structured-any-json
+    return at.structured == "any" or (at.structured == "object" and isinstance(structured, dict))
+
+
+def tool_from(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    title: str | None = None,
+    description: str | None = None,
+    icons: list[Icon] | None = None,
+    annotations: ToolAnnotations | None = None,
+    meta: Json | None = None,
+    input_schema: Json | None = None,
+    output_schema: Json | bool | None = None,
+) -> RegisteredTool:
+    """A function as a tool. Raises TypeError or ValueError for one that cannot be.
+
+    `output_schema=False` declares none, whatever the function says it returns.
+    """
+    name = name if name is not None else str(getattr(function, "__name__", ""))
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no tool name: 1 to 128 of A-Z a-z 0-9 _ - .")
+    if input_schema is None:
+        parameters = parameters_of(function, Context)
+        schema, load, context = parameters.schema, parameters.load, parameters.context
+    else:
+        schema, load, context = _by_hand(function, input_schema)
+    declared, make = _output(function, output_schema)
+    definition: Json = {"name": name, "inputSchema": schema}
+    more: Json = {
+        "title": title,
+        "description": description if description is not None else description_of(function),
+        "icons": content.check_icons(icons) if icons is not None else None,
+        "outputSchema": declared,
+        "annotations": annotations,
+        "_meta": check_meta(meta) if meta is not None else None,
+    }
+    definition |= {key: value for key, value in more.items() if value is not None}
+    checker(Tool, "2026-07-28")(definition)
+    encoded = encode(definition)  # what has no JSON form is found now, not by the first client
+    mirrored = annotated_by_us(definition) if KEYWORD.encode() in encoded else {}
+    return RegisteredTool(typing.cast(Tool, definition), function, load, context, make, mirrored)
+
+
+def _by_hand(function: Callable[..., Any], schema: Json) -> tuple[Json, Any, str | None]:
+    """A hand-written input schema: the function takes the arguments as one dict."""
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        # spec: server/tools/input-schema-object, server/tools/input-schema-root-object
+        raise ValueError('an input schema is an object with "type": "object"')
+    check = own_validator(schema).check
+    context, first = takes_one(function, Context)
+
+    def load(arguments: Any) -> dict[str, Any]:
+        check(arguments)
+        return {first: arguments}
+
+    return schema, load, context
+
+
+# ----------------------------------------------------------------------------- results
+
+
+def _output(
+    function: Callable[..., Any], declared: Json | bool | None
+) -> tuple[Json | None, Callable[[Any], Made | CallToolResult]]:
+    """The output schema, if there is one, and how to make a result of what the function returns."""
+    if isinstance(declared, dict):  # spec: server/tools/output-schema-any-root
+        return declared, _checked_by(declared)
+    hint = return_hint(function)
+    if hint is CallToolResult:
+        return None, _ready
+    if declared is False or hint in (inspect.Signature.empty, Any, None, type(None)):
+        return None, _by_looks
+    if _is_content(hint):
+        return None, _by_looks
+    return _typed(hint)
+
+
+def _typed(hint: Any) -> tuple[Json, Callable[[Any], Made]]:
+    compiler = Compiler()
+    codec = compiler.codec(hint)
+    named = compiler.defs.get(codec.schema.get("$ref", "").removeprefix("#/$defs/"), codec.schema)
+    is_object = named.get("type") == "object"
+    # An object at the root is what every revision can say.
+    # spec: server/tools/output-schema-root-object
+    if is_object:
+        schema = {"type": "object", **codec.schema}
+    else:
+        schema = {"type": "object", "properties": {"result": codec.schema}, "required": ["result"]}
+    if compiler.defs:
+        schema["$defs"] = compiler.defs
+    dump = codec.dump
+
+    def make(value: Any) -> Made:
+        data = dump(value)  # spec: server/tools/output-schema-conforms
+        # spec: server/tools/structured-also-text
+        block = {"type": "text", "text": data if type(data) is str else to_json(data)}
+        return [block], data if is_object else {"result": data}
+
+    return schema, make
+
+
+def _checked_by(schema: Json) -> Callable[[Any], Made | CallToolResult]:
+    check = own_validator(schema).check
+
+    def make(value: Any) -> Made | CallToolResult:
+        if _is_result(value):
+            result = _ready(value)
+            if "structuredContent" in result:
+                check(result["structuredContent"])
+            elif not result.get("isError"):
+                raise Mismatch("structuredContent: is required by the output schema")
+            return result
+        data = dump_any(value)
+        check(data)
+        return [content.text(to_json(data))], data
+
+    return make
+
+
+def _ready(value: Any) -> CallToolResult:
+    """A result that the function made itself."""
+    if not _is_result(value):
+        raise Mismatch("must be a CallToolResult: a dict with a list of content blocks")
+    checker(CallToolResult, REVISIONS[-1], ("content", "resultType"))(value)
+    for index, block in enumerate(value["content"]):
+        try:
+            content.check_block(block)
+        except Mismatch as problem:
+            raise problem.under(index).under("content") from None
+    return typing.cast(CallToolResult, value)
+
+
+def _is_result(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get("content"), list)
+
+
+def _by_looks(value: Any) -> Made | CallToolResult:
+    """Content for a value of which nothing was declared."""
+    if value is None:
+        return [], MISSING
+    if _is_result(value) and all(map(content.is_block, value["content"])):
+        return _ready(value)
+    items = list(value) if isinstance(value, list | tuple) else [value]
+    if items and all(isinstance(i, str) or content.is_block(i) for i in items):
+        blocks = [content.text(i) if isinstance(i, str) else i for i in items]
+        return _ready({"content": blocks})["content"], MISSING
+    return [content.text(to_json(dump_any(value)))], MISSING
+
+
+def _is_content(hint: Any) -> bool:
+    """Whether a return type is made of content blocks, or says nothing about what it is made of."""
+    args = typing.get_args(hint)
+    origin = typing.get_origin(hint)
+    if hint in (Any, object, list):
+        return True
+    if origin in (typing.Annotated, list) or (origin is tuple and args[1:] == (...,)):
+        return _is_content(args[0])
+    if origin in (typing.Union, types.UnionType):
+        return any(map(_is_content, args)) and all(
+            arg in (str, type(None)) or _is_content(arg) for arg in args
+        )
+    return any(hint is shape for shape in content.BLOCKS.values())
+
+
+def listed(definition: Tool, date: str) -> Json:
+    """A tool's definition without what this revision does not have."""
+    listed = pruner(Tool, date)(typing.cast(Json, definition))
+    output = listed.get("outputSchema")
+    if output is not None and revision(date).structured == "object" and output.get("type") != "object":
+        listed = {key: value for key, value in listed.items() if key != "outputSchema"}
+    return listed

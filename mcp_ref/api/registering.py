@@ -1,0 +1,320 @@
+"""What an author says to a server: which tools, resources and prompts there are (page: server/index).
+
+    @server.tool                               def add(a: int, b: int) -> int: ...
+    @server.resource("config://app")           def config() -> str: ...
+    @server.resource("file:///{+path}")        def read(path: str) -> bytes: ...
+    @server.prompt                             def review(code: str) -> str: ...
+
+Each becomes an item of a list (api/paged_list) that clients are told of when it changes.
+
+Revisions   all; what a revision does not have is left out for its clients.
+Threads     registering may happen on any thread at any time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from os import PathLike
+from typing import Any, TypedDict, TypeVar, Unpack, overload
+
+from mcp_ref.api.from_function.prompt import RegisteredPrompt, prompt_from
+from mcp_ref.api.from_function.resource import RegisteredResource, RegisteredTemplate, resource_from
+from mcp_ref.api.from_function.tool import RegisteredTool, listed, tool_from
+from mcp_ref.api.paged_list import Shelf
+from mcp_ref.basic.messages import Json
+from mcp_ref.basic.meta import Icon
+from mcp_ref.basic.versioning import Method, methods, revision
+from mcp_ref.runtime.checks import check_callable, check_text
+from mcp_ref.runtime.hooks import Hook, handler_of
+from mcp_ref.runtime.uri.templates import BadUri, check_uri
+from mcp_ref.schema import REVISIONS, pruner
+from mcp_ref.server.content import Annotations
+from mcp_ref.server.directories import Directory
+from mcp_ref.server.prompts import Prompt
+from mcp_ref.server.resources import Resource, ResourceNotFound, ResourceTemplate, find
+from mcp_ref.server.tools import ToolAnnotations
+from mcp_ref.server.utilities.caching import CacheScope
+
+__all__ = ["Registry"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class ResourceOptions(TypedDict, total=False):
+    """What can be said of a resource besides its URI and its function."""
+
+    name: str
+    title: str
+    description: str
+    mime_type: str
+    size: int
+    annotations: Annotations
+    icons: list[Icon]
+    meta: Json
+    ttl_ms: int
+    cache_scope: CacheScope
+    allow_traversal: bool
+    complete: Mapping[str, Any]
+    replace: bool
+
+
+class Registry:
+    """The lists of one server, and what its author hangs in besides."""
+
+    def __init__(
+        self,
+        page_size: int,
+        changed: Callable[[str], None],
+        rows: tuple[Method, ...],
+        offers: Iterable[str] = (),
+        *,
+        logging: bool = True,
+    ) -> None:
+        """`changed("tools")` is called after each change of a list; `rows` are the methods there are."""
+
+        def shelf(method: str, member: str, key: str, listed: Callable[[Any, str], Json]) -> Shelf[Any]:
+            kind = method.partition("/")[0]
+            return Shelf(
+                method,
+                member,
+                lambda item: item.definition[key],
+                lambda item, date: listed(item.definition, date),
+                page_size,
+                lambda: changed(kind),
+            )
+
+        self.toolbox: Shelf[RegisteredTool] = shelf("tools/list", "tools", "name", listed)
+        self.resources: Shelf[RegisteredResource] = shelf(
+            "resources/list", "resources", "uri", partial(_listed, Resource)
+        )
+        self.templates: Shelf[RegisteredTemplate] = shelf(
+            "resources/templates/list", "resourceTemplates", "uriTemplate", partial(_listed, ResourceTemplate)
+        )
+        self.prompts: Shelf[RegisteredPrompt] = shelf(
+            "prompts/list", "prompts", "name", partial(_listed, Prompt)
+        )
+        self.logging = logging
+        self._declared = _features(offers)
+        self.directories: tuple[Directory, ...] = ()
+        self.hooks: tuple[Hook, ...] = ()
+        self._may_hide = False
+        """Whether code of the author's stands between the lists and the clients."""
+        self.listeners_of: dict[str, Callable[..., Any]] = {}
+        self.own_methods: set[str] = set()
+        """Methods that a function of the author's answers."""
+        self.tables = {date: methods(rows, date) for date in REVISIONS}
+
+    @overload
+    def tool(self, function: F, /) -> F: ...
+    @overload
+    def tool(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: list[Icon] | None = None,
+        annotations: ToolAnnotations | None = None,
+        meta: Json | None = None,
+        input_schema: Json | None = None,
+        output_schema: Json | bool | None = None,
+        replace: bool = False,
+    ) -> Callable[[F], F]: ...
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
+        """Decorator: the function becomes a tool (api/from_function/tool) and stays a function."""
+        check_callable(tool=function)
+        return _decorator(partial(self.add_tool, **options), function)
+
+    def add_tool(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> None:
+        """Add a tool, now or while clients are connected; they are told that the list changed."""
+        self.toolbox.add(tool_from(function, **options), replace=replace)
+
+    def remove_tool(self, name: str) -> None:
+        """Remove a tool. Raises KeyError if there is none of that name."""
+        self.toolbox.remove(name)
+
+    def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
+        """Decorator: the function gives the contents of a resource (api/from_function/resource).
+
+        With `{variables}` in the URI it is a template, and they are the function's parameters.
+        """
+        check_text(uri=uri)
+        add: Callable[..., None] = partial(self.add_resource, uri=uri, **options)
+        decorate: Callable[[F], F] = _decorator(add, None)
+        return decorate
+
+    def add_resource(
+        self, function: Callable[..., Any], uri: str, **options: Unpack[ResourceOptions]
+    ) -> None:
+        """Add a resource or a template; clients are told that the list changed."""
+        given: Json = {**options}
+        replace = given.pop("replace", False)
+        made = resource_from(function, uri, **given)
+        if isinstance(made, RegisteredTemplate):
+            self.templates.add(made, replace=replace)
+        else:
+            self.resources.add(made, replace=replace)
+
+    def remove_resource(self, uri: str) -> None:
+        """Remove a resource or a template, by its URI. Raises KeyError if there is none."""
+        check_text(uri=uri)
+        (self.templates if "{" in uri else self.resources).remove(uri)
+
+    def add_directory(self, path: str | PathLike[str], **options: Any) -> Directory:
+        """Have the files of a directory as resources (server/directories), as long as it is there."""
+        directory = Directory(path, **options)
+        if any(other.prefix == directory.prefix for other in self.directories):
+            raise ValueError(f"there is a directory at {directory.prefix} already")
+        self.directories = (*self.directories, directory)
+        self.resources.used = True
+        return directory
+
+    @overload
+    def prompt(self, function: F, /) -> F: ...
+    @overload
+    def prompt(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        title: str | None = None,
+        description: str | None = None,
+        icons: list[Icon] | None = None,
+        meta: Json | None = None,
+        complete: Mapping[str, Any] | None = None,
+        replace: bool = False,
+    ) -> Callable[[F], F]: ...
+    def prompt(self, function: Any = None, /, **options: Any) -> Any:
+        """Decorator: the function becomes a prompt (api/from_function/prompt) and stays a function."""
+        check_callable(prompt=function)
+        return _decorator(partial(self.add_prompt, **options), function)
+
+    def add_prompt(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> None:
+        """Add a prompt; clients are told that the list changed."""
+        self.prompts.add(prompt_from(function, **options), replace=replace)
+
+    def remove_prompt(self, name: str) -> None:
+        """Remove a prompt. Raises KeyError if there is none of that name."""
+        self.prompts.remove(name)
+
+    def on_request(
+        self, method: str, *, since: str = REVISIONS[0], until: str = REVISIONS[-1]
+    ) -> Callable[[F], F]:
+        """Decorator: `fn(params)` or `fn(params, ctx)` answers a method of your own, with a dict.
+
+        A method of the specification keeps what its page says of the result: tools/call, prompts/get and
+        resources/read may ask the client, and what may be cached carries its hints.
+        # spec: basic/patterns/mrtr/supported-requests, server/utilities/caching/hints-required
+        """
+        check_text(method=method)
+        for date in (since, until):
+            revision(date)  # an unknown one is an error
+
+        def decorate(function: F) -> F:
+            call = handler_of(function)
+            self.own_methods.add(method)
+            row = Method(method, lambda server, params, context: call(params, context), since, until)
+            for date, table in self.tables.items():
+                if row.holds(date):
+                    known = table.get(method, row)
+                    self._may_hide = self._may_hide or known is not row
+                    if known.capability is not None:  # spec: server/tools/capability-declared
+                        self._declared |= {known.capability}
+                    table[method] = replace(row, asks=known.asks, cacheable=known.cacheable)
+            return function
+
+        return decorate
+
+    def on_notification(self, method: str) -> Callable[[F], F]:
+        """Decorator: `fn(params)` hears a notification of the client's."""
+        check_text(method=method)
+
+        def decorate(function: F) -> F:
+            check_callable(function=function)
+            self.listeners_of[method] = function
+            return function
+
+        return decorate
+
+    def around(self, hook: Hook) -> Hook:
+        """Decorator: `fn(ctx, params, proceed)` wraps every request; the first added is outermost.
+
+        It returns `proceed(params)`, or answers itself, or raises a ProtocolError. `ping` and
+        `initialize` do not pass: they belong to the connection.
+        """
+        check_callable(hook=hook)
+        self.hooks = (*self.hooks, hook)
+        self._may_hide = True
+        return hook
+
+    # -- what there is -----------------------------------------------------------------------------
+
+    def offers(self, capability: str) -> bool:
+        """Whether there is anything behind a capability, or will be.
+
+        # spec: server/resources/capability-declared
+        """
+        if capability in self._declared:
+            return True
+        if capability == "tools":
+            return self.toolbox.used
+        if capability == "resources":
+            return self.resources.used or self.templates.used
+        if capability == "prompts":
+            return self.prompts.used
+        if capability == "completions":
+            completable: list[Any] = [*self.prompts.values(), *self.templates.values()]
+            return any(item.complete for item in completable)
+        return self.logging
+
+    def known(self, names: Iterable[str]) -> str:
+        """The end of an error about an unknown name: what there is, unless a hook may hide some of it."""
+        if self._may_hide:
+            return ""
+        return f"; known: {', '.join(islice(names, MAX_NAMES_KNOWN)) or 'none'}"
+
+    def has_resource(self, uri: str) -> bool:
+        """Whether something could be read there."""
+        try:
+            find(self, check_uri(uri))
+        except (BadUri, ResourceNotFound):
+            return False
+        return True
+
+
+MAX_NAMES_KNOWN = 20
+"""Names that an error lists."""
+
+FEATURES = ("tools", "resources", "prompts", "completions")
+
+
+def _features(offers: Iterable[str]) -> frozenset[str]:
+    """Raises ValueError for what is no feature."""
+    given = frozenset((offers,) if isinstance(offers, str) else offers)
+    if not given <= set(FEATURES):
+        raise ValueError(f"offers are some of {', '.join(FEATURES)}, not {', '.join(sorted(given))}")
+    return given
+
+
+def _decorator(add: Callable[..., None], function: Callable[..., Any] | None) -> Any:
+    """`@server.tool` has the function, `@server.tool(name="x")` gets it; it stays what it is."""
+
+    def decorate(function: F) -> F:
+        add(function)
+        return function
+
+    return decorate if function is None else decorate(function)
+
+
+def _listed(shape: Any, definition: Any, date: str) -> Json:
+    """A definition without what a revision does not have."""
+    listed = pruner(shape, date)(definition)
+    if listed.get("annotations") == {}:  # all that was in them is younger
+        listed = {name: value for name, value in listed.items() if name != "annotations"}
+    return listed

@@ -1,0 +1,227 @@
+"""What a client gives back: results, and requests that are still under way.
+
+A result is the dict that came over the wire, with a few short-cuts on top. A `PendingCall` is a
+`concurrent.futures.Future`: it can be waited for together with others, and cancelling it cancels the
+request on the wire.
+
+Threads     a PendingCall is settled by the reader, when its time is up by a worker of the connection;
+            its callbacks run on the client's thread for events, and what `result()` checks is checked
+            on the thread that calls it.
+"""
+
+from __future__ import annotations
+
+import base64
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from mcp_ref.basic.errors import (
+    ConnectionClosed,
+    ErrorResponse,
+    LocalError,
+    McpError,
+    RequestCancelled,
+    RequestTimeout,
+)
+from mcp_ref.basic.messages import Json
+from mcp_ref.basic.patterns import cancellation, mrtr
+from mcp_ref.basic.patterns.mrtr import InputRefused
+from mcp_ref.runtime.threads.calls import Call
+from mcp_ref.runtime.threads.outbox import INHERITED
+from mcp_ref.runtime.threads.timers import Timer, later
+from mcp_ref.server.content import texts
+
+if TYPE_CHECKING:
+    from mcp_ref.api.requests import Asking
+    from mcp_ref.basic.patterns.request_response import Connection
+
+__all__ = ["PendingCall", "Result"]
+
+
+class Result(dict[str, Any]):
+    """A result as it came over the wire, with a few short-cuts."""
+
+    request: tuple[str, Json] | None = None
+    """Of an input_required result: what was asked, for `Client.resume`."""
+
+    @property
+    def text(self) -> str:
+        """All text: of a tool's `content`, a resource's `contents` or a prompt's `messages`."""
+        if "messages" in self:
+            return texts([m.get("content") for m in self["messages"] if isinstance(m, dict)])
+        if "contents" in self:
+            return texts([{"type": "text", **c} for c in self["contents"] if isinstance(c, dict)])
+        return texts(self.get("content"))
+
+    @property
+    def blobs(self) -> list[bytes]:
+        """What of a resource's `contents` is no text, as bytes."""
+        found = self.get("contents", ())
+        return [base64.b64decode(c["blob"]) for c in found if isinstance(c, dict) and "blob" in c]
+
+    @property
+    def is_input_required(self) -> bool:
+        """Whether this is a question instead of a result (basic/patterns/mrtr)."""
+        return self.get("resultType") == "input_required"
+
+    @property
+    def input_requests(self) -> Json:
+        """What is asked: key -> request."""
+        found = self.get("inputRequests", {})
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def structured(self) -> Any:
+        """`structuredContent`: what a tool returned, as data; what is no object stands in {"result": ...}."""
+        return self.get("structuredContent")
+
+    @property
+    def is_error(self) -> bool:
+        """Whether a tool says that it failed.  # spec: schema/is-error-default"""
+        return self.get("isError") is True
+
+
+class PendingCall(Future[Result]):
+    """A request under way. `cancel()` cancels it on the wire as well."""
+
+    def __init__(self, client: Asking, connection: Connection, params: Json) -> None:
+        super().__init__()
+        self._client = client
+        self._connection = connection
+        self._params = params
+        self._timer: Timer | None = None
+        self._checked: Result | None = None
+        self._rounds = client.max_rounds
+        self._corrected = False
+        self._given_up = threading.Event()
+        self.call: Call  # set before anything can end it
+
+    def begin(self, send: Callable[[Json], Call]) -> None:
+        """Send the request; later rounds are sent in the same way."""
+        self._send = send
+        self.call = send(self._params)
+        self.watch()
+
+    def cancel(self) -> bool:
+        """Give it up; False if it is over already, or a person is being asked something for it."""
+        self._given_up.set()
+        return self._connection.cancel(self.call, "cancelled by its caller") or self.cancelled()
+
+    def result(self, timeout: float | None = None) -> Result:
+        """The result, once it is there. Raises what came instead. Ctrl-C here gives the request up."""
+        if self._connection.is_inherited:
+            self._condition = threading.Condition()  # a thread of the parent's may have held its lock
+            if not self.done():
+                raise ConnectionClosed(INHERITED)
+        try:
+            raw = super().result(timeout)
+        except KeyboardInterrupt:
+            self.cancel()
+            raise
+        if self._checked is None:
+            self._checked = self._client.checked(self.call.method, self._params, raw, timeout)
+        return self._checked
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """What `result` would raise, None if nothing."""
+        problem = super().exception(timeout)
+        if problem is None:
+            try:
+                self.result()
+            except McpError as found:
+                return found
+        return problem
+
+    def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
+        """Have `fn(self)` called when it is over; on the client's thread for events."""
+        super().add_done_callback(lambda future: self._client.event(fn, future, always=True))
+
+    def watch(self) -> None:
+        """Have the deadline seen to, since no thread waits for this call."""
+        self._timer = later(max(0.01, self.call.deadline.pause()), self._expire)
+        if self.call.done:  # it was answered before there was a timer to cancel
+            self._timer.cancel()
+
+    def _expire(self) -> None:
+        if self.call.done:
+            return
+        if self.call.deadline.left() > 0:
+            self.watch()
+        elif self._connection.waiting.pop(self.call.id, None) is not None:
+            problem = RequestTimeout(f"{self.call.method}: no answer within {self.call.deadline.reached()}")
+            if not self._connection.workers.submit(self._give_up, problem, always=True):
+                self.call.finish(problem)  # the connection is closed, and nobody left to be told
+
+    def _give_up(self, problem: RequestTimeout) -> None:
+        """Tell the server, then whoever waits; the other way round if that could take a while."""
+        busy = self._connection.outbox.is_busy
+        if busy:
+            self.call.finish(problem)
+        cancellation.send(self._connection, self.call, "no answer in time")
+        if not busy:
+            self.call.finish(problem)
+
+    def settle(self, call: Call) -> None:
+        """The outcome is there: runs on whichever thread brought it about."""
+        self.call = call  # it may be here before `call` has returned to whoever sent it
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._corrected and self._client.can_correct(call.method, call.outcome):
+            self._corrected = True
+            self._go_on(self._correct)
+        elif not mrtr.is_question(call.outcome) or not self._client.revision.modern:
+            self._end(call.outcome)
+        elif self._rounds <= 0:
+            asked = self._client.max_rounds + 1
+            self._end(InputRefused(f"{call.method}: the server asked {asked} times, and no end"))
+        else:  # a worker sees to what the server asks first (basic/patterns/mrtr)
+            self._rounds -= 1
+            self._go_on(self._answer)
+
+    def _go_on(self, prepare: Callable[[Any], None]) -> None:
+        """Have a worker send the request again, when it is prepared."""
+        if not self._connection.workers.submit(self._next_round, prepare, always=True):
+            self._end(self._connection.failure or ConnectionClosed("this client was closed"))
+
+    def _answer(self, outcome: Json) -> None:
+        """Answer what is asked."""
+        responses = mrtr.gather(self._client, self.call.method, outcome)
+        self._params = mrtr.retry(self._params, outcome, responses)
+
+    def _correct(self, outcome: ErrorResponse) -> None:
+        """The version was wrong, or the headers were (basic/transports/http_headers)."""
+        self._client.correct(self._params, outcome)
+
+    def _next_round(self, prepare: Callable[[Any], None]) -> None:
+        """Send the request again. Runs on a worker."""
+        try:
+            prepare(self.call.outcome)
+            if self._given_up.is_set():
+                raise RequestCancelled(f"{self.call.method}: cancelled by its caller")
+            self.call = self._send(self._params)
+            self.watch()
+            if self._given_up.is_set():  # while it was being sent
+                self.cancel()
+        except McpError as problem:
+            self._end(problem)
+        except BaseException as problem:  # a fault of ours must not leave whoever waits waiting
+            self._end(LocalError(f"{self.call.method}: {problem!r}"))
+            raise
+
+    def _end(self, outcome: Json | McpError) -> None:
+        call = self.call
+        ended, params = self._client.ended, self._params
+        self._client.event(lambda outcome: ended(call.method, params, outcome), outcome, always=True)
+        if isinstance(outcome, RequestCancelled):
+            super().cancel()
+            self.set_running_or_notify_cancel()  # whoever is in `concurrent.futures.wait` is told
+        elif not self.set_running_or_notify_cancel():
+            pass
+        elif isinstance(outcome, ErrorResponse):
+            self.set_exception(self._client.explained(outcome))
+        elif isinstance(outcome, McpError):
+            self.set_exception(outcome)
+        else:
+            self.set_result(Result(outcome))

@@ -1,0 +1,504 @@
+"""Server (page: server/index): what an author of a server writes against.
+
+    server = Server("demo", version="1.0.0")
+
+    @server.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    server.run()
+
+A server has no connection of its own: transports attach one after another, or many at once, and all
+of them are served from the same tables. `answer` is where each request passes: in by one of the two
+doors, through the hooks, to the handler of its method, and out again, dressed for its revision.
+
+Revisions   all; `Server(revisions=...)` restricts them.
+Threads     registering may happen on any thread at any time. `answer` runs on workers, one request each
+            (ping, initialize and server/discover: on the reader, see `is_immediate`). `notice` runs on
+            the reader and hands on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import typing
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+from mcp_ref.api.context import Context
+from mcp_ref.api.paged_list import Kept
+from mcp_ref.api.registering import Registry
+from mcp_ref.basic import lifecycle, versioning
+from mcp_ref.basic.errors import InternalError, MethodNotFound
+from mcp_ref.basic.messages import Encoded, Json, to_json
+from mcp_ref.basic.meta import Icon, Implementation, check_extensions
+from mcp_ref.basic.patterns import mrtr, subscriptions
+from mcp_ref.basic.patterns.mrtr import InputRequired
+from mcp_ref.basic.patterns.request_response import IMMEDIATE, LATER, Connection
+from mcp_ref.basic.patterns.subscriptions import Change
+from mcp_ref.basic.utilities import ping
+from mcp_ref.basic.versioning import Method, Revision, dress, is_modern, revision
+from mcp_ref.client import roots, url_elicitation
+from mcp_ref.client.url_elicitation import UrlElicitationRequired
+from mcp_ref.runtime.checks import (
+    check_callable,
+    check_count,
+    check_object,
+    check_seconds,
+    check_text,
+    check_text_if_any,
+)
+from mcp_ref.runtime.hooks import Handler, through
+from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.seals import Seal, secrets_of
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.outbox import WayOut
+from mcp_ref.runtime.threads.pace import Pace
+from mcp_ref.runtime.threads.workers import MAX_WAITING_BYTES, QueueFull, Workers
+from mcp_ref.schema import REVISIONS
+from mcp_ref.server import discover, prompts, resources, tools
+from mcp_ref.server.content import check_icons
+from mcp_ref.server.directories import Directory
+from mcp_ref.server.utilities import completion
+from mcp_ref.server.utilities import logging as log_page
+from mcp_ref.server.utilities.caching import CacheScope, Caching
+from mcp_ref.server.utilities.caching import table as hint_table
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.transports.streamable_http import Application
+
+__all__ = ["Server"]
+
+_log = logger("mcp_ref.server")
+
+# spec: basic/index/support-base-and-lifecycle
+ROWS = (
+    *lifecycle.METHODS,
+    *ping.METHODS,
+    *discover.METHODS,
+    *tools.METHODS,
+    *resources.METHODS,
+    *prompts.METHODS,
+    *completion.METHODS,
+    *subscriptions.METHODS,
+    *log_page.METHODS,
+)
+
+UNHOOKED = frozenset({"ping", "initialize"})
+"""Methods that hooks do not see: they belong to the connection."""
+
+PRINCIPALS = 10_000
+"""Callers whose limits are remembered; the least recent is forgotten first."""
+
+
+class Server(Registry):
+    """Named functions and how to reach them."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str = "0",
+        title: str | None = None,
+        description: str | None = None,
+        website_url: str | None = None,
+        icons: list[Icon] | None = None,
+        instructions: str | None = None,
+        revisions: Iterable[str] = REVISIONS,
+        lifespan: Callable[[Server], AbstractContextManager[Any]] | None = None,
+        experimental: dict[str, Json] | None = None,
+        extensions: dict[str, Json] | None = None,
+        logging: bool = True,
+        page_size: int = 1000,
+        ttl_ms: int = 0,
+        cache_scope: CacheScope = "private",
+        caching: Mapping[str, Caching] | None = None,
+        secret: str | bytes | Sequence[str | bytes] | None = None,
+        state_seconds: float = 900.0,
+        offers: Iterable[str] = (),
+        principal: Callable[[Context], str | None] | None = None,
+        limit: Limit | None = None,
+        notices: Limit | None = None,
+        workers: int = 100,
+        queue: int = 1000,
+        queue_bytes: int = MAX_WAITING_BYTES,
+        timeout: float = 30.0,
+        ping_every: float | None = None,
+        max_message_bytes: int = 64 << 20,
+        identify: bool = True,
+        audit_arguments: bool = False,
+    ) -> None:
+        """`limit` bounds tool calls and completions, `notices` progress and log messages, both per
+        connection or principal; `workers` requests of one connection run at once and `queue` wait, in
+        messages of `queue_bytes` together; `timeout` is for requests to the client. `ping_every` so many
+        seconds a client of the legacy era is asked whether it is still there, and left if it does not
+        answer within `timeout`. `caching` says for
+        a method what `ttl_ms` and `cache_scope` say for all. `secret` signs the state of questions, which is
+        good for `state_seconds`: processes that share a secret go on with each other's questions. `offers`
+        names what is declared though there is nothing of it yet: "tools", "resources", "prompts".
+        `principal` says for whom a request is; limits, and the state of questions, are each principal's own.
+        `identify=False` leaves serverInfo out of results.
+        """
+        check_text(name=name, version=version)
+        check_text_if_any(instructions=instructions)
+        check_object(experimental=experimental, extensions=extensions, caching=caching)
+        check_callable(lifespan=lifespan, principal=principal)
+        check_count(1, page_size=page_size, workers=workers, max_message_bytes=max_message_bytes)
+        check_count(0, queue=queue, queue_bytes=queue_bytes)
+        check_seconds("timeout", timeout)
+        if ping_every is not None:
+            check_seconds("ping_every", ping_every)
+        if not all(isinstance(bound, Limit | None) for bound in (limit, notices)):
+            raise TypeError("limit and notices are each a Limit")
+        check_extensions(extensions or {})
+        super().__init__(page_size, self._changed, ROWS, offers, logging=logging)
+        more = {"title": title, "description": description, "websiteUrl": website_url}
+        self.info = _info(name, version, more, icons)
+        self.instructions = instructions
+        self.revisions = [r.date for r in versioning.TABLE if r.date in {revision(d).date for d in revisions}]
+        self.experimental, self.extensions = experimental, extensions
+        self.hints = hint_table(Caching(ttl_ms, cache_scope), caching)
+        self.seal = Seal(secrets_of(secret), check_seconds("state_seconds", state_seconds))
+        self.limit, self.notices = limit or Limit(), notices
+        self.workers, self.queue, self.queue_bytes, self.timeout = workers, queue, queue_bytes, timeout
+        self.ping_every = ping_every
+        self.max_message_bytes = max_message_bytes
+        self.audit_arguments = audit_arguments
+        self._principal = principal
+        self.pace = Pace()
+        self.listeners = subscriptions.Listeners()
+        self.elicitations: dict[str, Connection] = {}
+        """Of URL mode, those whose completion may still be told."""
+        self._identity = self.info if identify else None
+        self._lifespan = lifespan
+        self._modern = self.modern_versions()
+        self._supported = self.supported_versions()
+        self._is_modern_only = self._modern == self._supported
+        self._begin()
+        forks.tell(self)
+
+    def _begin(self) -> None:
+        """What there is before anything is served."""
+        self._starting = threading.Lock()
+        self._running = 0  # guarded by _starting, as the next two
+        self._entered: ExitStack | None = None
+        self._lifespan_value: Any = None
+        self._lock = threading.Lock()
+        self._principals: OrderedDict[str, Limiter] = OrderedDict()  # guarded by _lock
+
+    def forked(self) -> None:
+        """In a forked child: what is served is the parent's, and so is the lifespan. Here it begins anew."""
+        forks.without_end.append(self._entered)
+        for limiter in self._principals.values():
+            limiter.forked()
+        self.elicitations.clear()
+        self._begin()
+
+    # -- changes that only the author knows of -------------------------------------------------
+
+    def _changed(self, kind: str) -> None:
+        """A list is another one."""
+        self.listeners.tell(Change(kind))
+
+    def resource_updated(self, uri: str) -> None:
+        """The contents of a resource are no longer what they were: tell whoever subscribed to it."""
+        check_text(uri=uri)
+        self.listeners.tell(Change("resource", uri))
+
+    def elicitation_complete(self, elicitation_id: str) -> bool:
+        """A person is done with what they were asked to do at a URL; False if nobody is to be told."""
+        return url_elicitation.complete(self, elicitation_id)
+
+    # -- what transports use -----------------------------------------------------------------
+
+    def run(self, transport: str = "stdio", **options: Any) -> None:
+        """Serve: "stdio" until the client is gone, "http" until SIGINT or SIGTERM.
+
+        Over HTTP `host` and `port` say where; the other options are those of `wsgi_app`.
+        """
+        if transport == "stdio":
+            from mcp_ref.basic.transports import stdio
+
+            stdio.serve(self, **options)
+        elif transport == "http":
+            from mcp_ref.api import http_server
+
+            http_server.serve(self, **options)
+        else:
+            raise ValueError(f"there is no transport {transport!r}; there are 'stdio' and 'http'")
+
+    def wsgi_app(self, path: str = "/mcp", **options: Any) -> Application:
+        """This server as a WSGI application (basic/transports/streamable_http has the options)."""
+        from mcp_ref.basic.transports.streamable_http import Application
+
+        return Application(self, path, **options)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Around the service of a transport: the lifespan is entered by the first, left by the last."""
+        with self._starting:  # held while the lifespan is entered: a second transport waits for it
+            if self._running == 0:
+                self._enter()
+            self._running += 1
+        process = forks.count
+        try:
+            yield
+        finally:
+            with self._starting:
+                if forks.count == process:  # the child of a fork never counted the service of its parent
+                    self._running -= 1
+                if self._running == 0 and self._entered is not None:
+                    leaving, self._entered, self._lifespan_value = self._entered, None, None
+                    leaving.__exit__(None, None, None)
+
+    def _enter(self) -> None:
+        """Begin what lasts as long as the service: the lifespan, the watching of directories."""
+        with ExitStack() as entered:
+            if self._lifespan is not None:
+                self._lifespan_value = entered.enter_context(self._lifespan(self))
+            for directory in self.directories:
+                entered.enter_context(directory.watch(self))
+            self._entered = entered.pop_all()
+
+    def add_directory(self, path: str | PathLike[str], **options: Any) -> Directory:
+        """Have the files of a directory as resources (server/directories), as long as it is there."""
+        directory = super().add_directory(path, **options)
+        with self._starting:
+            if self._entered is not None:  # it is served already
+                self._entered.enter_context(directory.watch(self))
+        return directory
+
+    def attach(self, outbox: WayOut, workers: Workers | None = None, **more: Any) -> Connection:
+        """A new client; `outbox` takes what it is sent. `workers` may be shared with other clients."""
+        connection = self.connection(outbox, workers, **more)
+        self.listeners.attach(connection)
+        return connection
+
+    def connection(self, outbox: WayOut, workers: Workers | None, notices: Limit | None = None) -> Connection:
+        """What `attach` does, for a client that hears of no changes."""
+        return Connection(
+            self,
+            outbox,
+            workers=workers or Workers(self.workers, self.queue, queue_bytes=self.queue_bytes),
+            shared=workers is not None,
+            timeout=self.timeout,
+            limit=self.limit,
+            notices=notices or self.notices,
+        )
+
+    def hang_up(self, connection: Connection, seconds: float) -> None:
+        """No more requests will come: end what is open, and let what runs finish for a while."""
+        self.listeners.close(connection, "the server is going")
+        connection.drain(seconds)
+
+    def detach(self, connection: Connection, reason: str) -> None:
+        """A client is gone, or is left."""
+        self.listeners.close(connection, reason)
+        self.listeners.detach(connection)
+        url_elicitation.forget(self, connection)
+        connection.end(reason)
+
+    # -- what a connection asks (basic/patterns/request_response.Endpoint) ----------------------
+
+    def is_immediate(self, context: Context) -> bool:
+        """Whether the reader may answer this request, one of IMMEDIATE: hooks and own methods may be slow.
+
+        `principal` is not called for these, since nothing in their answers depends on it.
+        """
+        method = context.method
+        return method not in self.own_methods and (method in UNHOOKED or not self.hooks)
+
+    def is_quick(self, context: Context) -> bool:
+        """Whether a request needs no worker where a thread waits for it anyway.
+
+        Hooks and own methods may be slow, and may ask: the question goes out on that very thread.
+        """
+        if self.hooks or self._principal is not None or context.method in self.own_methods:
+            return False
+        return tools.is_quick(self, context)
+
+    def answer(self, context: Context) -> Json | Encoded:
+        """The result of one request. Raises ProtocolError."""
+        params = context.params
+        # A server of the legacy era only must not sound like a modern one, or no client falls back.
+        # spec: basic/versioning/dual-era-server, basic/versioning/dual-era-concurrent
+        if self._modern and is_modern(params):
+            versioning.enter(context, self._modern, self._supported)
+        elif self._is_modern_only:
+            # No session can be opened here, so each request without the fields of `_meta` lacks them: also
+            # `ping`, and a method that there is not. The page has one answer to that, -32602.
+            if context.method == "initialize":
+                lifecycle.refuse_initialize(self, params)
+            versioning.enter(context, self._modern, self._supported)
+        else:
+            lifecycle.enter(context, has_modern=bool(self._modern))
+        context.server = self
+        context.lifespan = self._lifespan_value
+        context.identity = self._identity
+        row = self.tables[context.revision.date].get(context.method)
+        if row is None or (row.capability and not self.offers(row.capability)):
+            # spec: schema/method-not-found-ungated, schema/removed-methods-2026
+            raise MethodNotFound(f"there is no method {context.method[:100]!r} here, in {context.revision}")
+        row.check(params, context.revision.date)
+        if self._principal is not None and not (row.name in IMMEDIATE and self.is_immediate(context)):
+            context.principal = self._principal(context)
+        context.asks = row.asks
+        if row.asks and ("requestState" in params or "inputResponses" in params) and context.revision.modern:
+            mrtr.resume(context)
+        token = log_page.current.set(context)
+        try:
+            if self.hooks and row.name not in UNHOOKED:
+                result = through(self.hooks, self._handler(row), context, params)
+            else:
+                result = row.handler(self, params, context)
+        except BaseException as problem:
+            if not _asks(context, problem):
+                raise
+            result = _unwound(context, problem)
+        finally:
+            log_page.current.reset(token)
+        return self._finished(self._result(result, row, context), row, context)
+
+    def _handler(self, row: Method) -> Handler:
+        """The handler of a method, as hooks see it: what it returns, or asks, is theirs to change."""
+
+        def handler(params: Json, context: Context) -> Any:
+            try:
+                return _own(row.handler(self, params, context))
+            except BaseException as problem:
+                if not _asks(context, problem):
+                    raise
+                return _unwound(context, problem)
+
+        return handler
+
+    def _result(self, result: Any, row: Method, context: Context) -> Any:
+        """What the handler returned, or asks, as an object.
+
+        # spec: basic/patterns/mrtr/supported-requests
+        """
+        pending = context.exchange is not None and context.exchange.pending
+        if result is None:
+            result = {}
+        if not isinstance(result, dict):
+            if result is LATER:
+                return result
+            raise InternalError(f"{row.name}: the handler returned no object")
+        if result.get("resultType") != "input_required":
+            # Still pending: the handler went on after it was unwound, with nothing to go on with.
+            return mrtr.question(context) if pending else result
+        if not row.asks:  # spec: basic/patterns/mrtr/unsupported-requests
+            raise InternalError(f"{row.name}: only tools/call, prompts/get and resources/read may ask")
+        if pending:
+            return result
+        return mrtr.own(context, result, lambda params: row.handler(self, params, context))
+
+    def _finished(self, result: Any, row: Method, context: Context) -> Json | Encoded:
+        """The result in the dress of its revision."""
+        if result is LATER:
+            return result  # type: ignore[no-any-return]  # it stands for a result, and is none
+        hints = None
+        if row.cacheable:  # spec: server/utilities/caching/page-same-scope
+            hints = context.hints or self.hints.get(row.name)
+        if type(result) is Kept:
+            key = context.revision
+            if key not in result.encoded:
+                dressed = dress(result, context, hints) if key.modern else result
+                result.encoded[key] = Encoded(to_json(dressed).encode("utf-8"))
+            return result.encoded[key]
+        if context.revision.modern:
+            result = dress(result, context, hints)
+        return row.encode(result) if row.encode is not None else result
+
+    def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
+        """A notification; what is not known is ignored."""
+        if method == "notifications/initialized":
+            if lifecycle.on_initialized(connection):
+                lose = connection.lose or functools.partial(self.detach, connection)
+                ping.watch(connection, self.ping_every, lose)
+            self.listeners.opened(connection)
+        elif method == "notifications/roots/list_changed":
+            roots.on_list_changed(connection)
+        if method in self.listeners_of:
+            try:
+                connection.workers.submit(self.listeners_of[method], params, size=size)
+            except QueueFull:
+                _log.warning("dropped %s: too much is waiting", method)
+
+    # -- facts about this server ---------------------------------------------------------------
+
+    def supported_versions(self) -> list[str]:
+        """Versions that this server speaks, in either era, newest first."""
+        return versioning.newest_first(self.revisions)
+
+    def modern_versions(self) -> list[str]:
+        """Versions that a request may name, newest first."""
+        return [date for date in self.supported_versions() if revision(date).modern]
+
+    def capabilities(self, at: Revision, *, tells: bool = True) -> Json:
+        """What a client of this revision may use; `tells` it of changes, if there is a way to it.
+
+        # spec: architecture/index/advertise-server-features
+        # spec: server/tools/capability-declared, server/utilities/logging/capability-declared
+        """
+        listed = {"listChanged": True} if tells else {}
+        offers: Json = {
+            "logging": {},
+            "tools": listed,
+            "resources": {"subscribe": True, **listed} if tells else {},
+            "prompts": listed,
+            "completions": {},
+        }
+        found: Json = {name: parts for name, parts in offers.items() if self.offers(name)}
+        if self.experimental:
+            found["experimental"] = self.experimental
+        if self.extensions:
+            found["extensions"] = self.extensions
+        return found
+
+    def limiter(self, context: Context) -> Limiter:
+        """What counts the tool calls of this caller: its principal's, or its connection's."""
+        if context.principal is None:
+            return context.connection.limiter
+        with self._lock:
+            found = self._principals.setdefault(context.principal, Limiter(self.limit))
+            self._principals.move_to_end(context.principal)
+            if len(self._principals) > PRINCIPALS:
+                self._principals.popitem(last=False)
+            return found
+
+
+def _info(name: str, version: str, more: Json, icons: list[Icon] | None) -> Implementation:
+    """Who this server is, as the newest revision has it."""
+    check_text_if_any(**more)
+    if icons is not None:
+        more = {**more, "icons": check_icons(icons)}
+    info: Json = {"name": name, "version": version, **{k: v for k, v in more.items() if v is not None}}
+    return typing.cast(Implementation, info)
+
+
+def _asks(context: Context, problem: BaseException) -> bool:
+    """Whether a handler ended with a question, even if it made something else of being unwound."""
+    pending = context.exchange is not None and bool(context.exchange.pending)
+    return pending or isinstance(problem, InputRequired | UrlElicitationRequired)
+
+
+def _unwound(context: Context, problem: BaseException) -> Json:
+    """What a handler asks that was unwound for it."""
+    if isinstance(problem, UrlElicitationRequired):
+        with contextlib.suppress(InputRequired):
+            url_elicitation.required(context, problem)
+    return mrtr.question(context)
+
+
+def _own(result: Any) -> Any:
+    """A result that a hook may change: what is kept for everybody is copied first."""
+    if type(result) is not Kept:
+        return result
+    return {k: v.copy() if isinstance(v, list | dict) else v for k, v in result.items()}

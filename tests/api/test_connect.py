@@ -1,0 +1,593 @@
+"""`connect`: what it takes, what it refuses before anything is started, and what it leaves behind."""
+
+import gc
+import re
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from peers import ENV, LEGACY, MODERN, REVISIONS, Notes, eventually, nothing_left, python, raw_server, source
+from web import opened, text, web
+
+from mcp_ref import Cache, ConnectionClosed, ErrorResponse, McpError, RequestTimeout, Server, connect
+from mcp_ref.api import connect as connecting
+from mcp_ref.basic.errors import LocalError
+from mcp_ref.basic.transports.era import KnownEras
+from mcp_ref.basic.versioning import Era
+
+ECHO = source("""
+    @server.tool
+    def echo(said: str) -> str:
+        return said
+""")
+
+
+def echo_server(**options):
+    server = Server("echo", version="3", **options)
+    server.add_tool(lambda said: said, name="echo")
+    return server
+
+
+# -- what it takes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_command_is_started_and_spoken_to(date):
+    with nothing_left(), connect(python(ECHO), revision=date, env=ENV) as client:
+        assert client.revision.date == date
+        assert client.server_info["name"] == "raw tests"
+        assert client.call_tool("echo", {"said": "ü"}).text == "ü"
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_server_of_this_process_is_spoken_to_in_memory(date):
+    with nothing_left(), connect(echo_server(), revision=date) as client:
+        assert client.revision.date == date
+        assert client.server_info == {"name": "echo", "version": "3"}
+        assert client.call_tool("echo", {"said": "x"}).text == "x"
+
+
+@pytest.mark.parametrize("make", [list, tuple])
+def test_a_command_may_hold_paths(make, tmp_path):
+    program = tmp_path / "server.py"
+    program.write_text(ECHO)
+    with connect(make([sys.executable, program]), env=ENV, cwd=tmp_path) as client:
+        assert client.call_tool("echo", {"said": "x"}).text == "x"
+
+
+@pytest.mark.parametrize(
+    ("server", "client", "agreed"),
+    [
+        (REVISIONS, REVISIONS, MODERN),
+        (LEGACY, REVISIONS, LEGACY[-1]),
+        (REVISIONS, LEGACY, LEGACY[-1]),
+        (LEGACY[:2], REVISIONS, LEGACY[1]),
+        ([MODERN], REVISIONS, MODERN),
+        (REVISIONS, LEGACY[:1], LEGACY[0]),
+        (REVISIONS, [MODERN], MODERN),
+    ],
+)
+def test_without_a_revision_the_newest_that_both_know_is_used(server, client, agreed):
+    with connect(echo_server(revisions=server), revisions=client) as connected:
+        assert connected.revision.date == agreed
+        assert connected.call_tool("echo", {"said": "x"}).text == "x"
+
+
+def test_the_server_is_told_who_connects():
+    told = []
+    server = echo_server()
+
+    @server.around
+    def who(ctx, params, proceed):
+        told.append((ctx.client_info, ctx.client_capabilities))
+        return proceed(params)
+
+    options = {"name": "me", "version": "9", "title": "Me", "experimental": {"odd": {}}}
+    with connect(server, revision=MODERN, extensions={"com.example/x": {"a": 1}}, **options) as client:
+        client.list_tools()
+    assert told[-1] == (
+        {"name": "me", "version": "9", "title": "Me"},
+        {"experimental": {"odd": {}}, "extensions": {"com.example/x": {"a": 1}}},
+    )
+    with connect(server, revision=LEGACY[0], extensions={"com.example/x": {"a": 1}}, **options) as client:
+        client.list_tools()
+    assert told[-1] == ({"name": "me", "version": "9"}, {"experimental": {"odd": {}}})
+
+
+# -- what it refuses -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("target", ["python server.py", b"python"])
+def test_a_command_as_text_is_refused_since_there_is_no_shell(target):
+    with nothing_left(), pytest.raises(TypeError, match="as a list"):
+        connect(target)
+
+
+def advised(target):
+    """The target in the line that the refusal of another one tells to write."""
+    with nothing_left(), pytest.raises(TypeError) as refused:
+        connect(target)
+    line = re.fullmatch(r"connect takes a URL, .*; write (connect\(.*\))", str(refused.value))
+    assert line, refused.value
+    return eval(line[1], {"connect": lambda target: target, "sys": sys})
+
+
+@pytest.mark.parametrize(
+    ("target", "right"),
+    [
+        ("a-server", ["a-server"]),
+        ("a-server --port 1", ["a-server", "--port", "1"]),
+        ("a-server 'two words' \"a 'b'\"", ["a-server", "two words", "a 'b'"]),
+        (b"a-server -v", ["a-server", "-v"]),
+        (" http://localhost:8000/mcp", "http://localhost:8000/mcp"),
+        ("http//localhost:8000/mcp", "http://localhost:8000/mcp"),
+        (f"{sys.executable} server.py", [sys.executable, "server.py"]),
+        ("server.py", [sys.executable, "server.py"]),
+        ("./my/server.py --fast", [sys.executable, "./my/server.py", "--fast"]),
+        (Path("my server.py"), [sys.executable, "my server.py"]),
+        (Path("/opt/a server"), ["/opt/a server"]),
+        ("~/server.py", [sys.executable, str(Path("~/server.py").expanduser())]),
+        ("server.js", ["node", "server.js"]),
+        ("cd /srv && ./run", ["sh", "-c", "cd /srv && ./run"]),
+        ("KEY=1 a-server", ["sh", "-c", "KEY=1 a-server"]),
+        ("a-server $HOME", ["sh", "-c", "a-server $HOME"]),
+        (["a-server --port 1"], None),
+        ("localhost:8000/mcp", "http://localhost:8000/mcp"),
+        ("localhost/mcp", "http://localhost/mcp"),
+        ("127.0.0.1:8000", "http://127.0.0.1:8000"),
+        ("[::1]:8000/mcp", "http://[::1]:8000/mcp"),
+        ("//localhost:8000/mcp", "http://localhost:8000/mcp"),
+        ("mcp.example.org:8000/mcp", "http://mcp.example.org:8000/mcp"),
+        ("mcp.example.org:443/mcp", "https://mcp.example.org:443/mcp"),
+        ("mcp.example.org/mcp", "https://mcp.example.org/mcp"),
+        ("ws://localhost:8000/mcp", "http://localhost:8000/mcp"),
+        ("wss://example.org/mcp", "https://example.org/mcp"),
+        ("file:///srv/my%20server.py", [sys.executable, "/srv/my server.py"]),
+        (["http://localhost:8000/mcp"], "http://localhost:8000/mcp"),
+        ({"command": "a-server", "args": ["-v"], "env": {}}, ["a-server", "-v"]),
+    ],
+)
+def test_what_is_refused_is_refused_with_the_line_that_works(target, right):
+    if right is None:  # it may be the name of a program: only the attempt to start it can tell
+        with (
+            nothing_left(),
+            pytest.raises(LocalError, match=r"write connect\(\['a-server', '--port', '1'\]\)"),
+        ):
+            connect(target)
+    else:
+        assert advised(target) == right
+
+
+def test_a_python_that_is_not_on_the_path_is_advised_as_this_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert advised("python server.py") == [sys.executable, "server.py"]
+    (tmp_path / "python").touch(mode=0o755)
+    assert advised("python server.py") == ["python", "server.py"]
+
+
+def test_the_line_that_is_advised_for_a_command_connects(tmp_path, monkeypatch):
+    (tmp_path / "server.py").write_text(ECHO)
+    monkeypatch.chdir(tmp_path)
+    for target in ("server.py", f"{sys.executable} server.py", Path("server.py")):
+        with nothing_left(), connect(advised(target), env=ENV) as client:
+            assert client.call_tool("echo", {"said": "x"}).text == "x"
+
+
+@pytest.mark.parametrize("target", ["", "  ", "ftp://example.org/mcp", "x" * 5000, b"\xff"])
+def test_where_no_line_is_known_to_work_none_is_advised(target):
+    with nothing_left(), pytest.raises(TypeError, match="connect takes a URL") as refused:
+        connect(target)
+    assert "write" not in str(refused.value)
+    assert len(str(refused.value)) < 300
+
+
+def test_an_address_that_is_refused_does_not_repeat_a_password():
+    with nothing_left(), pytest.raises(TypeError) as refused:
+        connect("wss://me:secret@example.org/mcp")
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("target", "right"),
+    [
+        ("http://example.org/mcp#part", "connect('http://example.org/mcp')"),
+        ("http://example.org/m cp", "connect('http://example.org/m%20cp')"),
+        ("http:/example.org/mcp", "connect('http://example.org/mcp')"),
+        (
+            "https://me:secret@example.org:1/mcp",
+            "connect('https://example.org:1/mcp', headers={'Authorization': ...})",
+        ),
+    ],
+)
+def test_a_url_that_is_refused_is_refused_with_the_line_that_works(target, right):
+    with nothing_left(), pytest.raises(ValueError, match=re.escape(f"; write {right}")):
+        connect(target)
+
+
+def test_the_class_of_a_server_is_not_a_server():
+    with (
+        nothing_left(),
+        pytest.raises(TypeError, match=r"not the class Server; write connect\(Server\('name'\)\)"),
+    ):
+        connect(Server)
+
+
+def test_a_number_in_a_command_is_refused_with_the_text_that_works():
+    with nothing_left(), pytest.raises(TypeError, match="not of 8000; write '8000'"):
+        connect(["a-server", 8000])
+
+
+@pytest.mark.parametrize(
+    ("target", "why"),
+    [
+        ("http:///mcp", "has a host"),
+        ("http://", "has a host"),
+        ("https:/example.org/mcp", "has a host"),
+        ("http://example.org:port/mcp", "is no URL"),
+        ("http://example.org:99999/mcp", "is no URL"),
+        ("http://[::1/mcp", "is no URL"),
+        ("http://example.org/m cp", "is no URL"),
+        ("http://example.org/m\ncp", "is no URL"),
+        ("http://example.org/mcp#part", "no fragment"),
+        ("http://example.org/mcp#", "no fragment"),
+        ("https://me:secret@example.org/mcp", "Authorization"),
+        ("https://me@example.org/mcp", "Authorization"),
+    ],
+)
+def test_a_url_of_no_server_is_refused_before_anything_is_sent(target, why):
+    with nothing_left(), pytest.raises(ValueError, match=why) as refused:
+        connect(target)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("option", [{"env": {}}, {"cwd": "/"}, {"on_stderr": print}])
+def test_what_is_for_a_command_is_refused_with_a_url(option):
+    with nothing_left(), pytest.raises(TypeError, match="for a command, not for a URL"):
+        connect("http://127.0.0.1:1/mcp", **option)
+
+
+@pytest.mark.parametrize("option", [{"headers": {}}, {"session": object()}])
+def test_what_is_for_a_url_is_refused_without_one(option):
+    with nothing_left(), pytest.raises(TypeError, match="for a URL"):
+        connect(["python"], **option)
+
+
+@pytest.mark.parametrize("target", [None, 5, object(), {"command": "python"}])
+def test_what_is_no_target_is_refused(target):
+    with nothing_left(), pytest.raises(TypeError, match="a command as a list or a Server"):
+        connect(target)
+
+
+def test_an_empty_command_is_refused():
+    with nothing_left(), pytest.raises(ValueError, match="empty"):
+        connect([])
+
+
+def test_a_program_that_there_is_not_is_named_with_the_whole_command():
+    with nothing_left(), pytest.raises(LocalError) as problem:
+        connect(["no-such-program-at-all", "--port", "1", "two words"])
+    assert "cannot start no-such-program-at-all --port 1 'two words': [Errno 2]" in str(problem.value)
+
+
+def test_a_script_that_is_no_program_is_refused_with_the_line_that_connects(tmp_path, monkeypatch):
+    (tmp_path / "server.py").write_text(ECHO)
+    monkeypatch.chdir(tmp_path)
+    for command in (["server.py"], ["./server.py"]):
+        with nothing_left(), pytest.raises(LocalError) as problem:
+            connect(command)
+        line = re.search(r"; write (connect\(.*\))$", str(problem.value))
+        right = eval(line[1], {"connect": lambda target: target, "sys": sys})
+        with nothing_left(), connect(right, env=ENV) as client:
+            assert client.call_tool("echo", {"said": "x"}).text == "x"
+
+
+def test_a_child_that_ends_at_once_is_named_with_the_whole_command():
+    """An interpreter that does not find its script starts, and says nothing of which server it was to be."""
+    with nothing_left(), pytest.raises(ConnectionClosed) as problem:
+        connect([sys.executable, "no-such-script.py", "two words"], on_stderr=lambda line: None)
+    command = f"{sys.executable} no-such-script.py 'two words'"
+    assert str(problem.value).startswith(f"the server {command} exited with code 2; it said last:")
+
+
+def test_a_command_that_holds_a_program_is_named_on_one_line_and_shortened():
+    with nothing_left(), pytest.raises(ConnectionClosed) as problem:
+        connect([sys.executable, "-c", "import sys\nsys.exit(3)\n" + "# a long program\n" * 100])
+    said = str(problem.value)
+    assert "import sys\\nsys.exit(3)" in said
+    assert said.endswith(" exited with code 3")
+    assert len(said) < 300
+
+
+def test_a_folder_that_there_is_not_is_an_error(tmp_path):
+    with nothing_left(), pytest.raises(LocalError):
+        connect(python(ECHO), cwd=tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("date", ["2024-01-01", "latest", ""])
+def test_an_unknown_revision_is_refused_before_anything_is_started(date):
+    with nothing_left(), pytest.raises(ValueError, match="2026-07-28"):
+        connect(["no-such-program-at-all"], revision=date)
+
+
+def test_one_unknown_revision_among_others_is_refused_as_well():
+    with nothing_left(), pytest.raises(ValueError, match="2024-01-01"):
+        connect(["no-such-program-at-all"], revisions=["2024-01-01", MODERN])
+
+
+@pytest.mark.parametrize("extensions", [{"noprefix": {}}, {"com.example/x": True}, {"/x": {}}])
+def test_an_extension_that_is_none_is_refused_before_anything_is_started(extensions):
+    with nothing_left(), pytest.raises(ValueError, match=r"extension|settings"):
+        connect(["no-such-program-at-all"], extensions=extensions)
+
+
+@pytest.mark.parametrize(
+    ("server", "wanted"), [(LEGACY, MODERN), ([MODERN], LEGACY[1]), (LEGACY[:1], LEGACY[2])]
+)
+def test_a_revision_that_the_server_does_not_speak_is_an_error(server, wanted):
+    with nothing_left(), pytest.raises(McpError):
+        connect(echo_server(revisions=server), revision=wanted, timeout=5)
+
+
+@pytest.mark.parametrize(("server", "client"), [(LEGACY[:2], LEGACY[2:4]), ([MODERN], LEGACY)])
+def test_nothing_in_common_is_an_error(server, client):
+    with nothing_left(), pytest.raises(McpError):
+        connect(echo_server(revisions=server), revisions=client, timeout=5)
+
+
+def test_a_child_that_says_nothing_is_given_up_in_time_and_ended():
+    with nothing_left(), pytest.raises(RequestTimeout):
+        connect(raw_server("receive('never')"), timeout=0.2, on_stderr=Notes())
+
+
+def test_a_child_that_ends_at_once_is_told_with_its_last_words():
+    with nothing_left(), pytest.raises(ConnectionClosed, match=r"(?s)code 3.*no license"):
+        connect(raw_server("os.write(2, b'no license')\nsys.exit(3)"), on_stderr=Notes())
+
+
+def test_an_initialize_that_is_refused_is_the_reason():
+    script = """
+        while True:
+            error(receive(), -32603, "closed on Sundays")
+    """
+    with nothing_left(), pytest.raises(ErrorResponse, match="closed on Sundays"):
+        connect(raw_server(script), on_stderr=Notes())
+
+
+@pytest.mark.spec("basic/transports/stdio/probe-legacy-fallback")
+def test_a_legacy_server_that_dies_of_the_probe_is_started_again():
+    """Some end themselves when anything comes before initialize: the second child is not probed."""
+    script = """
+        first = receive()
+        if first["method"] != "initialize":
+            sys.exit(1)
+        answer(first, {"protocolVersion": "2024-11-05", "capabilities": ABLE, "serverInfo": INFO})
+        go_on(text("after all"))
+    """
+    notes = Notes()
+    with nothing_left(), connect(raw_server(script), on_stderr=notes) as client:
+        assert client.revision.date == "2024-11-05"
+        assert client.call_tool("x").text == "after all"
+        notes.message("tools/call")
+        assert [note["method"] for note in notes.all[:2]] == ["server/discover", "initialize"]
+
+
+def test_a_server_that_dies_of_the_probe_is_not_started_again_for_a_modern_client():
+    notes = Notes()
+    for options in ({"revision": MODERN}, {"revisions": [MODERN]}):
+        with nothing_left(), pytest.raises(ConnectionClosed):
+            connect(raw_server("receive()\nsys.exit(1)"), on_stderr=notes, **options)
+    assert eventually(lambda: len(notes.all) == 2)
+
+
+# -- what it leaves behind -------------------------------------------------------------------------
+
+
+OPEN = Path("/proc/self/fd")
+
+
+def descriptors():
+    """How many files this process has open; where there is no such list, 0 before and after."""
+    return len(list(OPEN.iterdir())) if OPEN.is_dir() else 0
+
+
+@pytest.mark.parametrize("where", ["memory", "child"])
+def test_twenty_connections_leave_no_thread_no_child_and_no_descriptor(where):
+    cycles = 20
+    target = echo_server() if where == "memory" else raw_server("open_modern()\ngo_on(text('x'))")
+    with connect(target, on_stderr=Notes()) as client:
+        client.call_tool("echo", {"said": "x"})  # what is opened once and kept is open now
+    threads = threading.active_count()
+    before = descriptors()
+    with nothing_left():
+        for _ in range(cycles):
+            with connect(target, on_stderr=Notes()) as client:
+                client.submit("tools/call", {"name": "echo", "arguments": {"said": "x"}})
+                client.call_tool("echo", {"said": "x"})
+    assert eventually(lambda: descriptors() <= before), f"{before} descriptors before, {descriptors()} now"
+    assert threading.active_count() <= threads + 1  # the thread of the timers, see runtime/threads/timers
+
+
+def test_a_connection_that_fails_leaves_nothing_either():
+    before = descriptors()
+    with nothing_left():
+        for _ in range(5):
+            with pytest.raises(McpError):
+                connect(raw_server("sys.exit(2)"), on_stderr=Notes())
+            with pytest.raises(McpError):
+                connect(echo_server(revisions=LEGACY), revision=MODERN)
+            with pytest.raises(LocalError):
+                connect(["no-such-program-at-all"])
+    assert eventually(lambda: descriptors() <= before)
+
+
+# -- caches and callbacks: what an auditor found ---------------------------------------------------
+
+
+def counting(reads):
+    server = Server("counting", ttl_ms=60_000, cache_scope="public")
+
+    @server.resource("config://app")
+    def config() -> str:
+        reads.append(1)
+        return f"read {len(reads)} times"
+
+    return server
+
+
+def test_a_shared_cache_is_used_although_it_is_empty_at_first():
+    reads, cache = [], Cache()
+    server = counting(reads)
+    for _ in range(2):
+        with connect(server, cache=cache) as client:
+            assert client.read_resource("config://app").text == "read 1 times"
+    assert len(cache) >= 1
+
+
+@pytest.mark.spec("server/utilities/caching/scope-private-not-shared")
+def test_private_results_are_a_principals_own_in_a_shared_cache():
+    reads, cache = [], Cache()
+    server = counting(reads)
+    server.hints["resources/read"] = {"ttlMs": 60_000, "cacheScope": "private"}
+    said = []
+    for principal in ("alice", "bob", "alice", None, None):
+        with connect(server, cache=cache, principal=principal) as client:
+            said.append(client.read_resource("config://app").text)
+    assert said == [f"read {n} times" for n in (1, 2, 1, 3, 4)]
+
+
+def test_servers_that_differ_in_folder_or_environment_share_nothing(tmp_path):
+    script = """
+        import os
+
+        @server.resource("where://i/am")
+        def where() -> str:
+            return os.getcwd() + os.environ.get("TOKEN", "")
+    """
+    command, cache = python(source(script, options="ttl_ms=60000, cache_scope='public'")), Cache()
+    said = set()
+    for folder, token in (("a", "1"), ("b", "1"), ("b", "2")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        with connect(command, cwd=tmp_path / folder, env={**ENV, "TOKEN": token}, cache=cache) as client:
+            said.add(client.read_resource("where://i/am").text)
+    assert len(said) == 3
+
+
+@pytest.mark.parametrize("cache", [1, "x", {}])
+def test_what_is_no_cache_is_refused_by_name(cache):
+    with pytest.raises(TypeError, match="cache"):
+        connect(Server("x"), cache=cache)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"ask_limit": 3}, "ask_limit"),
+        ({"sampling_tools": True}, "sampling"),
+        ({"sampling_review": lambda request, proceed: proceed(request)}, "sampling"),
+        ({"elicitation": print, "elicitation_modes": ()}, "elicitation_modes"),
+        ({"elicitation": print, "elicitation_modes": ("voice",)}, "elicitation_modes"),
+        ({"sampling": "gpt"}, "sampling"),
+        ({"max_rounds": 0}, "max_rounds"),
+        ({"roots": ["/no/such/folder/anywhere"]}, "folder"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_callbacks_that_make_no_sense_are_refused_before_anything_is_started(options, problem):
+    with nothing_left(), pytest.raises((TypeError, ValueError), match=problem):
+        connect(Server("x"), **options)
+
+
+def test_a_principal_that_cannot_be_told_from_others_is_refused():
+    with nothing_left(), pytest.raises(TypeError, match="unhashable"):
+        connect(Server("x"), principal=["alice"])
+
+
+def test_a_session_of_something_else_is_an_error_before_anything_is_sent():
+    with nothing_left(), pytest.raises(TypeError, match=r"session is a requests\.Session, not 'x'"):
+        connect("http://127.0.0.1:1/mcp", session="x")
+
+
+def test_what_has_an_at_sign_and_is_no_url_is_repeated_whole():
+    with pytest.raises(TypeError) as refused:
+        connect("npx -y @scope/server")
+    assert "'npx -y @scope/server'" in str(refused.value)
+
+
+# -- URLs, and what is remembered of servers -------------------------------------------------------
+
+
+def says_hello(request, wire):
+    wire.result(request, text("hello")) if "id" in request.message else wire.answer(202)
+
+
+def methods(site):
+    return [r.rpc for r in site.requests if r.method == "POST"]
+
+
+@pytest.mark.parametrize("date", REVISIONS[1:])
+def test_a_server_at_a_url_is_spoken_to_over_http(date):
+    with web(opened(says_hello, date)) as site, connect(site.url, revision=date) as client:
+        assert client.revision.date == date
+        assert client.call_tool("a").text == "hello"
+
+
+def test_the_revision_of_another_client_may_be_asked_for():
+    with connect(echo_server(), revision=LEGACY[0]) as one:
+        wanted = one.revision
+    with connect(echo_server(), revision=wanted) as other:
+        assert other.revision == wanted
+
+
+def test_a_legacy_server_at_a_url_is_remembered_without_its_query():
+    """It is not asked again whether it is a modern one. What a query holds may be a person's own."""
+    eras = KnownEras()
+    with web(opened(says_hello, LEGACY[-1])) as site:
+        with connect(site.url + "?key=1", eras=eras):
+            assert "server/discover" in methods(site)
+        site.requests.clear()
+        with connect(site.url + "?key=2", eras=eras):
+            assert methods(site)[0] == "initialize"
+        site.requests.clear()
+        with connect(site.url, eras=False):
+            assert methods(site)[0] == "server/discover"
+
+
+@pytest.mark.parametrize(
+    "other",
+    ["http://b.test/mcp", "http://a.test:81/mcp", "https://a.test/mcp", "https://a.test:80/mcp"],
+)
+def test_what_one_origin_said_of_its_era_counts_for_no_other(other):
+    eras = KnownEras()
+
+    def remembered(url):
+        return connecting._known_era(eras, url, None, None)
+
+    remembered("http://a.test/mcp").store(Era.LEGACY)
+    assert remembered("http://A.test:80/mcp").find() is Era.LEGACY
+    assert remembered(other).find() is None
+
+
+@pytest.mark.parametrize("eras", [None, {}, 1, "yes"])
+def test_what_cannot_remember_eras_is_refused_by_name(eras):
+    with pytest.raises(TypeError, match="eras is True, False or a KnownEras, not "):
+        connect(echo_server(), eras=eras)
+
+
+def test_no_revision_at_all_is_refused():
+    with pytest.raises(ValueError, match="revisions names at least one revision"):
+        connect(echo_server(), revisions=[])
+
+
+@pytest.mark.parametrize(("seconds", "kind"), [(0, ValueError), (-1, ValueError), ("often", TypeError)])
+def test_a_pause_between_pings_that_is_none_is_refused_by_name(seconds, kind):
+    with pytest.raises(kind, match="ping_every"):
+        connect(echo_server(), ping_every=seconds)
+
+
+def test_an_unclosed_client_is_named_by_its_url_without_what_may_be_secret_in_it():
+    with web(opened(says_hello)) as site:
+        client = connect(site.url + "?key=secret")
+        with pytest.warns(ResourceWarning, match="unclosed client of http://[^?]*$"):
+            del client
+            gc.collect()

@@ -1,0 +1,747 @@
+"""api/context: one request as its handler sees it; what ends with it, and what belongs to it."""
+
+import json
+import logging
+import threading
+
+import pytest
+from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
+
+from mcp_ref import Context, Elicit, ListRoots, Sample, Server, connect
+from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, LocalError, RequestCancelled, RequestTimeout
+from mcp_ref.basic.patterns.requester import Requester
+from mcp_ref.basic.versioning import revision as revision_of
+from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
+from mcp_ref.runtime.threads.outbox import Outbox
+
+
+@pytest.fixture(autouse=True)
+def no_thread_stays():
+    with nothing_left():
+        yield
+
+
+class Handler:
+    """A server whose one method does what the test says, and tells how it went."""
+
+    def __init__(self, run, **options):
+        self.server = Server("contexts", **options)
+        self.entered = threading.Semaphore(0)
+        self.left = threading.Semaphore(0)
+        self.outcomes = []
+        self.contexts = []
+
+        @self.server.on_request("vendor/x")
+        def handle(params, ctx: Context):
+            self.contexts.append(ctx)
+            self.entered.release()
+            try:
+                result = run(ctx)
+                self.outcomes.append(result)
+                return {"value": result}
+            except BaseException as problem:
+                self.outcomes.append(problem)
+                raise
+            finally:
+                self.left.release()
+
+    def is_entered(self):
+        assert self.entered.acquire(timeout=PATIENCE)
+
+    def outcome(self):
+        """What the handler returned or raised, as soon as it did."""
+        assert self.left.acquire(timeout=PATIENCE)
+        return self.outcomes[-1]
+
+
+def cancel(raw, request_id, **more):
+    raw.notify("notifications/cancelled", {"requestId": request_id, **more})
+
+
+def nothing_about(raw, request_id):
+    """Whether what the server says from now on is the answer to a further request, and no more."""
+    other = raw.ask("vendor/none")
+    message = raw.receive()
+    return message["id"] == other and message["id"] != request_id
+
+
+# -- what it knows ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_handler_knows_its_request(revision):
+    handler = Handler(
+        lambda ctx: [ctx.request_id, ctx.method, ctx.params["a"], str(ctx.revision), ctx.cancelled]
+    )
+    with RawClient(handler.server, revision=revision) as raw:
+        answer = raw.request("vendor/x", {"a": 1}, id="the id")
+        assert answer["result"]["value"] == ["the id", "vendor/x", 1, revision, False]
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_in_the_legacy_era_it_has_the_session(revision):
+    handler = Handler(lambda ctx: ctx.session is ctx.connection.session)
+    with RawClient(handler.server, revision=revision) as raw:
+        assert raw.request("vendor/x")["result"]["value"] is True
+    assert handler.contexts[0].client_info == {"name": "raw", "version": "1"}
+
+
+def test_in_the_modern_era_it_has_none():
+    handler = Handler(lambda ctx: ctx.session is None)
+    with RawClient(handler.server, revision=MODERN) as raw:
+        assert raw.request("vendor/x")["result"]["value"] is True
+
+
+# -- cancellation -----------------------------------------------------------------------------
+
+
+@pytest.mark.spec("basic/transports/stdio/stop-cancelled-work", "basic/transports/stdio/silent-after-cancel")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_cancelled_handler_finds_out_and_its_answer_is_dropped(revision):
+    go_on = threading.Event()
+
+    def run(ctx):
+        assert go_on.wait(PATIENCE)
+        return [ctx.cancelled, ctx.reason, ctx.is_over]
+
+    handler = Handler(run)
+    with RawClient(handler.server, revision=revision) as raw:
+        request_id = raw.ask("vendor/x")
+        handler.is_entered()
+        cancel(raw, request_id, reason="changed my mind")
+        assert nothing_about(raw, request_id)
+        go_on.set()
+        assert handler.outcome() == [True, "changed my mind", True]
+        assert nothing_about(raw, request_id)
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"), [("enough", "enough"), (None, "the client cancelled the request")]
+)
+def test_check_cancelled_raises_with_the_reason(reason, words):
+    go_on = threading.Event()
+
+    def run(ctx):
+        ctx.check_cancelled()  # nothing yet
+        assert go_on.wait(PATIENCE)
+        ctx.check_cancelled()
+
+    handler = Handler(run)
+    with RawClient(handler.server, revision="2025-06-18") as raw:
+        request_id = raw.ask("vendor/x")
+        handler.is_entered()
+        cancel(raw, request_id, **({"reason": reason} if reason else {}))
+        assert raw.is_alive()
+        go_on.set()
+        problem = handler.outcome()
+        assert isinstance(problem, RequestCancelled)
+        assert str(problem) == words
+
+
+@pytest.mark.spec("basic/transports/stdio/stop-cancelled-work", "basic/patterns/cancellation/free-resources")
+@pytest.mark.parametrize("seconds", [3600, float("inf"), 1e30])
+@pytest.mark.parametrize("revision", [LEGACY[0], MODERN])
+def test_sleep_ends_at_once_when_the_request_is_cancelled(revision, seconds):
+    handler = Handler(lambda ctx: ctx.sleep(seconds))
+    with RawClient(handler.server, revision=revision) as raw:
+        request_id = raw.ask("vendor/x")
+        handler.is_entered()
+        cancel(raw, request_id)
+        assert isinstance(handler.outcome(), RequestCancelled)
+        assert nothing_about(raw, request_id)
+
+
+def test_sleep_ends_at_once_when_the_client_goes():
+    handler = Handler(lambda ctx: ctx.sleep(3600))
+    with RawClient(handler.server, revision="2025-11-25") as raw:
+        raw.ask("vendor/x")
+        handler.is_entered()
+    assert isinstance(handler.outcome(), RequestCancelled)
+
+
+def test_sleep_after_the_cancellation_does_not_sleep():
+    go_on = threading.Event()
+    handler = Handler(lambda ctx: go_on.wait(PATIENCE) and ctx.sleep(3600))
+    with RawClient(handler.server, revision="2025-11-25") as raw:
+        request_id = raw.ask("vendor/x")
+        handler.is_entered()
+        cancel(raw, request_id)
+        assert raw.is_alive()
+        go_on.set()
+        assert isinstance(handler.outcome(), RequestCancelled)
+
+
+@pytest.mark.parametrize("seconds", [0.01, 0, -1])
+def test_sleep_otherwise_lasts_as_long_as_it_should(seconds):
+    def run(ctx):
+        ctx.sleep(seconds)
+        ctx.sleep(seconds)
+        return "awake"
+
+    handler = Handler(run)
+    with RawClient(handler.server, revision=MODERN) as raw:
+        assert raw.request("vendor/x")["result"]["value"] == "awake"
+
+
+@pytest.mark.spec("basic/patterns/cancellation/free-resources")
+def test_what_ends_with_a_request_is_told_on_cancellation():
+    told = []
+    go_on = threading.Event()
+
+    def run(ctx):
+        ctx.ends_with(told.append)
+        ctx.ends_with(lambda reason: told.append(f"second: {reason}"))
+        assert go_on.wait(PATIENCE)
+        ctx.ends_with(lambda reason: told.append(f"late: {reason}"))
+
+    handler = Handler(run)
+    with RawClient(handler.server, revision="2025-11-25") as raw:
+        request_id = raw.ask("vendor/x")
+        handler.is_entered()
+        cancel(raw, request_id, reason="enough")
+        assert raw.is_alive()
+        assert told == ["enough", "second: enough"]
+        go_on.set()
+        handler.outcome()
+        assert told[2:] == ["late: enough"]
+
+
+def test_without_a_reason_there_is_one_all_the_same():
+    told = []
+    context = Context(None, 1, "vendor/x", {}, Outbox(print))
+    context.ends_with(told.append)
+    context.cancel(None)
+    context.ends_with(told.append)
+    assert told == ["the request it belongs to was cancelled"] * 2
+
+
+def test_what_fails_while_it_ends_harms_neither_the_others_nor_the_connection(caplog):
+    told = []
+
+    def run(ctx):
+        ctx.ends_with(lambda reason: 1 / 0)
+        ctx.ends_with(told.append)
+        ctx.sleep(3600)
+
+    handler = Handler(run)
+    with RawClient(handler.server, revision="2025-11-25") as raw, caplog.at_level(logging.ERROR):
+        request_id = raw.ask("vendor/x")
+        handler.is_entered()
+        while not (handler.contexts and len(handler.contexts[0]._enders) == 2):
+            assert raw.is_alive()
+        cancel(raw, request_id, reason="enough")
+        assert raw.is_alive()
+        assert isinstance(handler.outcome(), RequestCancelled)
+    assert told == ["enough"]
+    assert "what should end with it failed" in caplog.text
+
+
+def test_a_handler_that_finishes_ends_nothing():
+    told = []
+    handler = Handler(lambda ctx: ctx.ends_with(told.append))
+    with RawClient(handler.server, revision="2025-11-25") as raw:
+        raw.request("vendor/x")
+        assert handler.contexts[0].is_over
+        cancel(raw, 1)
+        assert raw.is_alive()
+    assert not told
+
+
+# -- what belongs to the request --------------------------------------------------------------
+
+
+@pytest.mark.spec("basic/patterns/index/request-scoped-notifications")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_what_a_handler_sends_comes_before_its_answer(revision):
+    def run(ctx):
+        ctx.notify("vendor/bare")
+        ctx.notify("vendor/news", {"n": 1})
+        ctx.progress(1, 2)
+        return "done"
+
+    handler = Handler(run)
+    with RawClient(handler.server, revision=revision) as raw:
+        request_id = raw.ask("vendor/x", {"_meta": {"progressToken": "t"}})
+        messages = [raw.receive() for _ in range(4)]
+        assert messages[0] == {"jsonrpc": "2.0", "method": "vendor/bare"}
+        assert messages[1] == {"jsonrpc": "2.0", "method": "vendor/news", "params": {"n": 1}}
+        assert messages[2]["params"] == {"progressToken": "t", "progress": 1, "total": 2}
+        assert messages[3]["id"] == request_id
+
+
+def everything(ctx):
+    ctx.notify("vendor/news", {"late": True})
+    ctx.progress(99)
+    ctx.log("emergency", "late")
+
+
+LOUD = {"io.modelcontextprotocol/logLevel": "debug", "progressToken": "t"}
+
+
+@pytest.mark.spec(
+    "basic/transports/stdio/silent-after-cancel", "basic/patterns/index/request-scoped-notifications"
+)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_nothing_belongs_to_a_request_that_was_cancelled(revision):
+    go_on = threading.Event()
+
+    def run(ctx):
+        everything(ctx)
+        assert go_on.wait(PATIENCE)
+        everything(ctx)
+
+    handler = Handler(run)
+    with RawClient(handler.server, revision=revision) as raw:
+        request_id = raw.ask("vendor/x", {"_meta": LOUD})
+        for _ in range(3):
+            assert "method" in raw.receive()
+        cancel(raw, request_id)
+        assert nothing_about(raw, request_id)
+        go_on.set()
+        assert handler.outcome() is None
+        assert nothing_about(raw, request_id)
+
+
+@pytest.mark.spec("basic/patterns/index/request-scoped-notifications")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_nothing_belongs_to_a_request_that_was_answered(revision):
+    """A thread that a tool left behind can no longer speak for it."""
+    handler = Handler(lambda ctx: "done")
+    with RawClient(handler.server, revision=revision) as raw:
+        answer = raw.request("vendor/x", {"_meta": LOUD})
+        assert handler.contexts[0].is_over
+        everything(handler.contexts[0])
+        assert nothing_about(raw, answer["id"])
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_new_request_with_the_same_id_is_another_one(revision):
+    """The context of the first stays over, although its id is at work again."""
+    handler = Handler(lambda ctx: ctx.is_over)
+    with RawClient(handler.server, revision=revision) as raw:
+        for _ in range(2):
+            assert raw.request("vendor/x", {"_meta": LOUD}, id=7)["result"]["value"] is False
+        first, second = handler.contexts
+        first.connection.serving[7] = second
+        assert first.is_over
+        assert not second.is_over
+        everything(first)
+        del first.connection.serving[7]
+        assert nothing_about(raw, 7)
+
+
+def test_threads_of_a_handlers_own_may_speak_for_it():
+    def run(ctx):
+        threads = [
+            threading.Thread(target=lambda n=n: [ctx.notify("vendor/news", {"n": n}) for _ in range(20)])
+            for n in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        return "done"
+
+    handler = Handler(run)
+    with RawClient(handler.server, revision=MODERN) as raw:
+        request_id = raw.ask("vendor/x")
+        messages = [raw.receive() for _ in range(81)]
+        assert messages[-1]["id"] == request_id
+        assert sorted(m["params"]["n"] for m in messages[:-1]) == sorted(list(range(4)) * 20)
+
+
+# -- asking the client ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_handler_asks_the_client_and_waits(revision):
+    handler = Handler(lambda ctx: ctx.request("vendor/question", {"a": 1}))
+    with RawClient(handler.server, revision=revision) as raw:
+        request_id = raw.ask("vendor/x")
+        question = raw.receive()
+        assert question["method"] == "vendor/question"
+        assert question["params"] == {"a": 1}
+        raw.send({"jsonrpc": "2.0", "id": question["id"], "result": {"answer": 42}})
+        assert raw.answer(request_id)["result"]["value"] == {"answer": 42}
+
+
+@pytest.mark.parametrize("revision", LEGACY)
+def test_a_client_may_refuse_to_answer(revision):
+    handler = Handler(lambda ctx: ctx.request("vendor/question"))
+    with connect(handler.server, revision=revision) as client, pytest.raises(ErrorResponse):
+        client.request("vendor/x")
+    problem = handler.outcome()
+    assert isinstance(problem, ErrorResponse)
+    assert problem.code == -32601
+
+
+@pytest.mark.spec(
+    "basic/patterns/index/server-initiates-nothing", "basic/transports/stdio/server-no-requests"
+)
+def test_in_the_modern_era_a_server_asks_nothing():
+    handler = Handler(lambda ctx: ctx.request("vendor/question"))
+    with RawClient(handler.server, revision=MODERN) as raw:
+        answer = raw.request("vendor/x")
+        assert answer["error"]["code"] == -32603
+        assert not raw.aside  # nothing came before it
+    problem = handler.outcome()
+    assert isinstance(problem, LocalError)
+    assert "in 2026-07-28 a server sends no requests, so not vendor/question either" in str(problem)
+
+
+@pytest.mark.spec(
+    "basic/patterns/index/server-initiates-nothing", "basic/transports/stdio/server-no-requests"
+)
+def test_not_even_beside_a_session_of_the_legacy_era():
+    handler = Handler(lambda ctx: ctx.request("vendor/question"))
+    with RawClient(handler.server, revision="2025-11-25") as raw:
+        answer = raw.request("vendor/x", {"_meta": META})
+        assert "error" in answer
+        assert not raw.aside
+    assert isinstance(handler.outcome(), LocalError)
+
+
+def test_a_question_ends_with_the_request_that_asks_it():
+    """The client cancels the request: the question is cancelled too, and the handler told."""
+    handler = Handler(lambda ctx: ctx.request("vendor/question"))
+    with RawClient(handler.server, revision="2025-06-18") as raw:
+        request_id = raw.ask("vendor/x")
+        question = raw.receive()
+        cancel(raw, request_id, reason="never mind")
+        withdrawn = raw.receive()
+        assert withdrawn["method"] == "notifications/cancelled"
+        assert withdrawn["params"] == {"requestId": question["id"], "reason": "never mind"}
+        assert isinstance(handler.outcome(), RequestCancelled)
+        assert nothing_about(raw, request_id)
+
+
+def test_a_request_that_was_cancelled_asks_nothing_any_more():
+    go_on = threading.Event()
+    handler = Handler(lambda ctx: go_on.wait(PATIENCE) and ctx.request("vendor/question"))
+    with RawClient(handler.server, revision="2025-06-18") as raw:
+        request_id = raw.ask("vendor/x")
+        handler.is_entered()
+        cancel(raw, request_id)
+        assert raw.is_alive()
+        go_on.set()
+        assert isinstance(handler.outcome(), RequestCancelled)
+        assert nothing_about(raw, request_id)
+
+
+def test_a_question_has_a_time_limit():
+    handler = Handler(lambda ctx: ctx.request("vendor/question", timeout=0.01))
+    with RawClient(handler.server, revision="2025-06-18") as raw:
+        request_id = raw.ask("vendor/x")
+        question = raw.receive()
+        withdrawn = raw.receive()
+        assert withdrawn["params"]["requestId"] == question["id"]
+        assert raw.answer(request_id)["error"]["code"] == -32603
+    assert isinstance(handler.outcome(), RequestTimeout)
+
+
+def test_a_question_ends_when_the_client_goes():
+    handler = Handler(lambda ctx: ctx.request("vendor/question"))
+    with RawClient(handler.server, revision="2025-06-18") as raw:
+        raw.ask("vendor/x")
+        raw.receive()
+    assert isinstance(handler.outcome(), RequestCancelled)
+
+
+class Lost:
+    """A connection to a client that is gone."""
+
+    def __init__(self):
+        self.serving = {}
+        self.outbox = Outbox(lambda line: None)
+
+    def may_notify(self):
+        return True
+
+    def lose(self, *arguments, **options):
+        raise ConnectionClosed("the client hung up")
+
+    notify = request = request_all = lose
+
+
+@pytest.mark.parametrize(
+    "speak",
+    [
+        lambda ctx: ctx.notify("vendor/news"),
+        lambda ctx: ctx.progress(1),
+        lambda ctx: ctx.request("vendor/question"),
+        lambda ctx: ctx.requests([("vendor/question", {})]),
+    ],
+)
+def test_who_speaks_to_a_client_that_is_gone_is_told_that_the_request_was_given_up(speak):
+    """And not that a connection failed, which would be a fault of the handler's own."""
+    connection = Lost()
+    context = Context(connection, 1, "vendor/x", {"_meta": {"progressToken": "t"}})
+    context.revision = revision_of("2025-11-25")
+    context.progress_token = "t"
+    connection.serving[1] = context
+    with pytest.raises(RequestCancelled, match="vendor/x: the client hung up"):
+        speak(context)
+
+
+def test_a_tool_whose_client_goes_while_it_asks_did_not_fail(caplog):
+    server, left = Server("asks"), threading.Event()
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        try:
+            return str(ctx.list_roots())
+        finally:
+            left.set()
+
+    with (
+        caplog.at_level(logging.INFO),
+        RawClient(server, revision="2025-06-18", capabilities={"roots": {}}) as raw,
+    ):
+        raw.ask("tools/call", {"name": "ask", "arguments": {}})
+        raw.receive()
+    assert left.wait(PATIENCE)
+    assert "tool ask failed" not in caplog.text
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_handler_goes_on_only_with_a_client_that_can(revision):
+    handler = Handler(lambda ctx: ctx.require_capability(sampling={}))
+    with RawClient(handler.server, revision=revision, capabilities={"roots": {}}) as raw:
+        error = raw.request("vendor/x")["error"]
+        assert error["code"] == -32021
+        assert error["data"] == {"requiredCapabilities": {"sampling": {}}}
+    with RawClient(handler.server, revision=revision, capabilities={"sampling": {}}) as raw:
+        meta = {"io.modelcontextprotocol/clientCapabilities": {"sampling": {}}} if revision == MODERN else {}
+        assert "result" in raw.request("vendor/x", {"_meta": meta})
+
+
+def test_a_notification_to_nobody_is_a_lost_connection_and_no_more():
+    """A handler that outlives its client: what it says goes nowhere."""
+    server = Server("gone")
+    out = []
+    connection = server.attach(Outbox(out.append))
+    context = Context(connection, 1, "vendor/x", {})
+    connection.serving[1] = context
+    context.notify("vendor/news")
+    assert [json.loads(line)["method"] for line in out] == ["vendor/news"]
+    server.detach(connection, "the client went")
+    context.notify("vendor/news")
+    assert len(out) == 1
+
+
+@pytest.mark.spec("basic/lifecycle/negotiated-capabilities-only")
+@pytest.mark.parametrize("method", ["sampling/createMessage", "elicitation/create", "roots/list"])
+def test_a_client_is_asked_nothing_that_it_did_not_declare(method):
+    server = Server("asks")
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        ctx.request(method)
+        return "asked"
+
+    with connect(server, revision="2025-11-25") as client:
+        said = client.call_tool("ask")
+    assert said.is_error
+    assert said.text == f"{method}: the client did not declare the capability {method.partition('/')[0]}"
+
+
+URL_PARAMS = {"mode": "url", "message": "Go", "url": "https://example.com/", "elicitationId": "1"}
+SAMPLE_PARAMS = {"messages": [], "maxTokens": 5}
+
+
+@pytest.mark.spec(
+    "basic/lifecycle/negotiated-capabilities-only",
+    "client/elicitation/no-unsupported-mode",
+    "client/sampling/no-tools-without-capability",
+    "client/sampling/include-context-needs-capability",
+)
+@pytest.mark.parametrize(
+    ("method", "params", "part"),
+    [
+        ("elicitation/create", URL_PARAMS, "elicitation.url"),
+        ("elicitation/create", {**URL_PARAMS, "mode": "dance"}, "elicitation.dance"),
+        ("sampling/createMessage", {**SAMPLE_PARAMS, "tools": []}, "sampling.tools"),
+        ("sampling/createMessage", {**SAMPLE_PARAMS, "toolChoice": {"mode": "none"}}, "sampling.tools"),
+        ("sampling/createMessage", {**SAMPLE_PARAMS, "includeContext": "thisServer"}, "sampling.context"),
+        ("sampling/createMessage", {**SAMPLE_PARAMS, "includeContext": "allServers"}, "sampling.context"),
+    ],
+)
+def test_a_raw_request_asks_no_part_of_a_capability_that_the_client_did_not_declare(method, params, part):
+    server, asked = Server("asks"), []
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return str(ctx.request(method, params))
+
+    bare = {"elicitation": asked.append, "elicitation_modes": ["form"], "sampling": asked.append}
+    with connect(server, revision="2025-11-25", **bare) as client:
+        said = client.call_tool("ask")
+    assert (said.is_error, said.text) == (
+        True,
+        f"{method}: the client did not declare the capability {part}",
+    )
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("date", "method", "params"),
+    [
+        ("2025-11-25", "elicitation/create", URL_PARAMS),
+        ("2025-11-25", "sampling/createMessage", {**SAMPLE_PARAMS, "tools": [], "includeContext": "none"}),
+        ("2025-11-25", "sampling/createMessage", {**SAMPLE_PARAMS, "includeContext": "thisServer"}),
+        # There was no such part of the capability yet.
+        ("2025-06-18", "sampling/createMessage", {**SAMPLE_PARAMS, "includeContext": "thisServer"}),
+    ],
+)
+def test_a_raw_request_asks_what_the_client_declared(date, method, params):
+    server, asked = Server("asks"), []
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return str(ctx.request(method, params))
+
+    def model(request):
+        asked.append(request)
+        return "hello"
+
+    full = {"elicitation": asked.append, "sampling": model}
+    if date == "2025-11-25":
+        full |= {"sampling_tools": True, "sampling_context": True}
+    with connect(server, revision=date, **full) as client:
+        said = client.call_tool("ask")
+    assert not said.is_error, said.text
+    assert len(asked) == 1
+
+
+# -- asking the client: the same call in either era (basic/patterns/mrtr) ------------------------
+
+
+def asks(run):
+    """A server with a tool that returns what `run(ctx)` does, and a client's answers to all it may ask."""
+    server = Server("asks")
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return str(run(ctx))
+
+    answers = {
+        "elicitation": lambda question: (
+            {"name": question.message} if question.schema.get("properties") else True
+        ),
+        "sampling": lambda request: request.text.upper(),
+        "roots": [{"uri": "file:///a/b", "name": "B"}],
+    }
+    return server, answers
+
+
+NAME = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+ASKED = {
+    "elicit": (lambda ctx: ctx.elicit("Mona", NAME).data, "{'name': 'Mona'}", "2025-06-18"),
+    "confirm": (lambda ctx: ctx.confirm("Sure?"), "True", "2025-06-18"),
+    "elicit_url": (lambda ctx: ctx.elicit_url("Go", "https://example.com/").action, "accept", "2025-11-25"),
+    "sample": (lambda ctx: ctx.sample("hi", max_tokens=5, temperature=0.5).text, "HI", "2024-11-05"),
+    "list_roots": (lambda ctx: [root["name"] for root in ctx.list_roots()], "['B']", "2024-11-05"),
+    "within": (
+        lambda ctx: [ctx.is_within_roots(p) for p in ("/a/b/c", "/a/c")],
+        "[True, False]",
+        "2024-11-05",
+    ),
+    "ask": (lambda ctx: ctx.ask(Sample("hi", max_tokens=5)).text, "HI", "2024-11-05"),
+    "ask_all": (
+        lambda ctx: [
+            reply.text for reply in ctx.ask_all(Sample("a", max_tokens=5), Sample("b", max_tokens=5))
+        ],
+        "['A', 'B']",
+        "2024-11-05",
+    ),
+    "once": (
+        lambda ctx: (ctx.once("n", lambda: 5), ctx.sample("hi", max_tokens=5).text),
+        "(5, 'HI')",
+        "2024-11-05",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ASKED)
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_asking_the_client(what, revision):
+    run, said, since = ASKED[what]
+    server, answers = asks(run)
+    with connect(server, revision=revision, **answers) as client:
+        result = client.call_tool("ask")
+    assert result.is_error == (revision < since)
+    assert (since in result.text) if result.is_error else result.text == said
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_what_is_no_question_is_not_asked(revision):
+    server, answers = asks(lambda ctx: ctx.ask_all("Sure?"))
+    with connect(server, revision=revision, **answers) as client:
+        assert client.call_tool("ask").text.startswith(
+            "ask_all takes Elicit, ElicitUrl, Sample and ListRoots"
+        )
+
+
+def test_questions_that_go_together_have_the_time_that_a_person_takes(monkeypatch):
+    """Whatever the last of them is: the list of roots comes at once, and the others do not."""
+    timeouts = []
+    request_all = Requester.request_all
+
+    def seen(self, several, *, timeout, **options):
+        timeouts.append(timeout)
+        return request_all(self, several, timeout=timeout, **options)
+
+    monkeypatch.setattr(Requester, "request_all", seen)
+    questions = [Elicit("Mona", NAME), ListRoots()]
+    server, answers = asks(
+        lambda ctx: [ctx.ask_all(*questions), ctx.ask_all(*questions[::-1]), ctx.list_roots()]
+    )
+    with connect(server, revision="2025-11-25", **answers) as client:
+        assert not client.call_tool("ask").is_error
+    assert timeouts == [FOR_PEOPLE, FOR_PEOPLE, None]
+
+
+@pytest.mark.parametrize("revision", REVISIONS[2:])
+def test_a_handler_may_keep_its_own_state(revision):
+    form = {"mode": "form", "message": "Mona", "requestedSchema": NAME}
+    asked = {"name": {"method": "elicitation/create", "params": form}}
+    server, answers = Server("asks"), asks(None)[1]
+
+    @server.tool
+    def ask(ctx: Context):
+        if ctx.request_state is None:
+            assert ctx.input_responses == {}
+            return {"resultType": "input_required", "inputRequests": asked, "requestState": "asked"}
+        return f"{ctx.request_state}: {ctx.input_responses['name']['content']}"
+
+    with connect(server, revision=revision, **answers) as client:
+        assert client.call_tool("ask").text == "asked: {'name': 'Mona'}"
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_nothing_is_asked_for_a_request_that_was_answered(revision):
+    """By a thread that a tool left behind, say."""
+    kept = []
+    server, answers = asks(lambda ctx: kept.append(ctx))
+    with connect(server, revision=revision, **answers) as client:
+        client.call_tool("ask")
+        with pytest.raises(LocalError, match="tools/call was answered"):
+            kept[0].elicit("Sure?")
+
+
+def test_what_ends_with_a_request_is_forgotten_when_its_block_is_over():
+    """A tool may ask a thousand times in one request: none of the answers is kept for it."""
+    ended = []
+    context = Context(None, 1, "tools/call", {}, Outbox(print))
+    with context.ending(ended.append):
+        pass
+    with context.ending(ended.append):
+        context.cancel("not wanted")
+    assert ended == ["not wanted"]
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_in_memory_there_is_no_http_and_no_stream_to_close(revision):
+    server, answers = asks(lambda ctx: (ctx.http, ctx.close_stream()))
+    with connect(server, revision=revision, **answers) as client:
+        assert client.call_tool("ask").text == "(None, False)"

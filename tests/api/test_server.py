@@ -1,0 +1,1009 @@
+"""Server: what its author says, what passes through it, and what it tells of itself."""
+
+import contextlib
+import dataclasses
+import json
+import logging
+import threading
+import time
+
+import pytest
+from peers import (
+    LEGACY,
+    META,
+    MODERN,
+    PATIENCE,
+    REVISIONS,
+    RawClient,
+    eventually,
+    nothing_left,
+    plain,
+    source,
+)
+
+from mcp_ref import Context, ErrorResponse, Limit, McpError, ProtocolError, Server, connect
+from mcp_ref.api import http_server
+from mcp_ref.api import server as module
+from mcp_ref.basic.errors import InvalidParams
+from mcp_ref.basic.lifecycle import ServerCapabilities
+from mcp_ref.basic.transports import stdio
+from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationRequired
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.outbox import Outbox
+from mcp_ref.schema import checker
+
+SERVER_INFO = "io.modelcontextprotocol/serverInfo"
+
+
+@pytest.fixture(autouse=True)
+def clean():
+    with nothing_left():
+        yield
+
+
+def demo(**options):
+    server = Server("demo", version="1.0", **options)
+
+    @server.tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    return server
+
+
+# -- identity and capabilities ---------------------------------------------------------------------
+
+
+FULL = {
+    "title": "Demo",
+    "description": "Shows things.",
+    "website_url": "https://example.org",
+    "icons": [{"src": "https://example.org/i.png"}],
+}
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_server_says_who_it_is_as_far_as_the_revision_has_words_for_it(date):
+    with connect(demo(**FULL), revision=date) as client:
+        known = {"name": "demo", "version": "1.0"}
+        if date >= "2025-06-18":
+            known["title"] = "Demo"
+        if date >= "2025-11-25":
+            known |= {"description": "Shows things.", "websiteUrl": "https://example.org"}
+            known["icons"] = FULL["icons"]
+        assert client.server_info == known
+
+
+@pytest.mark.spec("basic/index/meta-server-info")
+def test_every_modern_result_says_whose_it_is_unless_that_is_switched_off():
+    with RawClient(demo(), revision=MODERN) as raw:
+        for method, params in (("tools/list", {}), ("tools/call", {"name": "add", "arguments": {}})):
+            result = raw.request(method, params)["result"]
+            assert result["_meta"] == {SERVER_INFO: {"name": "demo", "version": "1.0"}}
+    with RawClient(demo(identify=False), revision=MODERN) as raw:
+        for method in ("tools/list", "server/discover"):
+            assert "_meta" not in raw.request(method)["result"]
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_results_of_the_legacy_era_are_not_dressed(date):
+    with RawClient(demo(), revision=date) as raw:
+        assert raw.request("tools/list")["result"].keys() == {"tools"}
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_instructions_are_told_if_there_are_any(date):
+    with connect(demo(instructions="Add, do not subtract."), revision=date) as client:
+        assert client.instructions == "Add, do not subtract."
+    with connect(demo(), revision=date) as client:
+        assert client.instructions is None
+
+
+@pytest.mark.spec("server/tools/capability-declared", "server/utilities/logging/capability-declared")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_capabilities_are_those_that_the_revision_has(date):
+    server = demo(experimental={"odd": {}}, extensions={"com.example/x": {"a": 1}})
+    with connect(server, revision=date) as client:
+        declared = client.server_capabilities
+    checker(ServerCapabilities, date)(declared)
+    expected = {"logging": {}, "tools": {"listChanged": True}, "experimental": {"odd": {}}}
+    if date == MODERN:
+        expected |= {"extensions": {"com.example/x": {"a": 1}}}
+    assert declared == expected
+    with connect(Server("bare", logging=False), revision=date) as client:
+        assert client.server_capabilities == {}
+
+
+@pytest.mark.spec("architecture/index/advertise-server-features")
+@pytest.mark.parametrize("date", REVISIONS)
+@pytest.mark.parametrize("features", [(), ("logging",), ("tools",), ("logging", "tools")], ids=str)
+def test_what_a_server_can_do_is_what_it_says_it_can(date, features):
+    """Methods of a capability are answered if it is declared, and only then."""
+    server = Server("some", logging="logging" in features)
+    if "tools" in features:
+        server.add_tool(lambda: "hi", name="hi")
+    with connect(server, revision=date) as client:
+        declared = client.server_capabilities
+    assert declared.keys() == set(features)
+    params = {"tools/call": {"name": "hi"}, "logging/setLevel": {"level": "error"}}
+    rows = [row for row in module.ROWS if row.capability and row.holds(date)]
+    assert {row.name for row in rows} >= {"tools/list", "tools/call"}
+    with RawClient(server, revision=date) as raw:
+        for row in rows:
+            answer = raw.request(row.name, params.get(row.name))
+            if row.capability in features:
+                assert "result" in answer
+            else:
+                assert answer["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"revisions": ["2024-01-01"]},
+        {"page_size": 0},
+        {"ttl_ms": -1},
+        {"cache_scope": "mine"},
+        {"icons": [{"src": "/x"}]},
+        {"extensions": {"noprefix": {}}},
+    ],
+    ids=str,
+)
+def test_a_server_that_cannot_be_is_refused_at_once(options):
+    with pytest.raises(ValueError):
+        Server("bad", **options)
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_server_of_one_revision_serves_that_one(date):
+    server = demo(revisions=[date])
+    assert server.revisions == [date]
+    with connect(server) as client:
+        assert client.revision.date == date
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+
+
+def test_there_is_one_transport_to_run():
+    with pytest.raises(ValueError, match="stdio"):
+        demo().run("carrier pigeon")
+
+
+def test_run_serves_stdio_until_its_end():
+    with RawClient(source("@server.tool\ndef hi() -> str:\n    return 'hi'"), revision=MODERN) as raw:
+        assert raw.answer(raw.call("hi"))["result"]["content"][0]["text"] == "hi"
+        raw.end_input()
+        assert raw.wait() == 0
+
+
+# -- two eras at once ------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("basic/versioning/dual-era-selects-stateless")
+@pytest.mark.parametrize("date", LEGACY)
+def test_both_eras_are_served_on_one_connection_at_once(date):
+    with RawClient(demo(), revision=date) as raw:
+        for _ in range(3):
+            assert "resultType" not in raw.request("tools/list")["result"]
+            assert raw.request("tools/list", {"_meta": META})["result"]["resultType"] == "complete"
+        assert raw.is_alive()
+
+
+@pytest.mark.spec("schema/removed-methods-2026")
+@pytest.mark.parametrize("method", ["ping", "logging/setLevel", "resources/subscribe", "tasks/list", "x/y"])
+def test_what_the_modern_era_does_not_have_is_not_found(method):
+    with RawClient(demo(), revision=MODERN) as raw:
+        assert raw.request(method)["error"]["code"] == -32601
+
+
+# -- methods of one's own --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_method_of_ones_own_is_answered_with_a_dict(date):
+    server = demo()
+
+    @server.on_request("vendor/double")
+    def double(params):
+        return {"n": params["n"] * 2}
+
+    @server.on_request("vendor/who")
+    def who(params, ctx):
+        return {"method": ctx.method, "revision": str(ctx.revision)}
+
+    @server.on_request("vendor/nothing")
+    def nothing(params):
+        return None
+
+    with connect(server, revision=date) as client:
+        assert client.request("vendor/double", {"n": 4})["n"] == 8
+        assert client.request("vendor/who")["method"] == "vendor/who"
+        assert client.request("vendor/who")["revision"] == date
+        assert client.request("vendor/nothing").keys() <= {"resultType", "_meta"}
+        assert double({"n": 1}) == {"n": 2}
+
+
+@pytest.mark.parametrize("answer", ["text", 5, [1], True, object()])
+def test_a_handler_that_returns_no_object_is_an_internal_error(answer):
+    server = demo()
+    server.on_request("vendor/odd")(lambda params: answer)
+    with connect(server) as client:
+        with pytest.raises(ErrorResponse) as refused:
+            client.request("vendor/odd")
+        assert refused.value.code == -32603
+        client.ping()
+
+
+def test_a_handler_that_raises_tells_the_client_no_more_than_that(caplog):
+    server = demo()
+
+    @server.on_request("vendor/fail")
+    def fail(params):
+        raise ValueError("the password is 1234")
+
+    @server.on_request("vendor/no")
+    def no(params):
+        raise ProtocolError("not you", code=1403, data=["why"])
+
+    with connect(server) as client:
+        with pytest.raises(ErrorResponse) as failed:
+            client.request("vendor/fail")
+        assert failed.value.code == -32603
+        assert "1234" not in str(failed.value)
+        with pytest.raises(ErrorResponse) as refused:
+            client.request("vendor/no")
+        assert (refused.value.code, refused.value.message, refused.value.data) == (1403, "not you", ["why"])
+    assert any(r.exc_info and "1234" in str(r.exc_info[1]) for r in caplog.records)
+
+
+def test_a_listener_that_raises_harms_nobody(caplog):
+    server = demo()
+    called = threading.Event()
+
+    @server.on_notification("vendor/news")
+    def news(params):
+        called.set()
+        raise ValueError("bad news")
+
+    with connect(server) as client:
+        client.notify("vendor/news")
+        assert called.wait(PATIENCE)
+        client.list_tools()
+    assert eventually(lambda: any("bad news" in str(r.exc_info) for r in caplog.records if r.exc_info))
+
+
+def test_more_notifications_than_can_wait_are_dropped_and_said_so(caplog):
+    server = demo(workers=1, queue=2)
+    go, entered = threading.Event(), threading.Event()
+
+    @server.on_notification("vendor/slow")
+    def slow(params):
+        entered.set()
+        go.wait(PATIENCE)
+
+    with RawClient(server, revision=LEGACY[3]) as raw:
+        raw.notify("vendor/slow")
+        assert entered.wait(PATIENCE)
+        for _ in range(50):
+            raw.notify("vendor/slow")
+        assert raw.is_alive()
+        go.set()
+    assert any("dropped vendor/slow" in r.getMessage() for r in caplog.records)
+
+
+# -- hooks -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_hooks_see_every_request_the_first_one_outermost(date):
+    server = demo()
+    seen = []
+
+    @server.around
+    def outer(ctx, params, proceed):
+        seen.append(("outer in", ctx.method, dict(params).get("name")))
+        result = proceed(params)
+        seen.append(("outer out", ctx.method, "content" in result))
+        return result
+
+    @server.around
+    def inner(ctx, params, proceed):
+        seen.append(("inner in", ctx.method, str(ctx.revision)))
+        return proceed(params)
+
+    with connect(server, revision=date) as client:
+        seen.clear()
+        client.call_tool("add", {"a": 1, "b": 2})
+    assert seen[:3] == [
+        ("outer in", "tools/call", "add"),
+        ("inner in", "tools/call", date),
+        ("outer out", "tools/call", True),
+    ]
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_ping_and_initialize_do_not_pass_the_hooks(date):
+    server = demo()
+    seen = []
+
+    @server.around
+    def note(ctx, params, proceed):
+        seen.append(ctx.method)
+        return proceed(params)
+
+    with connect(server, revision=date) as client:
+        client.ping()
+        client.list_tools()
+    assert seen == ["tools/list"]
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_hook_may_answer_refuse_and_change(date):
+    server = demo()
+    server.on_request("vendor/echo")(lambda params: {"echo": params.get("n")})
+
+    @server.around
+    def guard(ctx, params, proceed):
+        if params.get("n") == 1:
+            return {"echo": "answered by the hook"}
+        if params.get("n") == 2:
+            raise ProtocolError("not two", code=1002)
+        if params.get("n") == 3:
+            raise InvalidParams("three is wrong")
+        if "n" in params:
+            return {**proceed({**params, "n": params["n"] * 10}), "seen": True}
+        return proceed(params)
+
+    with connect(server, revision=date) as client:
+        assert client.request("vendor/echo", {"n": 1})["echo"] == "answered by the hook"
+        for n, code in ((2, 1002), (3, -32602)):
+            with pytest.raises(ErrorResponse) as refused:
+                client.request("vendor/echo", {"n": n})
+            assert refused.value.code == code
+        changed = client.request("vendor/echo", {"n": 4})
+        assert (changed["echo"], changed["seen"]) == (40, True)
+
+
+def test_a_hook_may_time_and_read_what_a_tool_did():
+    server = demo()
+    times = {}
+
+    @server.around
+    def timing(ctx, params, proceed):
+        start = time.perf_counter()
+        try:
+            return proceed(params)
+        finally:
+            times[ctx.method] = time.perf_counter() - start
+
+    with connect(server) as client:
+        client.call_tool("add", {"a": 1, "b": 2})
+    assert 0 < times["tools/call"] < PATIENCE
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_hook_may_filter_a_list_for_one_caller_only(date):
+    """What is kept for all callers is not what a hook gets to change."""
+    server = demo()
+    server.add_tool(lambda: "x", name="secret")
+
+    @server.around
+    def only_for_ann(ctx, params, proceed):
+        result = proceed(params)
+        if ctx.method == "tools/list" and ctx.client_info.get("name") != "ann":
+            result["tools"] = [tool for tool in result["tools"] if tool["name"] != "secret"]
+        return result
+
+    def names(who):
+        with connect(server, revision=date, name=who) as client:
+            return [tool["name"] for tool in client.list_tools()]
+
+    for _ in range(2):
+        assert names("bob") == ["add"]
+        assert names("ann") == ["add", "secret"]
+
+
+# -- the lifespan ----------------------------------------------------------------------------------
+
+
+class Life:
+    """A lifespan that tells what became of it."""
+
+    def __init__(self):
+        self.events = []
+
+    @contextlib.contextmanager
+    def __call__(self, server):
+        self.events.append(("entered", server.info["name"]))
+        try:
+            yield {"db": len(self.events)}
+        finally:
+            self.events.append(("left",))
+
+
+def test_a_lifespan_is_entered_once_for_all_connections_and_left_with_the_last():
+    life = Life()
+    server = demo(lifespan=life)
+
+    @server.tool
+    def value(ctx: Context) -> dict[str, int]:
+        return ctx.lifespan
+
+    assert life.events == []
+    with connect(server, revision=LEGACY[0]) as one:
+        assert one.call_tool("value").text == '{"db":1}'
+        with connect(server) as two, connect(server) as three:
+            assert two.call_tool("value").structured == {"db": 1}
+            assert three.call_tool("value").structured == {"db": 1}
+        assert life.events == [("entered", "demo")]
+        assert one.call_tool("value").text == '{"db":1}'
+    assert eventually(lambda: life.events[-1] == ("left",))
+    with connect(server) as again:  # a new life for the next that comes
+        assert again.call_tool("value").structured == {"db": 3}
+    assert eventually(lambda: len(life.events) == 4)
+
+
+def test_a_lifespan_is_left_also_when_its_use_ends_in_an_error():
+    life = Life()
+    server = demo(lifespan=life)
+    with pytest.raises(ZeroDivisionError), server.running():
+        assert life.events == [("entered", "demo")]
+        raise ZeroDivisionError
+    assert life.events[-1] == ("left",)
+    with server.running(), server.running():
+        assert len(life.events) == 3
+    assert len(life.events) == 4
+
+
+def test_many_connections_at_once_share_one_life():
+    life = Life()
+    server = demo(lifespan=life)
+    start, leave = threading.Barrier(8, timeout=PATIENCE), threading.Barrier(8, timeout=PATIENCE)
+
+    def run():
+        start.wait()
+        with connect(server) as client:
+            client.call_tool("add", {"a": 1, "b": 1})
+            leave.wait()
+
+    threads = [threading.Thread(target=run) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert eventually(lambda: life.events == [("entered", "demo"), ("left",)])
+
+
+def test_a_lifespan_that_cannot_be_entered_fails_the_connection_at_once_and_may_work_later(caplog):
+    fails = [True]
+
+    @contextlib.contextmanager
+    def life(server):
+        if fails:
+            raise OSError("the database is away")
+        yield "there"
+
+    server = demo(lifespan=life)
+    server.tool(name="value")(lambda_of_context)
+    before = time.monotonic()
+    with pytest.raises(McpError):
+        connect(server)
+    assert time.monotonic() - before < PATIENCE
+    assert any(r.exc_info and "away" in str(r.exc_info[1]) for r in caplog.records)
+    fails.clear()
+    with connect(server) as client:
+        assert client.call_tool("value").text == "there"
+
+
+def lambda_of_context(ctx: Context) -> str:
+    return str(ctx.lifespan)
+
+
+def test_without_a_lifespan_its_value_is_none():
+    server = demo()
+    server.tool(name="value")(lambda_of_context)
+    with connect(server) as client:
+        assert client.call_tool("value").text == "None"
+
+
+def test_a_child_leaves_its_lifespan_at_end_of_input():
+    text = source(
+        """
+        import contextlib, sys
+
+        @contextlib.contextmanager
+        def life(server):
+            print("entered", file=sys.stderr, flush=True)
+            yield
+            print("left", file=sys.stderr, flush=True)
+
+        server = Server("life", lifespan=life)
+        """
+    )
+    with RawClient(text, revision=MODERN) as raw:
+        assert raw.is_alive()
+        raw.end_input()
+        assert raw.wait() == 0
+        assert raw.stderr == ["entered", "left"]
+
+
+# -- principals ------------------------------------------------------------------------------------
+
+
+def test_the_limits_of_the_least_recent_principals_are_forgotten(monkeypatch):
+    monkeypatch.setattr(module, "PRINCIPALS", 3)
+    server = demo(limit=Limit(rate=0.001, burst=1))
+
+    class Asked:
+        def __init__(self, principal):
+            self.principal = principal
+
+    first = server.limiter(Asked("a"))
+    assert first.enter() == 0
+    assert server.limiter(Asked("a")) is first
+    for name in "bc":
+        server.limiter(Asked(name))
+    assert server.limiter(Asked("a")) is first  # used again, and so not the least recent
+    server.limiter(Asked("d"))
+    assert server.limiter(Asked("a")) is first
+    assert server.limiter(Asked("b")) is not None
+    assert len(server._principals) == 3
+
+
+def test_one_client_may_leave_while_others_are_told_of_changes(caplog):
+    caplog.set_level(logging.WARNING)
+    server = demo()
+    for _ in range(10):
+        with connect(server, revision=LEGACY[3]) as client:
+            server.add_tool(lambda: None, name="x", replace=True)
+            client.ping()
+    assert [r for r in caplog.records if r.levelno >= logging.ERROR] == []
+
+
+def test_a_change_is_told_also_while_every_worker_is_busy():
+    """Whoever waits for the change, in a tool or behind one, would otherwise wait for ever."""
+    server = demo(workers=1, queue=1)
+    go, entered = threading.Event(), threading.Event()
+
+    @server.on_notification("vendor/slow")
+    def slow(params):
+        entered.set()
+        go.wait(PATIENCE)
+
+    with RawClient(server, revision=LEGACY[3]) as raw:
+        raw.notify("vendor/slow")
+        assert entered.wait(PATIENCE)
+        server.add_tool(lambda: None, name="x")
+        assert raw.receive() == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        go.set()
+
+
+@pytest.mark.spec("server/tools/list-changed")
+def test_a_removed_tool_is_announced():
+    server = demo()
+    with RawClient(server, revision=LEGACY[3]) as raw:
+        assert raw.is_alive()
+        server.remove_tool("add")
+        assert raw.receive() == {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+
+
+# -- principals, and features that come later: what an auditor found ---------------------------------
+
+
+@pytest.mark.spec("basic/patterns/mrtr/request-state-principal")
+def test_a_question_is_gone_on_with_by_its_own_principal_only():
+    who = ["alice"]
+    server = Server("of many", principal=lambda ctx: who[0])
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return f"{ctx.elicit('Sure?').action} by {ctx.principal}"
+
+    with RawClient(server, revision=MODERN) as raw:
+        meta = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
+        asked = raw.answer(raw.call("ask", meta=meta))["result"]
+        (key,) = asked["inputRequests"]
+        again = {
+            "name": "ask",
+            "arguments": {},
+            "_meta": meta,
+            "inputResponses": {key: {"action": "accept", "content": {}}},
+            "requestState": asked["requestState"],
+        }
+        who[0] = "mallory"
+        assert raw.request("tools/call", again)["error"]["code"] == -32602
+        who[0] = "alice"
+        assert raw.request("tools/call", again)["result"]["content"][0]["text"] == "accept by alice"
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_what_is_offered_is_declared_before_there_is_any_and_its_first_is_announced(date):
+    server = Server("later", offers=["prompts", "tools"])
+    with connect(server, revision=date) as client, client.listen(prompts=True) as changes:
+        assert client.list_prompts() == client.list_tools() == []
+        assert not changes.refused
+        server.add_prompt(lambda: "hi", name="first")
+        assert changes.next(PATIENCE).kind == "prompts"
+
+
+@pytest.mark.parametrize("options", [{"offers": ["toys"]}, {"offers": "toys"}, {"secret": "short"}], ids=str)
+def test_options_of_no_sense_are_refused_with_the_reason(options):
+    with pytest.raises(ValueError, match=r"offers|secret"):
+        Server("bad", **options)
+
+
+@pytest.mark.parametrize("secret", [5, [5], [], object()], ids=plain)
+def test_a_secret_is_bytes_or_text(secret):
+    with pytest.raises(TypeError, match="a secret is bytes or text"):
+        Server("bad", secret=secret)
+
+
+def test_a_directory_that_is_added_while_clients_are_there_is_watched(tmp_path):
+    server = Server("late", offers=["resources"])
+    with connect(server) as client, client.listen(resources=True) as changes:
+        server.add_directory(tmp_path, poll=0.05)
+        (tmp_path / "new.txt").write_text("hi")
+        assert changes.next(PATIENCE).kind == "resources"
+        assert [r["name"] for r in client.list_resources()] == ["new.txt"]
+
+
+# -- what wraps a question -------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Day:
+    day: int
+
+
+@pytest.mark.parametrize("date", ["2025-06-18", "2025-11-25", MODERN])
+@pytest.mark.parametrize("hooked", [False, True])
+def test_a_handler_that_asks_may_have_hooks_around_it(date, hooked):
+    """In the modern era a hook sees the question go by as a result."""
+    server = demo()
+    seen = []
+
+    @server.tool
+    def book(ctx: Context) -> str:
+        return f"day {ctx.elicit('Which day?', Day).data.day}"
+
+    if hooked:
+
+        @server.around
+        def note(ctx, params, proceed):
+            result = proceed(params)
+            if ctx.method == "tools/call":
+                seen.append(result.get("resultType", "complete"))
+            return result
+
+    with connect(server, revision=date, elicitation=lambda asked: {"day": 7}) as client:
+        assert client.call_tool("book").text == "day 7"
+    if hooked:
+        assert seen == (["input_required", "complete"] if date == MODERN else ["complete"])
+
+
+def test_a_visit_that_is_required_is_asked_for_in_the_modern_era():
+    server = demo()
+    been = []
+
+    @server.tool
+    def pay(ctx: Context) -> str:
+        if not been:
+            been.append(1)
+            raise UrlElicitationRequired(ElicitUrl("Pay first", "https://example.org/pay"))
+        return "paid"
+
+    with connect(server, elicitation=lambda asked: asked.accept()) as client:
+        assert client.call_tool("pay").text == "paid"
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_a_method_that_may_not_ask_fails_if_it_does(hooked, caplog):
+    server = demo()
+    server.on_request("vendor/ask")(lambda params: {"resultType": "input_required", "requestState": "x"})
+    if hooked:
+        server.around(lambda ctx, params, proceed: proceed(params))
+    with connect(server) as client, pytest.raises(ErrorResponse, match="only tools/call"):
+        client.request("vendor/ask")
+
+
+def test_a_tool_may_make_its_question_by_hand():
+    server = demo()
+
+    @server.around
+    def ask_first(ctx, params, proceed):
+        if ctx.method == "tools/call" and ctx.request_state is None:
+            return {"resultType": "input_required", "requestState": "asked"}
+        return proceed(params)
+
+    with connect(server) as client:
+        result = client.call_tool("add", {"a": 1, "b": 2}, rounds=0)
+        assert result.is_input_required
+        assert client.resume(result, {}).text == "3"
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_a_handler_that_fails_is_no_question(hooked):
+    server = demo()
+    server.on_request("vendor/fail")(lambda params: 1 // 0)
+    if hooked:
+        server.around(lambda ctx, params, proceed: proceed(params))
+    with connect(server) as client:
+        with pytest.raises(ErrorResponse) as refused:
+            client.request("vendor/fail")
+        assert refused.value.code == -32603
+
+
+# -- what it tells, and how it ends ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_an_author_tells_that_a_resource_changed(date):
+    server = demo()
+    server.add_resource(lambda: "x", "config://app", name="app")
+    with connect(server, revision=date) as client, client.listen(resources=["config://app"]) as changes:
+        server.resource_updated("config://app")
+        assert changes.next(PATIENCE).uri == "config://app"
+        with pytest.raises(TypeError, match="uri is a string"):
+            server.resource_updated(5)
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_directory_that_comes_while_there_are_clients_is_watched_too(date, tmp_path):
+    server = Server("files", offers=["resources"])
+    with connect(server, revision=date) as client, client.listen(resources=True) as changes:
+        server.add_directory(tmp_path, uri="files:///", poll=0.02)
+        (tmp_path / "a.txt").write_text("a")
+        assert changes.next(PATIENCE).kind == "resources"
+        assert [resource["uri"] for resource in client.list_resources()] == ["files:///a.txt"]
+
+
+def test_nobody_is_told_of_a_visit_that_nobody_was_sent_on():
+    assert demo().elicitation_complete("unknown") is False
+
+
+def test_hanging_up_ends_what_is_open_and_lets_what_runs_finish():
+    server, lines, go = demo(), [], threading.Event()
+
+    @server.tool
+    def slow() -> str:
+        assert go.wait(PATIENCE)
+        return "done"
+
+    connection = server.attach(Outbox(lambda data: lines.extend(map(json.loads, data.splitlines()))))
+    for name, method, params in (
+        ("call", "tools/call", {"name": "slow"}),
+        ("listen", "subscriptions/listen", {"notifications": {"toolsListChanged": True}}),
+    ):
+        message = {"jsonrpc": "2.0", "id": name, "method": method, "params": {**params, "_meta": META}}
+        connection.receive(json.dumps(message).encode())
+    assert eventually(lambda: lines)
+    threading.Timer(0.05, go.set).start()
+    server.hang_up(connection, PATIENCE)
+    server.detach(connection, "over")
+    assert [m.get("method", m.get("id")) for m in lines] == [
+        "notifications/subscriptions/acknowledged",
+        "notifications/cancelled",
+        "listen",
+        "call",
+    ]
+
+
+@pytest.mark.parametrize("options", [{"limit": 5}, {"notices": "10/s"}])
+def test_a_limit_is_a_limit(options):
+    with pytest.raises(TypeError, match="each a Limit"):
+        Server("bad", **options)
+
+
+def test_run_serves_the_streams_of_this_process(monkeypatch):
+    from mcp_ref.basic.transports import stdio
+
+    served = []
+    monkeypatch.setattr(stdio, "serve", served.append)
+    server = demo()
+    server.run()
+    assert served == [server]
+
+
+# -- what the reader answers itself ----------------------------------------------------------------
+
+
+BUSY = """
+import threading
+
+@server.tool
+def hold() -> str:
+    threading.Event().wait(30)
+    return "held"
+"""
+
+
+def hello(date="2025-11-25"):
+    return {"protocolVersion": date, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+
+
+def test_server_discover_is_answered_where_initialize_is():
+    """On the reader: at once while every worker is busy, and in the order in which they were sent."""
+    with RawClient(source(BUSY, options="workers=1"), revision=MODERN) as raw:
+        raw.call("hold", id="held")
+        raw.ask("server/discover", id="first")
+        raw.revision = None
+        raw.ask("initialize", hello(), id="second")
+        raw.revision = MODERN
+        raw.ask("server/discover", id="third")
+        assert [raw.receive()["id"] for _ in range(3)] == ["first", "second", "third"]
+        assert raw.child is not None
+        raw.child.kill()
+
+
+def test_the_reader_runs_no_function_of_the_authors():
+    """A `principal` and a hook may be slow: lifecycle requests do not wait for them."""
+    held, went_on = threading.Event(), threading.Event()
+    threads: dict[str, str] = {}
+
+    def principal(context):
+        threads[context.method] = threading.current_thread().name
+        return "ada"
+
+    server = Server("held", principal=principal)
+    with RawClient(server, revision="2025-11-25") as raw:
+        assert "result" in raw.request("ping")
+        raw.revision = MODERN
+        assert "result" in raw.request("server/discover")
+    assert threads == {}
+
+    @server.around
+    def slow(context, params, proceed):
+        threads[context.method] = threading.current_thread().name
+        held.set()
+        assert went_on.wait(10)
+        return proceed(params)
+
+    with RawClient(server, revision="2025-11-25") as raw:
+        raw.revision = MODERN
+        raw.ask("server/discover", id="slow")
+        assert held.wait(10)
+        raw.revision = "2025-11-25"
+        assert "result" in raw.request("ping"), "the reader is free while the hook waits"
+        went_on.set()
+        assert "result" in raw.answer("slow")
+    assert threads["server/discover"].startswith("mcp_ref worker")
+
+
+@pytest.mark.parametrize("method", ["ping", "server/discover"])
+def test_a_lifecycle_method_that_the_author_answers_is_run_by_a_worker(method):
+    server = Server("own")
+
+    @server.on_request(method)
+    def own(params):
+        return {"thread": threading.current_thread().name}
+
+    with RawClient(server, revision="2025-11-25" if method == "ping" else MODERN) as raw:
+        assert raw.request(method)["result"]["thread"].startswith("mcp_ref worker")
+
+
+def test_a_forked_child_begins_anew_and_leaves_the_parents_lifespan_alone():
+    events = []
+
+    @contextlib.contextmanager
+    def lifespan(server):
+        events.append("entered")
+        yield len(events)
+        events.append("left")
+
+    server = demo(lifespan=lifespan, principal=lambda context: "ann")
+    with connect(server) as client:
+        assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
+        inherited = len(forks.without_end)
+        server.forked()  # what the child of a fork calls
+        assert len(forks.without_end) == inherited + 1
+        with connect(server) as another:
+            assert another.call_tool("add", {"a": 2, "b": 2}).text == "4"
+            assert events == ["entered", "entered"]
+        assert events == ["entered", "entered", "left"]
+    forks.without_end.pop().close()
+    assert events.count("left") == 2
+
+
+def test_wsgi_app_is_an_application_at_a_path():
+    app = demo().wsgi_app("/here", stateless=True)
+    with contextlib.closing(app):
+        statuses = []
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/elsewhere", "HTTP_HOST": "127.0.0.1"}
+        b"".join(app(environ, lambda status, headers: statuses.append(status)))
+        assert statuses[0].startswith("404")
+
+
+@pytest.mark.parametrize(("transport", "options"), [("stdio", {}), ("http", {"port": 1})])
+def test_run_hands_its_options_to_the_transport(transport, options, monkeypatch):
+    served = []
+    monkeypatch.setattr(stdio, "serve", lambda server, **given: served.append(("stdio", given)))
+    monkeypatch.setattr(http_server, "serve", lambda server, **given: served.append(("http", given)))
+    demo().run(transport, **options)
+    assert served == [(transport, options)]
+
+
+def test_ping_every_is_a_number_of_seconds():
+    with pytest.raises(ValueError, match="ping_every"):
+        demo(ping_every=-1)
+
+
+# -- in a forked child ------------------------------------------------------------------------------
+
+
+def test_in_a_forked_child_a_lifespan_is_entered_anew_and_the_parents_is_not_left(monkeypatch):
+    """Not by what the child serves, and not by its being forgotten either: it is kept."""
+    kept = []
+    monkeypatch.setattr(module.forks, "without_end", kept)
+    life = Life()
+    server = demo(lifespan=life)
+    parents = server.running()
+    parents.__enter__()
+    server.forked()
+    assert life.events == [("entered", "demo")]
+    with server.running():
+        assert life.events == [("entered", "demo")] * 2
+    assert life.events == [("entered", "demo"), ("entered", "demo"), ("left",)]
+    assert len(kept) == 1
+    kept[0].close()
+    assert life.events[2:] == [("left",)] * 2
+
+
+def test_in_a_forked_child_no_lock_of_the_parents_is_waited_for():
+    server = demo(limit=Limit(rate=0.001, burst=1))
+
+    class Asked:
+        principal = "a"
+
+    limiter = server.limiter(Asked())
+    with server._starting, server._lock, limiter._lock:
+        server.forked()
+        assert not server._starting.locked()
+        assert not server._lock.locked()
+        assert not limiter._lock.locked()
+        assert server.limiter(Asked()) is not limiter
+    with connect(server) as client:
+        assert client.call_tool("add", {"a": 1, "b": 2}).structured == {"result": 3}
+
+
+def test_in_a_forked_child_nobody_is_told_of_the_end_of_a_visit():
+    server = demo()
+    server.elicitations["visit"] = object()
+    server.forked()
+    assert not server.elicitation_complete("visit")
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "why"),
+    [
+        ({"limit": 5}, TypeError, "limit and notices are each a Limit"),
+        ({"notices": 5}, TypeError, "limit and notices are each a Limit"),
+        ({"ping_every": 0}, ValueError, "ping_every"),
+        ({"ping_every": "often"}, TypeError, "ping_every"),
+    ],
+    ids=str,
+)
+def test_limits_and_pauses_that_are_none_are_refused_by_name(options, kind, why):
+    with pytest.raises(kind, match=why):
+        Server("bad", **options)
+
+
+def test_a_forked_child_that_leaves_its_parents_service_can_serve_with_a_lifespan(monkeypatch):
+    entered = []
+
+    @contextlib.contextmanager
+    def lifespan(server):
+        entered.append(server)
+        yield "here"
+
+    server = demo(lifespan=lifespan)
+    with server.running():
+        monkeypatch.setattr(forks, "count", forks.count + 1)  # as the hook does in a child
+        server.forked()
+    forks.without_end.pop().close()
+
+    @server.tool
+    def where(ctx: Context) -> str:
+        return str(ctx.lifespan)
+
+    with connect(server) as client:
+        assert client.call_tool("where").text == "here"
+    assert len(entered) == 2
