@@ -47,7 +47,7 @@ if sys.argv[1:] == ["serve"]:
 
 
 def ask(question):
-    """Stands where a person would be asked: see mcp_ref.client.terminal."""
+    """Stands where a person would be asked: see mcp_ref.cli.terminal."""
     print(f"  {question.server} asks: {question.message}")
     return {"sure": True, "name": "Mona"} if question.message.startswith("Book") else question.decline()
 

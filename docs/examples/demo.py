@@ -61,7 +61,7 @@ def book(client: Client) -> dict[str, object]:
 
 
 def ask(question: Asked) -> object:
-    """Stands where a person would be asked: see mcp_ref.client.terminal."""
+    """Stands where a person would be asked: see mcp_ref.cli.terminal."""
     return {"guests": 4}
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from mcp_ref import Context, Server, connect
-from mcp_ref.client.terminal import Terminal
+from mcp_ref.cli.terminal import Terminal
 
 
 @dataclass

@@ -21,8 +21,7 @@ from mcp_ref.api.server import Server
 from mcp_ref.basic.errors import ErrorResponse, LocalError, MethodNotFound, RequestTimeout
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.patterns.listening import Changes
-from mcp_ref.cli import show
-from mcp_ref.client import terminal
+from mcp_ref.cli import show, terminal
 from mcp_ref.client.url_elicitation import UrlElicitationNeeded
 
 __all__ = [

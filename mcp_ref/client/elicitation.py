@@ -20,7 +20,7 @@ Errors      content that does not fit the form: noticed by the client (-32603) a
 Threads     questions are made and answers read on the request's worker; the callback runs on a thread
             of its own (api/callbacks).
 Not here    what a form may hold (client/fields, client/forms), what is done at a URL
-            (client/url_elicitation), a callback for terminals (client/terminal).
+            (client/url_elicitation), a callback for terminals (cli/terminal).
 """
 
 from __future__ import annotations

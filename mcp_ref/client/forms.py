@@ -22,7 +22,7 @@ Errors      TypeError: a hint that no form has. BadForm: a schema that is none, 
             can say. Mismatch: content that does not fit.
 Threads     plain functions. The form of a type is made once.
 Not here    how an answer is checked (client/answers), the request that carries a form
-            (client/elicitation), a person who fills it in (client/terminal).
+            (client/elicitation), a person who fills it in (cli/terminal).
 """
 
 from __future__ import annotations

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 from mcp_ref import Server
-from mcp_ref.cli import actions
+from mcp_ref.cli import actions, terminal
 from mcp_ref.cli.main import main
-from mcp_ref.client import terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = ["--env", f"PYTHONPATH={ROOT}"]

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 from peers import PATIENCE
 
-from mcp_ref.cli import actions
+from mcp_ref.cli import actions, terminal
 from mcp_ref.cli.main import main
-from mcp_ref.client import terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 BOTH = pytest.mark.parametrize("revision", ["2025-03-26", "2025-11-25", "2026-07-28"])

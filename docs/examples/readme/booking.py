@@ -21,7 +21,7 @@ def bookings() -> list[str]:
 
 
 def ask(question):
-    return True  # from mcp_ref.client.terminal import ask: that one asks a person
+    return True  # from mcp_ref.cli.terminal import ask: that one asks a person
 
 
 for revision in "2025-11-25", "2026-07-28":

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from mcp_ref.client import terminal
+from mcp_ref.cli import terminal
+from mcp_ref.cli.terminal import Terminal, warnings_about
 from mcp_ref.client.forms import fields_of
-from mcp_ref.client.terminal import Terminal, warnings_about
 
 LIMIT = 20.0
 ROOT = str(Path(__file__).resolve().parents[2])

@@ -1,11 +1,11 @@
-"""client/typed: what a person types for a field."""
+"""cli/typed: what a person types for a field."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcp_ref.cli.typed import called, read, shown, wanted
 from mcp_ref.client.answers import FormField, fields_of
-from mcp_ref.client.typed import called, read, shown, wanted
 from mcp_ref.schema import Mismatch
 
 
