@@ -27,12 +27,12 @@ from mcp_ref.api.paged_list import Shelf
 from mcp_ref.basic.messages import Json
 from mcp_ref.basic.meta import Icon
 from mcp_ref.basic.versioning import Method, methods, revision
+from mcp_ref.extras.directories import Directory
 from mcp_ref.runtime.checks import check_callable, check_text
 from mcp_ref.runtime.hooks import Hook, handler_of
 from mcp_ref.runtime.uri.templates import BadUri, check_uri
 from mcp_ref.schema import REVISIONS, pruner
 from mcp_ref.server.content import Annotations
-from mcp_ref.server.directories import Directory
 from mcp_ref.server.prompts import Prompt
 from mcp_ref.server.resources import Resource, ResourceNotFound, ResourceTemplate, find
 from mcp_ref.server.tools import ToolAnnotations
@@ -166,7 +166,7 @@ class Registry:
         (self.templates if "{" in uri else self.resources).remove(uri)
 
     def add_directory(self, path: str | PathLike[str], **options: Any) -> Directory:
-        """Have the files of a directory as resources (server/directories), as long as it is there."""
+        """Have the files of a directory as resources (extras/directories), as long as it is there."""
         directory = Directory(path, **options)
         if any(other.prefix == directory.prefix for other in self.directories):
             raise ValueError(f"there is a directory at {directory.prefix} already")

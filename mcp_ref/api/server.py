@@ -45,6 +45,7 @@ from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import Method, Revision, dress, is_modern, revision
 from mcp_ref.client import roots, url_elicitation
 from mcp_ref.client.url_elicitation import UrlElicitationRequired
+from mcp_ref.extras.directories import Directory
 from mcp_ref.runtime.checks import (
     check_callable,
     check_count,
@@ -64,7 +65,6 @@ from mcp_ref.runtime.threads.workers import MAX_WAITING_BYTES, QueueFull, Worker
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server import discover, prompts, resources, tools
 from mcp_ref.server.content import check_icons
-from mcp_ref.server.directories import Directory
 from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
 from mcp_ref.server.utilities.caching import CacheScope, Caching
@@ -267,7 +267,7 @@ class Server(Registry):
             self._entered = entered.pop_all()
 
     def add_directory(self, path: str | PathLike[str], **options: Any) -> Directory:
-        """Have the files of a directory as resources (server/directories), as long as it is there."""
+        """Have the files of a directory as resources (extras/directories), as long as it is there."""
         directory = super().add_directory(path, **options)
         with self._starting:
             if self._entered is not None:  # it is served already

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peers import PATIENCE
 
-from mcp_ref.runtime import files
-from mcp_ref.runtime.files import DEPTH, GONE, Globs, Tree, is_missing
+from mcp_ref.extras import files
+from mcp_ref.extras.files import DEPTH, GONE, Globs, Tree, is_missing
 
 NEVER = threading.Event()
 
