@@ -15,7 +15,7 @@ from mcp_ref.api.connect import connect
 from mcp_ref.api.context import Context
 from mcp_ref.api.results import Result
 from mcp_ref.api.server import Server
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     ConnectionClosed,
     ErrorResponse,
     HttpError,

@@ -60,9 +60,9 @@ REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28
 
 PAGES = (
     "basic.directions",
-    "basic.messages",
-    "basic.errors",
-    "basic.meta",
+    "basic.index.messages",
+    "basic.index.error_responses",
+    "basic.index.general_fields",
     "basic.versioning",
     "basic.lifecycle",
     "basic.patterns.cancellation",

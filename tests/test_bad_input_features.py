@@ -52,7 +52,7 @@ from mcp_ref import (
     UrlElicitationNeeded,
     connect,
 )
-from mcp_ref.basic.errors import LocalError
+from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.basic.patterns.mrtr import InputRequired
 from mcp_ref.client.elicitation import Asked
 from mcp_ref.runtime.uri.templates import BadTemplate

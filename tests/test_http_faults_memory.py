@@ -22,7 +22,7 @@ from test_http_faults_load import together
 from test_http_faults_process import Child, child
 
 from mcp_ref import Server
-from mcp_ref.basic.messages import decode
+from mcp_ref.basic.index.messages import decode
 from mcp_ref.basic.transports import streamable_http
 from mcp_ref.basic.transports.http_security import read_body
 

@@ -3,7 +3,7 @@
     .. clauses:: server/tools
 
     .. clauses::
-       :module: basic/meta
+       :module: basic/index/general_fields
 
 The first form shows a page of the specification, the second what one module keeps, whichever page
 it stands on. Both read the registry and the marks, and run no test.

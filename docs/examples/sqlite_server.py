@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from mcp_ref import Bounds, Context, ResourceNotFound, Server
-from mcp_ref.basic.errors import InvalidParams
+from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.server.content import embedded
 
 MAX_SECONDS = 2.0

@@ -29,14 +29,9 @@ from mcp_ref.api.context import Context
 from mcp_ref.api.features import Features
 from mcp_ref.api.requests import AnyLine
 from mcp_ref.basic import lifecycle, versioning
-from mcp_ref.basic.errors import (
-    InternalError,
-    InvalidRequest,
-    LocalError,
-    MethodNotFound,
-)
-from mcp_ref.basic.messages import Encoded, Json, encode
-from mcp_ref.basic.meta import SERVER_INFO
+from mcp_ref.basic.index.error_responses import InternalError, InvalidRequest, LocalError, MethodNotFound
+from mcp_ref.basic.index.general_fields import SERVER_INFO
+from mcp_ref.basic.index.messages import Encoded, Json, encode
 from mcp_ref.basic.patterns import listening
 from mcp_ref.basic.patterns.listening import Changes
 from mcp_ref.basic.patterns.request_response import Connection

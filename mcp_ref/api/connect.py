@@ -17,9 +17,9 @@ from mcp_ref.api.client import Client
 from mcp_ref.api.pipe_transport import Line
 from mcp_ref.api.requests import AnyLine
 from mcp_ref.basic import versioning
-from mcp_ref.basic.errors import ConnectionClosed
-from mcp_ref.basic.messages import Json
-from mcp_ref.basic.meta import check_extensions
+from mcp_ref.basic.index.error_responses import ConnectionClosed
+from mcp_ref.basic.index.general_fields import check_extensions
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr import MAX_ROUNDS
 from mcp_ref.basic.transports import era, memory, stdio
 from mcp_ref.client.roots import as_roots

@@ -19,7 +19,7 @@ from typing import Any
 
 from mcp_ref.api.requests import Asking
 from mcp_ref.api.results import Result
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.listening import Changes
 from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.utilities import ping

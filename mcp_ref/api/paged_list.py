@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from mcp_ref.basic.messages import Encoded, Json
+from mcp_ref.basic.index.messages import Encoded, Json
 from mcp_ref.basic.versioning import Revision
 from mcp_ref.runtime.threads import forks
 from mcp_ref.server.utilities import pagination

@@ -24,8 +24,8 @@ from mcp_ref.api.from_function.prompt import RegisteredPrompt, prompt_from
 from mcp_ref.api.from_function.resource import RegisteredResource, RegisteredTemplate, resource_from
 from mcp_ref.api.from_function.tool import RegisteredTool, listed, tool_from
 from mcp_ref.api.paged_list import Shelf
-from mcp_ref.basic.messages import Json
-from mcp_ref.basic.meta import Icon
+from mcp_ref.basic.index.general_fields import Icon
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import Method, methods, revision
 from mcp_ref.extras.directories import Directory
 from mcp_ref.runtime.checks import check_callable, check_text

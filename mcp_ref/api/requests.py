@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.api.results import PendingCall, Result
 from mcp_ref.basic import versioning
-from mcp_ref.basic.errors import ErrorResponse, InvalidResponse, LocalError, McpError
+from mcp_ref.basic.index.error_responses import ErrorResponse, InvalidResponse, LocalError, McpError
+from mcp_ref.basic.index.general_fields import LOG_LEVEL, Implementation, check_meta
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.lifecycle import ClientCapabilities
-from mcp_ref.basic.messages import Json
-from mcp_ref.basic.meta import LOG_LEVEL, Implementation, check_meta
 from mcp_ref.basic.patterns.mrtr import InputRefused, check_question, gather, is_question, retry
 from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.request_response import Connection

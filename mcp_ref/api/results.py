@@ -17,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     ConnectionClosed,
     ErrorResponse,
     LocalError,
@@ -25,7 +25,7 @@ from mcp_ref.basic.errors import (
     RequestCancelled,
     RequestTimeout,
 )
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns import cancellation, mrtr
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.runtime.threads.calls import Call

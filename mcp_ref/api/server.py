@@ -34,9 +34,9 @@ from mcp_ref.api.context import Context
 from mcp_ref.api.paged_list import Kept
 from mcp_ref.api.registering import Registry
 from mcp_ref.basic import lifecycle, versioning
-from mcp_ref.basic.errors import InternalError, MethodNotFound
-from mcp_ref.basic.messages import Encoded, Json, to_json
-from mcp_ref.basic.meta import Icon, Implementation, check_extensions
+from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
+from mcp_ref.basic.index.general_fields import Icon, Implementation, check_extensions
+from mcp_ref.basic.index.messages import Encoded, Json, to_json
 from mcp_ref.basic.patterns import mrtr, subscriptions
 from mcp_ref.basic.patterns.mrtr import InputRequired
 from mcp_ref.basic.patterns.request_response import IMMEDIATE, LATER, Connection

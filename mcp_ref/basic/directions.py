@@ -22,8 +22,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeAlias
 
+from mcp_ref.basic.index.messages import Result
 from mcp_ref.basic.lifecycle import InitializedNotification, InitializeRequest, InitializeResult
-from mcp_ref.basic.messages import Result
 from mcp_ref.basic.patterns.cancellation import CancelledNotification
 from mcp_ref.basic.patterns.mrtr import InputRequiredResult
 from mcp_ref.basic.patterns.progress import ProgressNotification

@@ -30,15 +30,15 @@ import enum
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Required, TypedDict
 
-from mcp_ref.basic.errors import InvalidParams, InvalidRequest, InvalidResponse, LocalError
-from mcp_ref.basic.messages import AnyNotificationParams, Json, RequestId
-from mcp_ref.basic.meta import (
+from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest, InvalidResponse, LocalError
+from mcp_ref.basic.index.general_fields import (
     Implementation,
     JSONObject,
     NotificationParams,
     RequestMeta,
     ResultMeta,
 )
+from mcp_ref.basic.index.messages import AnyNotificationParams, Json, RequestId
 from mcp_ref.basic.versioning import (
     TABLE,
     Era,

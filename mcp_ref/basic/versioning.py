@@ -27,9 +27,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.errors import InvalidParams, ProtocolError
-from mcp_ref.basic.messages import Encoded, Json, RequestId
-from mcp_ref.basic.meta import (
+from mcp_ref.basic.index.error_responses import InvalidParams, ProtocolError
+from mcp_ref.basic.index.general_fields import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
     LOG_LEVEL,
@@ -37,6 +36,7 @@ from mcp_ref.basic.meta import (
     SERVER_INFO,
     RequestMeta,
 )
+from mcp_ref.basic.index.messages import Encoded, Json, RequestId
 from mcp_ref.schema import REVISIONS, Mismatch, checker, since
 
 if TYPE_CHECKING:

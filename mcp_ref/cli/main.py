@@ -24,7 +24,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_ref import __version__
-from mcp_ref.basic.errors import ErrorResponse, HttpError, InvalidResponse, McpError, RequestTimeout
+from mcp_ref.basic.index.error_responses import (
+    ErrorResponse,
+    HttpError,
+    InvalidResponse,
+    McpError,
+    RequestTimeout,
+)
 from mcp_ref.cli import actions
 from mcp_ref.runtime.plain import plain
 from mcp_ref.schema import REVISIONS

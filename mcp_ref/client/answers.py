@@ -24,7 +24,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import LATEST
 from mcp_ref.client import fields as shapes
 from mcp_ref.runtime.typing.mismatch import MANY, Mismatch, must, place

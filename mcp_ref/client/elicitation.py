@@ -31,15 +31,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 from urllib.parse import urlsplit
 
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
     InvalidResponse,
     LocalError,
     MethodNotFound,
 )
-from mcp_ref.basic.messages import Json, RequestId
-from mcp_ref.basic.meta import RequestMeta
+from mcp_ref.basic.index.general_fields import RequestMeta
+from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.patterns.mrtr import Question
 from mcp_ref.client import forms
 from mcp_ref.client.fields import RequestedSchema, RequestedSchemaNow

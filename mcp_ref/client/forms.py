@@ -38,7 +38,7 @@ from collections.abc import Callable, Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import Revision
 from mcp_ref.client import fields as shapes
 from mcp_ref.client.answers import (

@@ -27,7 +27,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.schema import Mismatch, since, was
 from mcp_ref.server.content import (
     AudioContent,

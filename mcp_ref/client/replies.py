@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.client.messages import blocks_of, uses_of
 from mcp_ref.runtime.typing.mismatch import must
 from mcp_ref.server.content import text, texts

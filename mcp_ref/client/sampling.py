@@ -31,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
     InvalidResponse,
@@ -39,8 +39,9 @@ from mcp_ref.basic.errors import (
     MethodNotFound,
     ProtocolError,
 )
-from mcp_ref.basic.messages import Json, RequestId
-from mcp_ref.basic.meta import JSONObject, RequestMeta
+from mcp_ref.basic.index.general_fields import JSONObject, RequestMeta
+from mcp_ref.basic.index.json_schema_usage import validator
+from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.patterns.mrtr import Question
 from mcp_ref.basic.versioning import LATEST, Revision, missing_capabilities
 from mcp_ref.client.messages import (
@@ -62,7 +63,6 @@ from mcp_ref.client.messages import (
 from mcp_ref.client.replies import Reply, SamplingRequest, as_reply
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import must
-from mcp_ref.runtime.validators import validator
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 from mcp_ref.server.content import Role
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mcp_ref.basic.errors import ErrorResponse
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.error_responses import ErrorResponse
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.transports import http_annotations
 from mcp_ref.server import tools
 

@@ -26,14 +26,14 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     ConnectionClosed,
     ErrorResponse,
     InternalError,
     LocalError,
     ProtocolError,
 )
-from mcp_ref.basic.messages import Json, RequestId
+from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.patterns.mrtr import InputRefused, Question, ask_again, check_declared
 from mcp_ref.basic.patterns.replay import MAX_QUESTIONS
 from mcp_ref.client.elicitation import (

@@ -41,8 +41,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from mcp_ref.api.from_function.resource import RegisteredResource, check_annotations
-from mcp_ref.basic.errors import InternalError
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.error_responses import InternalError
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.extras.files import DEPTH, GONE, Found, Globs, Parts, Tree, is_missing
 from mcp_ref.runtime.checks import check_count, check_seconds, check_text, check_text_if_any
 from mcp_ref.runtime.logs import logger

@@ -24,8 +24,8 @@ import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeVar
 
-from mcp_ref.basic.messages import Encoded, Json, to_json
-from mcp_ref.basic.meta import Icon, check_meta
+from mcp_ref.basic.index.general_fields import Icon, check_meta
+from mcp_ref.basic.index.messages import Encoded, Json, to_json
 from mcp_ref.schema import REVISIONS, Bounds, Mismatch, checker, pruner, since, until
 
 if TYPE_CHECKING:

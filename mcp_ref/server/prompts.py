@@ -27,15 +27,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
     InvalidResponse,
     ProtocolError,
     RequestCancelled,
 )
-from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, RequestId, to_json
-from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta
+from mcp_ref.basic.index.general_fields import Icon, NotificationParams, RequestMeta, ResultMeta
+from mcp_ref.basic.index.messages import AnyNotificationParams, Encoded, Json, RequestId, to_json
 from mcp_ref.basic.patterns.mrtr import is_question
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime.logs import logger

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     ErrorResponse,
     InternalError,
     InvalidParams,
@@ -37,8 +37,14 @@ from mcp_ref.basic.errors import (
     ProtocolError,
     RequestCancelled,
 )
-from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, RequestId, to_json
-from mcp_ref.basic.meta import Icon, NotificationMeta, NotificationParams, RequestMeta, ResultMeta
+from mcp_ref.basic.index.general_fields import (
+    Icon,
+    NotificationMeta,
+    NotificationParams,
+    RequestMeta,
+    ResultMeta,
+)
+from mcp_ref.basic.index.messages import AnyNotificationParams, Encoded, Json, RequestId, to_json
 from mcp_ref.basic.versioning import LATEST, Method, Revision
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.logs import logger

@@ -18,7 +18,7 @@ Revisions   2024-11-05  tools/list, tools/call, notifications/tools/list_changed
 Errors      two kinds, kept apart: an unknown tool or a malformed request is a JSON-RPC error; a tool
             that fails is a result with isError, and its message, never a traceback.
 Threads     `on_call_tool` runs on the request's own worker and may block; `call_tool` on the caller's.
-Not here    what a schema may contain (runtime/validators), what content is (server/content).
+Not here    what a schema may contain (basic/index/json_schema_usage), what content is (server/content).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     InvalidParams,
     InvalidResponse,
     LocalError,
@@ -37,15 +37,15 @@ from mcp_ref.basic.errors import (
     RequestCancelled,
     TooManyRequests,
 )
-from mcp_ref.basic.messages import AnyNotificationParams, Encoded, Json, RequestId
-from mcp_ref.basic.meta import Icon, NotificationParams, RequestMeta, ResultMeta
+from mcp_ref.basic.index.general_fields import Icon, NotificationParams, RequestMeta, ResultMeta
+from mcp_ref.basic.index.json_schema_usage import BadSchema, validator
+from mcp_ref.basic.index.messages import AnyNotificationParams, Encoded, Json, RequestId
 from mcp_ref.basic.patterns.mrtr import InputRequired, is_question
 from mcp_ref.basic.transports import http_annotations
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime import audit
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import told
-from mcp_ref.runtime.validators import BadSchema, validator
 from mcp_ref.schema import Mismatch, checker, opaque, required, since, until, was
 from mcp_ref.server import content
 from mcp_ref.server.content import (

@@ -4,7 +4,7 @@ import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, nothing_left, raw_server
 
 from mcp_ref import Context, ErrorResponse, InvalidResponse, Limit, RequestTimeout, Server, connect
-from mcp_ref.basic.errors import LocalError
+from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
 
 LEVEL = "io.modelcontextprotocol/logLevel"

@@ -10,7 +10,7 @@ from peers import MODERN, PATIENCE, REVISIONS, nothing_left
 
 from mcp_ref import Server, connect
 from mcp_ref.api.paged_list import Kept, Shelf
-from mcp_ref.basic.errors import InvalidParams
+from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.versioning import revision
 from mcp_ref.server.utilities import pagination
 

@@ -22,7 +22,7 @@ from mcp_ref import (
     UrlElicitationRequired,
     connect,
 )
-from mcp_ref.basic.errors import LocalError
+from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.basic.transports.http_client_answers import RefusedByStatus
 

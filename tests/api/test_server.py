@@ -24,7 +24,7 @@ from peers import (
 from mcp_ref import Context, ErrorResponse, Limit, McpError, ProtocolError, Server, connect
 from mcp_ref.api import http_server
 from mcp_ref.api import server as module
-from mcp_ref.basic.errors import InvalidParams
+from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.lifecycle import ServerCapabilities
 from mcp_ref.basic.transports import stdio
 from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationRequired

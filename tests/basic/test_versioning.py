@@ -11,8 +11,14 @@ from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, RawClient, n
 
 from mcp_ref import Context, ErrorResponse, InvalidResponse, ProtocolError, Server, connect
 from mcp_ref.basic import versioning
-from mcp_ref.basic.errors import InvalidParams, LocalError
-from mcp_ref.basic.meta import CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION, SERVER_INFO
+from mcp_ref.basic.index.error_responses import InvalidParams, LocalError
+from mcp_ref.basic.index.general_fields import (
+    CLIENT_CAPABILITIES,
+    CLIENT_INFO,
+    LOG_LEVEL,
+    PROTOCOL_VERSION,
+    SERVER_INFO,
+)
 from mcp_ref.basic.versioning import (
     LATEST,
     MODERN_CODES,

@@ -15,7 +15,7 @@ from peers import LEGACY, MODERN, REVISIONS, Notes, RawClient, nothing_left, pla
 
 from mcp_ref import Context, McpError, ProtocolError, Server, connect
 from mcp_ref.api.callbacks import Callbacks
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
     InvalidResponse,

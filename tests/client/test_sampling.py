@@ -9,7 +9,7 @@ from peers import LEGACY, MODERN, PATIENCE, REVISIONS, nothing_left
 
 from mcp_ref import Context, ErrorResponse, McpError, Server, connect
 from mcp_ref.api.callbacks import Callbacks, CallbackTimeout
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
     InvalidResponse,

@@ -5,7 +5,7 @@ from peers import PATIENCE, Notes, raw_server
 from web import opened, talking, text, web
 
 from mcp_ref import Server, connect
-from mcp_ref.basic.errors import ErrorResponse, LocalError, RequestTimeout
+from mcp_ref.basic.index.error_responses import ErrorResponse, LocalError, RequestTimeout
 from mcp_ref.client import tool_headers
 
 

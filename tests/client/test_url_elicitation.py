@@ -7,7 +7,7 @@ import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventually, nothing_left, raw_server
 
 from mcp_ref import ConnectionClosed, Context, ErrorResponse, McpError, Server, UrlElicitationNeeded, connect
-from mcp_ref.basic.errors import InvalidResponse, LocalError
+from mcp_ref.basic.index.error_responses import InvalidResponse, LocalError
 from mcp_ref.basic.patterns.mrtr import InputRefused
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client import url_elicitation

@@ -18,7 +18,7 @@ from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
 
 from mcp_ref import Change, Server, connect
 from mcp_ref.api.from_function.resource import RegisteredResource
-from mcp_ref.basic.errors import ErrorResponse, InternalError
+from mcp_ref.basic.index.error_responses import ErrorResponse, InternalError
 from mcp_ref.extras import directories, files
 from mcp_ref.extras.directories import Directory, mime_type_of, text_of
 from mcp_ref.extras.files import DEPTH

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Annotated, Any
 
 from mcp_ref import Bounds, Context, Server
-from mcp_ref.basic.errors import ProtocolError
+from mcp_ref.basic.index.error_responses import ProtocolError
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server import content
 from mcp_ref.server.content import ContentBlock

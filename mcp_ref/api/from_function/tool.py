@@ -25,14 +25,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcp_ref.api.context import Context
-from mcp_ref.basic.messages import Json, encode, to_json
-from mcp_ref.basic.meta import Icon, check_meta
+from mcp_ref.basic.index.general_fields import Icon, check_meta
+from mcp_ref.basic.index.json_schema_usage import own_validator
+from mcp_ref.basic.index.messages import Json, encode, to_json
 from mcp_ref.basic.transports.http_annotations import KEYWORD, Paths, annotated_by_us
 from mcp_ref.basic.versioning import Revision, revision
 from mcp_ref.runtime.typing.functions import description_of, parameters_of, return_hint, takes_one
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.values import Compiler, dump_any
-from mcp_ref.runtime.validators import own_validator
 from mcp_ref.schema import REVISIONS, checker, pruner
 from mcp_ref.server import content
 from mcp_ref.server.tools import CallToolResult, Tool, ToolAnnotations

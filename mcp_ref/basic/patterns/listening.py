@@ -23,9 +23,9 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, McpError, RequestTimeout
-from mcp_ref.basic.messages import Json
-from mcp_ref.basic.meta import SUBSCRIPTION_ID
+from mcp_ref.basic.index.error_responses import ConnectionClosed, ErrorResponse, McpError, RequestTimeout
+from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.subscriptions import ACKNOWLEDGED, KINDS, LISTS, Change
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks

@@ -40,7 +40,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Required, TypeAlias, TypedDict, Union
 
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
     InvalidResponse,
@@ -49,8 +49,8 @@ from mcp_ref.basic.errors import (
     ProtocolError,
     RequestCancelled,
 )
-from mcp_ref.basic.messages import Json
-from mcp_ref.basic.meta import RequestMeta, ResultMeta
+from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.replay import KINDS, MAX_QUESTIONS, Exchange, InputRequired, Question, canonical
 from mcp_ref.basic.versioning import LATEST, Era, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text

@@ -24,8 +24,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.messages import Json, RequestId
-from mcp_ref.basic.meta import NotificationMeta
+from mcp_ref.basic.index.general_fields import NotificationMeta
+from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import since
 

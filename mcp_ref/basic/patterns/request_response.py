@@ -31,8 +31,8 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.api.context import Context
-from mcp_ref.basic.batch import Batch, wants_answer
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.batching import Batch, wants_answer
+from mcp_ref.basic.index.error_responses import (
     ConnectionClosed,
     InternalError,
     InvalidParams,
@@ -43,8 +43,7 @@ from mcp_ref.basic.errors import (
     RequestCancelled,
     TooManyRequests,
 )
-from mcp_ref.basic.lifecycle import Session
-from mcp_ref.basic.messages import (
+from mcp_ref.basic.index.messages import (
     Encoded,
     Json,
     RequestId,
@@ -59,6 +58,7 @@ from mcp_ref.basic.messages import (
     lacks_method,
     weight,
 )
+from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.basic.patterns.requester import Requester
 from mcp_ref.runtime.limits import Limit, Limiter

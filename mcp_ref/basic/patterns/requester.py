@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     ConnectionClosed,
     InvalidRequest,
     InvalidResponse,
@@ -29,7 +29,7 @@ from mcp_ref.basic.errors import (
     RequestTimeout,
     error_response,
 )
-from mcp_ref.basic.messages import Json, RequestId, encode, is_id
+from mcp_ref.basic.index.messages import Json, RequestId, encode, is_id
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.logs import logger

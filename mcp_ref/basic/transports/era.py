@@ -45,14 +45,14 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     ConnectionClosed,
     ErrorResponse,
     LocalError,
     McpError,
     RequestTimeout,
 )
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.versioning import (
     MODERN_CODES,

@@ -29,7 +29,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import place, shown
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.messages import Json
+    from mcp_ref.basic.index.messages import Json
 
 __all__ = ["BadAnnotation", "Paths", "annotated", "annotated_by_us", "usable"]
 

@@ -33,8 +33,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from mcp_ref.basic.batch import Batch
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.batching import Batch
+from mcp_ref.basic.index.error_responses import (
     ConnectionClosed,
     InvalidResponse,
     LocalError,
@@ -45,8 +45,8 @@ from mcp_ref.basic.errors import (
     RequestTimeout,
     error_response,
 )
-from mcp_ref.basic.messages import Json, RequestId, decode, encode, weight
-from mcp_ref.basic.meta import PROTOCOL_VERSION
+from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
+from mcp_ref.basic.index.messages import Json, RequestId, decode, encode, weight
 from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.transports import http_client_streams, http_headers
 from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type

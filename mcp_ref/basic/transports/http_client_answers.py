@@ -20,7 +20,7 @@ import html
 import re
 from typing import Any
 
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     ConnectionClosed,
     ErrorResponse,
     HttpError,
@@ -30,7 +30,7 @@ from mcp_ref.basic.errors import (
     RefusedByStatus,
     error_response,
 )
-from mcp_ref.basic.messages import RequestId, decode
+from mcp_ref.basic.index.messages import RequestId, decode
 from mcp_ref.runtime.http_client.exchanges import HttpExchange, TooLong, without_query
 from mcp_ref.runtime.plain import one_line
 

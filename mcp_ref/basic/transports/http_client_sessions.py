@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mcp_ref.basic.errors import InvalidResponse, McpError
+from mcp_ref.basic.index.error_responses import InvalidResponse, McpError
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.versioning import Revision
 from mcp_ref.runtime.http_client.sockets import Expired

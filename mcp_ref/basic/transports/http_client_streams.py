@@ -25,7 +25,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mcp_ref.basic.errors import ConnectionClosed, InvalidResponse, LocalError, McpError
+from mcp_ref.basic.index.error_responses import ConnectionClosed, InvalidResponse, LocalError, McpError
 from mcp_ref.basic.transports.http_client_answers import STREAM, refusal, status_of
 from mcp_ref.runtime.events import Events, TooLarge
 from mcp_ref.runtime.http_client.exchanges import HttpExchange

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.errors import ProtocolError
+from mcp_ref.basic.index.error_responses import ProtocolError
 from mcp_ref.runtime.http_client.exchanges import HttpExchange
 from mcp_ref.runtime.http_client.sockets import Aborted
 

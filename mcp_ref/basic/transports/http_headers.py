@@ -32,12 +32,12 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.errors import LocalError, ProtocolError
+from mcp_ref.basic.index.error_responses import LocalError, ProtocolError
 from mcp_ref.runtime.typing.mismatch import place, shown
 from mcp_ref.schema import since
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.messages import Json, RequestId
+    from mcp_ref.basic.index.messages import Json, RequestId
     from mcp_ref.basic.transports.http_annotations import Paths
 
 __all__ = [

@@ -29,10 +29,10 @@ import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.batch import wants_answer
-from mcp_ref.basic.errors import InvalidRequest, ProtocolError
+from mcp_ref.basic.index.batching import wants_answer
+from mcp_ref.basic.index.error_responses import InvalidRequest, ProtocolError
+from mcp_ref.basic.index.messages import Json, classify
 from mcp_ref.basic.lifecycle import refuse_initialize
-from mcp_ref.basic.messages import Json, classify
 from mcp_ref.basic.transports import http_headers
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_responses import ACCEPTED, HttpAnswer, error

@@ -18,8 +18,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mcp_ref.basic.errors import McpError, TooManyRequests
-from mcp_ref.basic.messages import Json, encode
+from mcp_ref.basic.index.error_responses import McpError, TooManyRequests
+from mcp_ref.basic.index.messages import Json, encode
 
 __all__ = ["Denied", "Refused"]
 

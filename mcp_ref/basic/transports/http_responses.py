@@ -18,8 +18,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from mcp_ref.basic.errors import InvalidRequest, MethodNotFound, ProtocolError, TooManyRequests
-from mcp_ref.basic.messages import Json, encode, encode_error, is_id
+from mcp_ref.basic.index.error_responses import InvalidRequest, MethodNotFound, ProtocolError, TooManyRequests
+from mcp_ref.basic.index.messages import Json, encode, encode_error, is_id
 from mcp_ref.basic.transports.http_headers import HeaderMismatch
 from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.versioning import (

@@ -28,8 +28,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.errors import ConnectionClosed
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.error_responses import ConnectionClosed
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.transports.http_log import Log
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_streams import HttpStream

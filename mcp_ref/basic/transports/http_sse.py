@@ -30,9 +30,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
-from mcp_ref.basic.batch import wants_answer
-from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest
-from mcp_ref.basic.messages import Json, classify, is_broken_response, is_id
+from mcp_ref.basic.index.batching import wants_answer
+from mcp_ref.basic.index.error_responses import ConnectionClosed, InvalidRequest
+from mcp_ref.basic.index.messages import Json, classify, is_broken_response, is_id
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_responses import ACCEPTED, HttpAnswer
 from mcp_ref.basic.transports.http_security import accepts, check_post
@@ -43,7 +43,7 @@ from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
-    from mcp_ref.basic.errors import ProtocolError
+    from mcp_ref.basic.index.error_responses import ProtocolError
     from mcp_ref.basic.transports.streamable_http import Application
 
 __all__ = ["OldTransport"]

@@ -28,13 +28,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mcp_ref.basic.errors import ConnectionClosed, ProtocolError
+from mcp_ref.basic.index.error_responses import ConnectionClosed, ProtocolError
 from mcp_ref.basic.transports.http_log import OVERHEAD
 from mcp_ref.runtime.threads.outbox import Full
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
-    from mcp_ref.basic.messages import Json
+    from mcp_ref.basic.index.messages import Json
     from mcp_ref.basic.transports.http_log import Log
     from mcp_ref.basic.transports.http_responses import EventResponse
 

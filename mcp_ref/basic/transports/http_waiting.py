@@ -20,8 +20,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mcp_ref.basic.errors import TooManyRequests
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.error_responses import TooManyRequests
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.transports.http_refusals import Refused
 from mcp_ref.basic.transports.http_responses import (
     EVENTS,

@@ -36,9 +36,15 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_ref.basic.errors import ConnectionClosed, InvalidParams, InvalidRequest, ParseError, ProtocolError
-from mcp_ref.basic.messages import MAX_PARTS, Json, classify, decode
-from mcp_ref.basic.meta import PROTOCOL_VERSION
+from mcp_ref.basic.index.error_responses import (
+    ConnectionClosed,
+    InvalidParams,
+    InvalidRequest,
+    ParseError,
+    ProtocolError,
+)
+from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
+from mcp_ref.basic.index.messages import MAX_PARTS, Json, classify, decode
 from mcp_ref.basic.transports import http_headers
 from mcp_ref.basic.transports.http_legacy import LegacyEra, header_of, mirrored, nothing
 from mcp_ref.basic.transports.http_refusals import Refused
@@ -82,7 +88,7 @@ MAX_BODY_BYTES = 4 << 20
 """Bytes of the longest body, unless the application says otherwise: a stranger may send it."""
 
 BYTES_OF_A_PART = 16
-"""A body may have one part (basic/messages) for so many of the bytes that it may have: so that what it
+"""A body may have one part (basic/index/messages) for so many of the bytes that it may have: so that what it
 becomes in memory is in proportion to them.
 """
 

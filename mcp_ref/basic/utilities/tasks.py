@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.messages import Json, RequestId
-from mcp_ref.basic.meta import NotificationMeta, RequestMeta
+from mcp_ref.basic.index.general_fields import NotificationMeta, RequestMeta
+from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.schema import since, until
 from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from mcp_ref.basic.errors import ConnectionClosed, ProtocolError
+from mcp_ref.basic.index.error_responses import ConnectionClosed, ProtocolError
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.signals import Uninterrupted
 

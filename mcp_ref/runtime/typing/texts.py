@@ -19,8 +19,8 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcp_ref.basic.errors import ParseError
-from mcp_ref.basic.messages import decode, to_json
+from mcp_ref.basic.index.error_responses import ParseError
+from mcp_ref.basic.index.messages import decode, to_json
 from mcp_ref.runtime.typing import functions
 from mcp_ref.runtime.typing.codec import Convert, Field, Schema
 from mcp_ref.runtime.typing.mismatch import Mismatch, shown

@@ -28,8 +28,8 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, Required, TypedDict
 
-from mcp_ref.basic.messages import Json, to_json
-from mcp_ref.basic.meta import ResultMeta, is_reserved
+from mcp_ref.basic.index.general_fields import ResultMeta, is_reserved
+from mcp_ref.basic.index.messages import Json, to_json
 from mcp_ref.runtime.checks import check_count
 from mcp_ref.runtime.threads import forks
 from mcp_ref.schema import Bounds, since

@@ -41,7 +41,7 @@ from itertools import islice
 from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
 from mcp_ref.api.context import Context
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
     InvalidResponse,
@@ -49,8 +49,8 @@ from mcp_ref.basic.errors import (
     RequestCancelled,
     TooManyRequests,
 )
-from mcp_ref.basic.messages import Json, RequestId
-from mcp_ref.basic.meta import RequestMeta, ResultMeta
+from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
+from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.versioning import Method
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing import functions

@@ -24,9 +24,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.errors import ErrorResponse, InvalidParams, InvalidResponse, RequestTimeout
-from mcp_ref.basic.messages import Json, RequestId
-from mcp_ref.basic.meta import RequestMeta, ResultMeta
+from mcp_ref.basic.index.error_responses import ErrorResponse, InvalidParams, InvalidResponse, RequestTimeout
+from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
+from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.versioning import LATEST
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Deadline

@@ -16,7 +16,7 @@ import pytest
 from peers import LEGACY, META, MODERN, PATIENCE, Notes, RawClient, nothing_left, raw_server
 
 from mcp_ref import Context, ErrorResponse, McpError, ProtocolError, RequestCancelled, Server, connect
-from mcp_ref.basic.errors import InvalidParams, InvalidResponse, LocalError
+from mcp_ref.basic.index.error_responses import InvalidParams, InvalidResponse, LocalError
 from mcp_ref.basic.patterns import mrtr
 from mcp_ref.basic.patterns.mrtr import InputRefused, InputRequired
 from mcp_ref.basic.versioning import revision

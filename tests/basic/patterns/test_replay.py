@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_ref.basic.errors import InternalError, InvalidParams, InvalidResponse
+from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, InvalidResponse
 from mcp_ref.basic.patterns import replay
 from mcp_ref.basic.patterns.replay import Exchange, InputRequired, Question, canonical
 

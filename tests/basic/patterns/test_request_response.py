@@ -579,7 +579,7 @@ def test_a_cancelled_request_is_not_answered(revision: str) -> None:
 
 
 def test_a_batch_is_answered_as_a_batch() -> None:
-    """2025-03-26; basic/batch has the rest."""
+    """2025-03-26; basic/index/batching has the rest."""
     with RawClient(make_server(), revision="2025-03-26") as client:
         ping, call, broken = (
             client.message("ping"),

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from peers import LEGACY, MODERN, RawClient
 
 from mcp_ref import Server
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.transports.http_annotations import (
     MAX_PARTS,
     BadAnnotation,

@@ -14,7 +14,7 @@ from web import ABLE, INFO, JSON, STREAM, opened, result_of, talking, text, web
 
 import mcp_ref
 from mcp_ref import Denied, Server, connect
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index.error_responses import (
     ConnectionClosed,
     ErrorResponse,
     InvalidResponse,

@@ -7,7 +7,7 @@ import time
 import pytest
 from web import web
 
-from mcp_ref.basic.errors import ErrorResponse, HttpFailure, LocalError
+from mcp_ref.basic.index.error_responses import ErrorResponse, HttpFailure, LocalError
 from mcp_ref.basic.transports.http_client_answers import (
     HttpError,
     RefusedByStatus,

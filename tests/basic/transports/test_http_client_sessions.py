@@ -8,7 +8,7 @@ from peers import LEGACY, PATIENCE, eventually
 from web import opened, talking, text, web
 
 from mcp_ref import connect
-from mcp_ref.basic.errors import InvalidResponse, RequestTimeout
+from mcp_ref.basic.index.error_responses import InvalidResponse, RequestTimeout
 from mcp_ref.basic.transports import http_client_sessions
 from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus
 

@@ -11,7 +11,7 @@ from peers import MODERN, PATIENCE, eventually
 from web import JSON, STREAM, opened, result_of, talking, text, web
 
 from mcp_ref import connect
-from mcp_ref.basic.errors import ConnectionClosed, InvalidResponse, RequestTimeout
+from mcp_ref.basic.index.error_responses import ConnectionClosed, InvalidResponse, RequestTimeout
 from mcp_ref.basic.transports import http_client_streams as module
 
 RESUMABLE = ["2025-03-26", "2025-06-18", "2025-11-25"]

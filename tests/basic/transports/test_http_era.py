@@ -10,7 +10,7 @@ from web import ABLE, INFO, opened, text, web
 
 from mcp_ref import Denied, Server, connect
 from mcp_ref.api import connect as connecting
-from mcp_ref.basic.errors import ConnectionClosed, ErrorResponse, LocalError, RequestTimeout
+from mcp_ref.basic.index.error_responses import ConnectionClosed, ErrorResponse, LocalError, RequestTimeout
 from mcp_ref.basic.transports.era import KnownEras
 from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus
 from mcp_ref.basic.versioning import Era

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from mcp_ref.basic.errors import LocalError
-from mcp_ref.basic.messages import Json
+from mcp_ref.basic.index.error_responses import LocalError
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.transports.http_headers import (
     DraftHeaderMismatch,
     HeaderMismatch,

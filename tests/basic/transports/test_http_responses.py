@@ -9,7 +9,12 @@ import pytest
 from http_peers import Event, read_event
 from peers import PATIENCE
 
-from mcp_ref.basic.errors import ConnectionClosed, InvalidParams, InvalidRequest, MethodNotFound
+from mcp_ref.basic.index.error_responses import (
+    ConnectionClosed,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+)
 from mcp_ref.basic.transports import http_responses
 from mcp_ref.basic.transports.http_headers import HeaderMismatch
 from mcp_ref.basic.transports.http_log import Log

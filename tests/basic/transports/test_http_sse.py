@@ -10,7 +10,7 @@ from http_peers import Event, Peer, endpoint
 from peers import LEGACY, META, PATIENCE, eventually
 
 from mcp_ref import Context, Limit, Server, connect
-from mcp_ref.basic.errors import TooManyRequests
+from mcp_ref.basic.index.error_responses import TooManyRequests
 from mcp_ref.basic.transports.http_refusals import Denied
 
 NOTICED = 6.0

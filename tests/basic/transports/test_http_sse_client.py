@@ -12,7 +12,7 @@ from http_peers import serving
 from peers import PATIENCE, eventually
 
 from mcp_ref import ConnectionClosed, ErrorResponse, RequestTimeout, connect
-from mcp_ref.basic.errors import InvalidResponse
+from mcp_ref.basic.index.error_responses import InvalidResponse
 from mcp_ref.basic.transports.http_client_answers import HttpError
 from mcp_ref.basic.transports.http_sse_client import OldConnection
 from mcp_ref.runtime.http_client.exchanges import Exchanges

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peers import PATIENCE, eventually, nothing_left
 
-from mcp_ref.basic.errors import ConnectionClosed, InvalidRequest
+from mcp_ref.basic.index.error_responses import ConnectionClosed, InvalidRequest
 from mcp_ref.basic.transports import http_streams
 from mcp_ref.basic.transports.http_log import OVERHEAD, Log
 from mcp_ref.basic.transports.http_streams import HttpStream

@@ -10,7 +10,12 @@ from http_peers import Peer, endpoint
 from peers import MODERN, PATIENCE, eventually, nothing_left
 
 from mcp_ref import Context, Limit, Server
-from mcp_ref.basic.errors import ConnectionClosed, InvalidParams, MethodNotFound, TooManyRequests
+from mcp_ref.basic.index.error_responses import (
+    ConnectionClosed,
+    InvalidParams,
+    MethodNotFound,
+    TooManyRequests,
+)
 from mcp_ref.basic.transports import http_responses, http_waiting
 from mcp_ref.basic.transports.http_log import Log
 from mcp_ref.basic.transports.http_refusals import Refused

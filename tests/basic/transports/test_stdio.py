@@ -41,7 +41,7 @@ from peers import (
 )
 
 from mcp_ref import ConnectionClosed, Context, Server, connect
-from mcp_ref.basic.errors import LocalError, McpError
+from mcp_ref.basic.index.error_responses import LocalError, McpError
 from mcp_ref.basic.transports import stdio
 
 

@@ -19,7 +19,7 @@ from http_peers import Event, Peer, Reply, endpoint
 from peers import ENV, LEGACY, META, MODERN, PATIENCE, eventually, nothing_left
 
 from mcp_ref import Context, Limit, Server
-from mcp_ref.basic.errors import ConnectionClosed
+from mcp_ref.basic.index.error_responses import ConnectionClosed
 from mcp_ref.basic.transports import streamable_http
 from mcp_ref.basic.transports.http_refusals import Denied
 from mcp_ref.basic.transports.streamable_http import Application

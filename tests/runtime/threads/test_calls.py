@@ -6,7 +6,7 @@ from collections import deque
 import pytest
 from peers import PATIENCE
 
-from mcp_ref.basic.errors import ErrorResponse, RequestCancelled
+from mcp_ref.basic.index.error_responses import ErrorResponse, RequestCancelled
 from mcp_ref.basic.patterns.progress import Report
 from mcp_ref.runtime.threads import deadlines
 from mcp_ref.runtime.threads.calls import Call

@@ -23,7 +23,7 @@ from mcp_ref import (
     Server,
     connect,
 )
-from mcp_ref.basic.errors import LocalError
+from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.basic.versioning import revision
 from mcp_ref.runtime.typing.texts import text_parameters_of
 from mcp_ref.schema import checker

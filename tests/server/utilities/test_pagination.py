@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from peers import MODERN, Notes, raw_server
 
 from mcp_ref import Caching, ErrorResponse, InvalidResponse, Server, connect
-from mcp_ref.basic.errors import InvalidParams
+from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server.tools import Tool
 from mcp_ref.server.utilities import pagination

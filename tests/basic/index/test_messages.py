@@ -13,9 +13,9 @@ from peers import ENV, LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, python, r
 from web import result_of, talking, text
 
 from mcp_ref import Context, ErrorResponse, Server, connect
-from mcp_ref.basic import messages
-from mcp_ref.basic.errors import InvalidRequest, ParseError
-from mcp_ref.basic.messages import (
+from mcp_ref.basic.index import messages
+from mcp_ref.basic.index.error_responses import InvalidRequest, ParseError
+from mcp_ref.basic.index.messages import (
     MAX_DEPTH,
     MAX_PARTS,
     SMALL_BYTES,

@@ -1,4 +1,4 @@
-"""runtime/validators: schemas that others wrote, each by its dialect, none at any price."""
+"""basic/index/json_schema_usage: schemas that others wrote, each by its dialect, none at any price."""
 
 import itertools
 import json
@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from kinds import json_values
 from peers import PATIENCE
 
-from mcp_ref.runtime import validators
+from mcp_ref.basic.index import json_schema_usage as validators
+from mcp_ref.basic.index.json_schema_usage import DIALECTS, BadSchema, Validator, validator
 from mcp_ref.runtime.typing.mismatch import Mismatch
-from mcp_ref.runtime.validators import DIALECTS, BadSchema, Validator, validator
 
 NEWEST = "https://json-schema.org/draft/2020-12/schema"
 

@@ -1,4 +1,4 @@
-"""Messages (page: basic/index, "Messages"; basic/messages in 2024-11-05).
+"""Messages (page: basic/index, "Messages"; basic/index/messages in 2024-11-05).
 
 Both sides speak JSON-RPC 2.0. A *request* has an id and wants exactly one *response*: a result or
 an error with the same id. A *notification* has no id and wants nothing. This module turns bytes
@@ -17,7 +17,8 @@ Revisions   2024-11-05  requests, notifications, responses; ids are strings or i
             2026-07-28  requests go from client to server only
 
 Threads     plain functions: `decode` runs on a transport's reader, `encode` on any thread.
-Not here    errors (basic/errors), `_meta` (basic/meta), who may say what when (basic/lifecycle,
+Not here    errors (basic/index/error_responses), `_meta` (basic/index/general_fields), who may say what
+when (basic/lifecycle,
             basic/versioning).
 """
 
@@ -30,13 +31,13 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeGuard
 
-from mcp_ref.basic.errors import InvalidRequest, ParseError, ProtocolError
+from mcp_ref.basic.index.error_responses import InvalidRequest, ParseError, ProtocolError
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import required, since, until
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.errors import Error
-    from mcp_ref.basic.meta import RequestMeta, ResultMeta
+    from mcp_ref.basic.index.error_responses import Error
+    from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 
 __all__ = [
     "Encoded",

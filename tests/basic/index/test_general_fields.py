@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from peers import LEGACY, META, MODERN, REVISIONS, RawClient
 
 from mcp_ref import Context, Server, connect
-from mcp_ref.basic import meta
-from mcp_ref.basic.meta import check_extensions, check_meta, is_key, is_reserved
+from mcp_ref.basic.index import general_fields as meta
+from mcp_ref.basic.index.general_fields import check_extensions, check_meta, is_key, is_reserved
 from mcp_ref.schema import Mismatch, checker, definitions, pruner
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -13,8 +13,8 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from mcp_ref.basic.errors import InvalidRequest
-from mcp_ref.basic.messages import classify, is_broken_response
+from mcp_ref.basic.index.error_responses import InvalidRequest
+from mcp_ref.basic.index.messages import classify, is_broken_response
 from mcp_ref.runtime.threads.outbox import WayOut
 
 __all__ = ["Batch", "wants_answer"]

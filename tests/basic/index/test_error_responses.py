@@ -12,8 +12,8 @@ from peers import LEGACY, MODERN, REVISIONS, RawClient, one_sentence
 
 import mcp_ref
 from mcp_ref import ErrorResponse, InvalidResponse, McpError, ProtocolError, Server, connect
-from mcp_ref.basic import errors
-from mcp_ref.basic.errors import (
+from mcp_ref.basic.index import error_responses as errors
+from mcp_ref.basic.index.error_responses import (
     ConnectionClosed,
     HttpError,
     HttpFailure,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from peers import LEGACY, META, PATIENCE, RawClient, nothing_left
 
 from mcp_ref import Context, Server
-from mcp_ref.basic.batch import Batch, wants_answer
+from mcp_ref.basic.index.batching import Batch, wants_answer
 from mcp_ref.basic.patterns.request_response import MAX_BATCH
 from mcp_ref.runtime.threads.outbox import Outbox
 

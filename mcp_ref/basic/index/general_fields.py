@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 from mcp_ref.schema import Bounds, required, since
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.index.messages import RequestId
     from mcp_ref.basic.lifecycle import ClientCapabilities
-    from mcp_ref.basic.messages import RequestId
     from mcp_ref.server.utilities.logging import LoggingLevel
 
 __all__ = ["Icon", "Implementation", "check_meta"]
