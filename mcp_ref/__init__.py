@@ -28,8 +28,8 @@ from mcp_ref.basic.index.error_responses import (
     RequestCancelled,
     RequestTimeout,
 )
-from mcp_ref.basic.patterns.mrtr import InputRefused
-from mcp_ref.basic.patterns.subscriptions import Change
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
+from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.basic.transports.http_refusals import Denied
 from mcp_ref.client.elicitation import Answer, Elicit
 from mcp_ref.client.roots import ListRoots

@@ -62,7 +62,11 @@ PIECES += [
 BEGINNINGS = ["", "a", '"', "a@", "a=", "/", "0", "<"]
 
 METHODS = ("match", "fullmatch", "search", "sub", "split", "finditer", "findall")
-OF_THE_AUTHOR = {"mcp_ref.runtime.typing.functions", "mcp_ref.basic.patterns.mrtr", "mcp_ref.client.forms"}
+OF_THE_AUTHOR = {
+    "mcp_ref.runtime.typing.functions",
+    "mcp_ref.basic.patterns.mrtr.basic_workflow",
+    "mcp_ref.client.forms",
+}
 """Modules whose expressions, written in place, read the names and docstrings of an author's functions."""
 
 

@@ -32,9 +32,9 @@ from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.index.error_responses import InternalError, InvalidRequest, LocalError, MethodNotFound
 from mcp_ref.basic.index.general_fields import SERVER_INFO
 from mcp_ref.basic.index.messages import Encoded, Json, encode
-from mcp_ref.basic.patterns import listening
-from mcp_ref.basic.patterns.listening import Changes
-from mcp_ref.basic.patterns.request_response import Connection
+from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.patterns.subscriptions import client as listening
+from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import LATEST, Era, Revision, newest
 from mcp_ref.client import elicitation, roots, sampling

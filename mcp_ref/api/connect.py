@@ -20,7 +20,7 @@ from mcp_ref.basic import versioning
 from mcp_ref.basic.index.error_responses import ConnectionClosed
 from mcp_ref.basic.index.general_fields import check_extensions
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.mrtr import MAX_ROUNDS
+from mcp_ref.basic.patterns.mrtr.basic_workflow import MAX_ROUNDS
 from mcp_ref.basic.transports import era, memory, stdio
 from mcp_ref.client.roots import as_roots
 from mcp_ref.runtime.checks import (

@@ -29,9 +29,9 @@ from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 if TYPE_CHECKING:
     from mcp_ref.basic.index.batching import Batch
     from mcp_ref.basic.lifecycle import Session
+    from mcp_ref.basic.patterns.index import Connection
+    from mcp_ref.basic.patterns.mrtr.replay import Exchange
     from mcp_ref.basic.patterns.progress import OnProgress
-    from mcp_ref.basic.patterns.replay import Exchange
-    from mcp_ref.basic.patterns.request_response import Connection
     from mcp_ref.client.elicitation import Answer
     from mcp_ref.client.replies import Reply
     from mcp_ref.client.roots import Root
@@ -275,7 +275,7 @@ class Context:
 
     def _may_request(self, method: str, params: Json | None, timeout: float | None) -> float | None:
         """Raises LocalError if this may not be asked; else how long to wait for it."""
-        from mcp_ref.basic.patterns import mrtr
+        from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 
         if self.revision.modern:
             raise LocalError(f"in {self.revision} a server sends no requests, so not {method} either")
@@ -350,7 +350,7 @@ class Context:
 
     def ask_all(self, *asked: Any, timeout: float | None = None) -> list[Any]:
         """Several questions in one round: `ctx.ask_all(Elicit("Sure?"), Sample("A name", max_tokens=9))`."""
-        from mcp_ref.basic.patterns import mrtr
+        from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 
         for each in asked:
             if not hasattr(each, "question"):
@@ -363,7 +363,7 @@ class Context:
 
     def once(self, name: str, run: Callable[[], Any]) -> Any:
         """What `run` returns, as JSON. It runs once, though the handler runs again with each answer."""
-        from mcp_ref.basic.patterns import mrtr
+        from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 
         return mrtr.once(self, name, run)
 
@@ -373,7 +373,7 @@ class Context:
 
         Raises InvalidParams for what is none.
         """
-        from mcp_ref.basic.patterns import mrtr
+        from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 
         return mrtr.responses(self)
 

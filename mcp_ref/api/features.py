@@ -20,8 +20,8 @@ from typing import Any
 from mcp_ref.api.requests import Asking
 from mcp_ref.api.results import Result
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.listening import Changes
 from mcp_ref.basic.patterns.progress import OnProgress
+from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.basic.utilities import ping
 from mcp_ref.client import roots as roots_page
 from mcp_ref.client import url_elicitation
@@ -149,7 +149,8 @@ class Features(Asking):
         resources: bool | Iterable[str] = False,
         resource_list: bool = False,
     ) -> Changes:
-        """Hear of changes (basic/patterns/listening): of lists, and of the resources with these URIs.
+        """Hear of changes (basic/patterns/subscriptions/client): of lists, and of the resources with
+        these URIs.
 
         `resources=True` is the list of resources; with URIs, `resource_list=True` adds it.
         """

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_ref.api.pipe_transport import CLOSED
-from mcp_ref.basic.patterns.request_response import Connection
+from mcp_ref.basic.patterns.index import Connection
 from mcp_ref.basic.transports import http_era
 from mcp_ref.basic.transports.era import NOTHING_KNOWN, KnownEra
 from mcp_ref.basic.transports.http_client import UrlConnection

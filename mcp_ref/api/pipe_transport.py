@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_ref.basic.index.error_responses import ConnectionClosed
-from mcp_ref.basic.patterns.request_response import Connection
+from mcp_ref.basic.patterns.index import Connection
 from mcp_ref.basic.transports import era
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks

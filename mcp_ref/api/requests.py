@@ -24,9 +24,15 @@ from mcp_ref.basic.index.error_responses import ErrorResponse, InvalidResponse, 
 from mcp_ref.basic.index.general_fields import LOG_LEVEL, Implementation, check_meta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.lifecycle import ClientCapabilities
-from mcp_ref.basic.patterns.mrtr import InputRefused, check_question, gather, is_question, retry
+from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.patterns.mrtr.basic_workflow import (
+    InputRefused,
+    check_question,
+    gather,
+    is_question,
+    retry,
+)
 from mcp_ref.basic.patterns.progress import OnProgress
-from mcp_ref.basic.patterns.request_response import Connection
 from mcp_ref.basic.versioning import (
     TABLE,
     Era,
@@ -139,7 +145,9 @@ class Asking:
         self.mirrored: tool_headers.Mirrored = {}
         self.tools_fresh_until = 0.0
         self.subscribing = threading.Lock()
-        """Legacy: held by whoever changes what this client is subscribed to (basic/patterns/listening)."""
+        """Legacy: held by whoever changes what this client is subscribed to
+        (basic/patterns/subscriptions/client).
+        """
         self._events = Workers(limit=1, queue=MAX_EVENTS, queue_bytes=MAX_EVENT_BYTES)
         self._dropping = threading.Lock()
         self._dropped = self._dropped_bytes = 0  # since the last that was not; guarded by _dropping

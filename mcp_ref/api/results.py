@@ -26,8 +26,9 @@ from mcp_ref.basic.index.error_responses import (
     RequestTimeout,
 )
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns import cancellation, mrtr
-from mcp_ref.basic.patterns.mrtr import InputRefused
+from mcp_ref.basic.patterns import cancellation
+from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.outbox import INHERITED
 from mcp_ref.runtime.threads.timers import Timer, later
@@ -35,7 +36,7 @@ from mcp_ref.server.content import texts
 
 if TYPE_CHECKING:
     from mcp_ref.api.requests import Asking
-    from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.basic.patterns.index import Connection
 
 __all__ = ["PendingCall", "Result"]
 

@@ -37,10 +37,11 @@ from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
 from mcp_ref.basic.index.general_fields import Icon, Implementation, check_extensions
 from mcp_ref.basic.index.messages import Encoded, Json, to_json
-from mcp_ref.basic.patterns import mrtr, subscriptions
-from mcp_ref.basic.patterns.mrtr import InputRequired
-from mcp_ref.basic.patterns.request_response import IMMEDIATE, LATER, Connection
-from mcp_ref.basic.patterns.subscriptions import Change
+from mcp_ref.basic.patterns.index import IMMEDIATE, LATER, Connection
+from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired
+from mcp_ref.basic.patterns.subscriptions import server as subscriptions
+from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import Method, Revision, dress, is_modern, revision
 from mcp_ref.client import roots, url_elicitation
@@ -304,7 +305,7 @@ class Server(Registry):
         url_elicitation.forget(self, connection)
         connection.end(reason)
 
-    # -- what a connection asks (basic/patterns/request_response.Endpoint) ----------------------
+    # -- what a connection asks (basic/patterns/index.Endpoint) ----------------------
 
     def is_immediate(self, context: Context) -> bool:
         """Whether the reader may answer this request, one of IMMEDIATE: hooks and own methods may be slow.

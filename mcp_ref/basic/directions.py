@@ -25,9 +25,9 @@ from typing import Annotated, Any, TypeAlias
 from mcp_ref.basic.index.messages import Result
 from mcp_ref.basic.lifecycle import InitializedNotification, InitializeRequest, InitializeResult
 from mcp_ref.basic.patterns.cancellation import CancelledNotification
-from mcp_ref.basic.patterns.mrtr import InputRequiredResult
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequiredResult
 from mcp_ref.basic.patterns.progress import ProgressNotification
-from mcp_ref.basic.patterns.subscriptions import (
+from mcp_ref.basic.patterns.subscriptions.server import (
     SubscriptionsAcknowledgedNotification,
     SubscriptionsListenRequest,
     SubscriptionsListenResult,

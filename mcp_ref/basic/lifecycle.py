@@ -53,7 +53,7 @@ from mcp_ref.schema import Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
-    from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.basic.patterns.index import Connection
     from mcp_ref.server.utilities.logging import LoggingLevel
 
 __all__ = ["ClientCapabilities", "ServerCapabilities", "Session"]

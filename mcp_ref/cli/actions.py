@@ -20,7 +20,7 @@ from mcp_ref.api.results import Result
 from mcp_ref.api.server import Server
 from mcp_ref.basic.index.error_responses import ErrorResponse, LocalError, MethodNotFound, RequestTimeout
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.listening import Changes
+from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.cli import show, terminal
 from mcp_ref.client.url_elicitation import UrlElicitationNeeded
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from mcp_ref.api.results import Result
-from mcp_ref.basic.patterns.subscriptions import Change
+from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.runtime.plain import plain
 
 __all__ = [

@@ -40,7 +40,7 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import RequestMeta
 from mcp_ref.basic.index.messages import Json, RequestId
-from mcp_ref.basic.patterns.mrtr import Question
+from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
 from mcp_ref.client import forms
 from mcp_ref.client.fields import RequestedSchema, RequestedSchemaNow
 from mcp_ref.runtime.checks import check_text

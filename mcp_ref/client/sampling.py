@@ -42,7 +42,7 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.general_fields import JSONObject, RequestMeta
 from mcp_ref.basic.index.json_schema_usage import validator
 from mcp_ref.basic.index.messages import Json, RequestId
-from mcp_ref.basic.patterns.mrtr import Question
+from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
 from mcp_ref.basic.versioning import LATEST, Revision, missing_capabilities
 from mcp_ref.client.messages import (
     SamplingContent,

@@ -34,8 +34,8 @@ from mcp_ref.basic.index.error_responses import (
     ProtocolError,
 )
 from mcp_ref.basic.index.messages import Json, RequestId
-from mcp_ref.basic.patterns.mrtr import InputRefused, Question, ask_again, check_declared
-from mcp_ref.basic.patterns.replay import MAX_QUESTIONS
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused, Question, ask_again, check_declared
+from mcp_ref.basic.patterns.mrtr.replay import MAX_QUESTIONS
 from mcp_ref.client.elicitation import (
     URLS_SINCE,
     Answer,
@@ -52,7 +52,7 @@ from mcp_ref.schema import checker, pruner, since, until
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
-    from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.basic.patterns.index import Connection
 
 __all__ = [
     "Completions",

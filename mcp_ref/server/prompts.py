@@ -36,7 +36,7 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import Icon, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import AnyNotificationParams, Encoded, Json, RequestId, to_json
-from mcp_ref.basic.patterns.mrtr import is_question
+from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import told
@@ -49,7 +49,7 @@ from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
     from mcp_ref.api.from_function.prompt import RegisteredPrompt
-    from mcp_ref.basic.patterns.mrtr import InputRequiredResult, InputResponses
+    from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequiredResult, InputResponses
 
 __all__ = ["Prompt", "PromptMessage", "get_prompt", "list_prompts"]
 

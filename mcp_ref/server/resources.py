@@ -66,7 +66,7 @@ from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
     from mcp_ref.api.from_function.resource import RegisteredResource
-    from mcp_ref.basic.patterns.mrtr import InputRequiredResult, InputResponses
+    from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequiredResult, InputResponses
 
 __all__ = [
     "Resource",

@@ -40,7 +40,7 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.general_fields import Icon, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.index.json_schema_usage import BadSchema, validator
 from mcp_ref.basic.index.messages import AnyNotificationParams, Encoded, Json, RequestId
-from mcp_ref.basic.patterns.mrtr import InputRequired, is_question
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
 from mcp_ref.basic.transports import http_annotations
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime import audit
@@ -59,7 +59,7 @@ from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
     from mcp_ref.api.from_function.tool import RegisteredTool
-    from mcp_ref.basic.patterns.mrtr import InputRequiredResult, InputResponses
+    from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequiredResult, InputResponses
     from mcp_ref.basic.utilities.tasks import TaskMetadata
 
 __all__ = ["CallRefused", "CallToolResult", "Tool", "ToolAnnotations", "call_tool", "list_tools"]

@@ -10,7 +10,7 @@ from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, eventually, 
 from mcp_ref import Context, ErrorResponse, InvalidResponse, RequestTimeout, Result, Server, connect
 from mcp_ref.api import requests as module
 from mcp_ref.basic.index.error_responses import LocalError
-from mcp_ref.basic.patterns.mrtr import InputRefused
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 
 LEVEL = "io.modelcontextprotocol/logLevel"
 

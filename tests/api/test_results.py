@@ -23,7 +23,7 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.basic.index.error_responses import LocalError
-from mcp_ref.basic.patterns.mrtr import InputRefused
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.transports.http_client_answers import RefusedByStatus
 
 
@@ -578,7 +578,7 @@ def test_a_fault_of_ours_between_rounds_leaves_nobody_waiting(monkeypatch, caplo
         raise RuntimeError("broken")
 
     with connect(asking(), revision=MODERN, elicitation=lambda question: True) as client:
-        monkeypatch.setattr("mcp_ref.basic.patterns.mrtr.retry", broken)
+        monkeypatch.setattr("mcp_ref.basic.patterns.mrtr.basic_workflow.retry", broken)
         future = client.submit("tools/call", {"name": "ask", "arguments": {}})
         with pytest.raises(LocalError, match="broken"):
             future.result(PATIENCE)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from mcp_ref.api.results import Result
-from mcp_ref.basic.patterns.subscriptions import Change
+from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.cli import show
 
 

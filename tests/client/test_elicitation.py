@@ -22,7 +22,7 @@ from mcp_ref.basic.index.error_responses import (
     LocalError,
     MethodNotFound,
 )
-from mcp_ref.basic.patterns.mrtr import InputRefused
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client import elicitation
 from mcp_ref.client.elicitation import Answer, Asked, Elicit

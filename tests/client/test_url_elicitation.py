@@ -8,7 +8,7 @@ from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventua
 
 from mcp_ref import ConnectionClosed, Context, ErrorResponse, McpError, Server, UrlElicitationNeeded, connect
 from mcp_ref.basic.index.error_responses import InvalidResponse, LocalError
-from mcp_ref.basic.patterns.mrtr import InputRefused
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client import url_elicitation
 from mcp_ref.client.elicitation import Answer

@@ -32,7 +32,7 @@ import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
 from mcp_ref import Change, Client, ErrorResponse, InvalidResponse, Limit, SamplingRefused, connect
-from mcp_ref.basic.patterns.mrtr import InputRefused
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.client.messages import tool_use
 from mcp_ref.client.url_elicitation import UrlElicitationNeeded
 from mcp_ref.server.resources import is_not_found

@@ -780,7 +780,9 @@ def test_clients_of_the_legacy_era_are_told_of_changes(date):
 def test_a_burst_of_a_hundred_changes_becomes_one_notification(monkeypatch):
     """The time that makes a burst is ours here, so that a busy machine cannot stretch it."""
     timers = []
-    monkeypatch.setattr("mcp_ref.basic.patterns.subscriptions.later", lambda seconds, run: timers.append(run))
+    monkeypatch.setattr(
+        "mcp_ref.basic.patterns.subscriptions.server.later", lambda seconds, run: timers.append(run)
+    )
     server = calculator()
     with RawClient(server, revision=LEGACY[3]) as raw:
         assert raw.is_alive()  # and so the session is open

@@ -25,7 +25,7 @@ from typing import Any
 from mcp_ref.api.context import Context
 from mcp_ref.basic.index.general_fields import Icon, check_meta
 from mcp_ref.basic.index.messages import Json, encode
-from mcp_ref.basic.patterns.mrtr import is_question
+from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
 from mcp_ref.basic.versioning import LATEST, Revision
 from mcp_ref.runtime.typing.functions import description_of
 from mcp_ref.runtime.typing.mismatch import must, shown

@@ -30,7 +30,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import required, since
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.basic.patterns.index import Connection
     from mcp_ref.basic.patterns.requester import Requester
     from mcp_ref.runtime.threads.calls import Call
 

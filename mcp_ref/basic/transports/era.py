@@ -53,7 +53,7 @@ from mcp_ref.basic.index.error_responses import (
     RequestTimeout,
 )
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.request_response import Connection
+from mcp_ref.basic.patterns.index import Connection
 from mcp_ref.basic.versioning import (
     MODERN_CODES,
     Era,

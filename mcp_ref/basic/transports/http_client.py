@@ -47,7 +47,7 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
 from mcp_ref.basic.index.messages import Json, RequestId, decode, encode, weight
-from mcp_ref.basic.patterns.request_response import Connection
+from mcp_ref.basic.patterns.index import Connection
 from mcp_ref.basic.transports import http_client_streams, http_headers
 from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.http_client_sessions import UrlSession

@@ -42,7 +42,7 @@ from mcp_ref.basic.transports.http_streams import HttpStream
 from mcp_ref.basic.versioning import revision
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.basic.patterns.index import Connection
     from mcp_ref.basic.transports.http_annotations import Paths
     from mcp_ref.basic.transports.streamable_http import Application
 

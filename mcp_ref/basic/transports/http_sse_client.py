@@ -32,7 +32,7 @@ from urllib.parse import urljoin, urlsplit
 
 from mcp_ref.basic.index.error_responses import ConnectionClosed, InvalidResponse, McpError, RequestTimeout
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.request_response import Connection
+from mcp_ref.basic.patterns.index import Connection
 from mcp_ref.basic.transports.http_client_answers import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.http_client_ways import Posts
 from mcp_ref.runtime.events import Event, Events, TooLarge

@@ -71,7 +71,7 @@ from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.workers import Workers
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.basic.patterns.index import Connection
     from mcp_ref.basic.transports.http_sse import OldTransport
 
 __all__ = ["Application"]

@@ -34,7 +34,7 @@ from mcp_ref.schema import since, until, was
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
-    from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.basic.patterns.index import Connection
     from mcp_ref.runtime.threads.calls import Call
 
 __all__ = ["Heartbeat", "on_ping", "ping", "watch"]

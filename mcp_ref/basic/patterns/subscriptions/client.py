@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING, Any
 from mcp_ref.basic.index.error_responses import ConnectionClosed, ErrorResponse, McpError, RequestTimeout
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.subscriptions import ACKNOWLEDGED, KINDS, LISTS, Change
+from mcp_ref.basic.patterns.subscriptions.server import ACKNOWLEDGED, KINDS, LISTS, Change
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Deadline
 from mcp_ref.runtime.threads.outbox import INHERITED
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.basic.patterns.index import Connection
     from mcp_ref.runtime.threads.calls import Call
 
 __all__ = ["Changes", "on_notification"]

@@ -17,8 +17,8 @@ from peers import LEGACY, META, MODERN, PATIENCE, Notes, RawClient, nothing_left
 
 from mcp_ref import Context, ErrorResponse, McpError, ProtocolError, RequestCancelled, Server, connect
 from mcp_ref.basic.index.error_responses import InvalidParams, InvalidResponse, LocalError
-from mcp_ref.basic.patterns import mrtr
-from mcp_ref.basic.patterns.mrtr import InputRefused, InputRequired
+from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused, InputRequired
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client.elicitation import Elicit
 from mcp_ref.client.roots import ListRoots

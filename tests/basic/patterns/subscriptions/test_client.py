@@ -29,9 +29,9 @@ from mcp_ref import (
     Server,
     connect,
 )
-from mcp_ref.basic.patterns import listening as module
-from mcp_ref.basic.patterns.listening import Changes
-from mcp_ref.basic.patterns.subscriptions import Change
+from mcp_ref.basic.patterns.subscriptions import client as module
+from mcp_ref.basic.patterns.subscriptions.client import Changes
+from mcp_ref.basic.patterns.subscriptions.server import Change
 
 UPDATED = "notifications/resources/updated"
 

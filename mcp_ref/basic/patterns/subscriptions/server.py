@@ -11,7 +11,7 @@ Until 2025-11-25 the same changes flow without asking: of lists, to every client
 `listChanged`; of resources, to those that sent resources/subscribe (server/resources). Behind the two
 ways stands one list of listeners, and on the client one call, `client.listen(...)`.
 
-Here are the shapes and the server's half; the client's is basic/patterns/listening.
+Here are the shapes and the server's half; the client's is basic/patterns/subscriptions/client.
 
 Revisions   2026-07-28 for subscriptions/listen; the changes in all.
 Errors      too many listeners or URIs: 429. URIs of no resource are left out of the acknowledgment.
@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Required,
 from mcp_ref.basic.index.error_responses import ConnectionClosed, MethodNotFound, TooManyRequests
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
 from mcp_ref.basic.index.messages import Json, RequestId
-from mcp_ref.basic.patterns.request_response import LATER
+from mcp_ref.basic.patterns.index import LATER
 from mcp_ref.basic.versioning import Method, dress
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
@@ -42,7 +42,7 @@ from mcp_ref.schema import since
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
-    from mcp_ref.basic.patterns.request_response import Connection
+    from mcp_ref.basic.patterns.index import Connection
 
 __all__ = ["Change", "Listeners", "on_listen"]
 

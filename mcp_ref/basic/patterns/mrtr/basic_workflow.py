@@ -23,7 +23,7 @@ A handler may also return an input_required result of its own making; then `ctx.
 `ctx.request_state` (signed on its way as well) are what the retry brings. In the legacy era its questions
 travel as requests, and it runs again with the answers.
 
-Server half   `ask`, `once`, `resume`, `question`, `own`; what runs again is in basic/patterns/replay
+Server half   `ask`, `once`, `resume`, `question`, `own`; what runs again is in basic/patterns/mrtr/replay
 Client half   `gather`, `retry`; the loop around them is `Client.request`, or whoever uses `Client.resume`
 
 Revisions   2026-07-28, on tools/call, prompts/get and resources/read; `ask` in all.
@@ -51,7 +51,14 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.replay import KINDS, MAX_QUESTIONS, Exchange, InputRequired, Question, canonical
+from mcp_ref.basic.patterns.mrtr.replay import (
+    KINDS,
+    MAX_QUESTIONS,
+    Exchange,
+    InputRequired,
+    Question,
+    canonical,
+)
 from mcp_ref.basic.versioning import LATEST, Era, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.seals import Broken

@@ -1,4 +1,4 @@
-"""basic/patterns/replay: how a handler that was unwound gets to where it was, one round after another.
+"""basic/patterns/mrtr/replay: how a handler that was unwound gets to where it was, one round after another.
 
 `Rounds` plays both peers: it runs a handler, hands what it asks to `answer`, and runs it again with the
 state that travelled as JSON, until it ends.
@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, InvalidResponse
-from mcp_ref.basic.patterns import replay
-from mcp_ref.basic.patterns.replay import Exchange, InputRequired, Question, canonical
+from mcp_ref.basic.patterns.mrtr import replay
+from mcp_ref.basic.patterns.mrtr.replay import Exchange, InputRequired, Question, canonical
 
 
 def question(message, method="elicitation/create", read=dict):
