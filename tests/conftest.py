@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from mcp_ref.basic.transports.era import KNOWN_ERAS
+from mcp_ref.basic.transports.stdio.backward_compatibility import KNOWN_ERAS
 
 REGISTRY = Path(__file__).resolve().parents[1] / "docs" / "clauses.tsv"
 

@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcp_ref.basic.transports import memory
+from mcp_ref.basic.transports import index as memory
 
 ROOT = str(Path(__file__).resolve().parents[1])
 ENV = {"PYTHONPATH": ROOT}

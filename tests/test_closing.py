@@ -25,7 +25,7 @@ from peers import ENV, LEGACY, MODERN, PATIENCE, Notes, eventually, nothing_left
 
 from mcp_ref import Context, McpError, Server, connect
 from mcp_ref.api import pipe_transport as line
-from mcp_ref.basic.transports import stdio
+from mcp_ref.basic.transports.stdio import framing as stdio
 
 OLD = LEGACY[-1]
 ERAS = pytest.mark.parametrize("revision", [OLD, MODERN])

@@ -6,7 +6,8 @@
 
 Everything blocks the thread that asked, and no other: a client may be used by many threads at once.
 
-Revisions   all; `connect(revision=...)` insists on one. See basic/transports/era for how the client
+Revisions   all; `connect(revision=...)` insists on one. See
+basic/transports/stdio/backward_compatibility for how the client
             finds out what a server speaks.
 Threads     mcp_ref reader     reads, delivers answers, answers `ping` (api/pipe_transport)
             mcp_ref worker N   runs the handlers for requests of a legacy server

@@ -224,7 +224,7 @@ class Server(Registry):
         Over HTTP `host` and `port` say where; the other options are those of `wsgi_app`.
         """
         if transport == "stdio":
-            from mcp_ref.basic.transports import stdio
+            from mcp_ref.basic.transports.stdio import framing as stdio
 
             stdio.serve(self, **options)
         elif transport == "http":

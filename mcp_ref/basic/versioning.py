@@ -17,7 +17,7 @@ methods (`Method`), the modern door (`enter`) and what it does to results on the
 Revisions   2026-07-28.  The facts cover all.
 Errors      -32022 UnsupportedProtocolVersion, -32021 MissingRequiredClientCapability.
 Threads     `enter` and `dress` run on the request's worker.
-Not here    how a client finds out a server's era (basic/transports/era).
+Not here    how a client finds out a server's era (basic/transports/stdio/backward_compatibility).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     server -> client   {supportedVersions, capabilities, instructions?, ttlMs, cacheScope}
 
 The one request that tells all about a server. On stdio it is also how a client finds out whether
-the server is a modern one (basic/transports/era).
+the server is a modern one (basic/transports/stdio/backward_compatibility).
 
 Revisions   2026-07-28.  Before, `initialize` told as much (basic/lifecycle).
 Threads     `on_discover` runs on a worker, `chosen` on the thread that connects.

@@ -13,7 +13,7 @@ from web import opened, text, web
 from mcp_ref import Cache, ConnectionClosed, ErrorResponse, McpError, RequestTimeout, Server, connect
 from mcp_ref.api import connect as connecting
 from mcp_ref.basic.index.error_responses import LocalError
-from mcp_ref.basic.transports.era import KnownEras
+from mcp_ref.basic.transports.stdio.backward_compatibility import KnownEras
 from mcp_ref.basic.versioning import Era
 
 ECHO = source("""

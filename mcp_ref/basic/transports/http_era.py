@@ -23,9 +23,15 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_ref.basic.index.error_responses import ErrorResponse, LocalError, McpError, MethodNotFound
-from mcp_ref.basic.transports.era import NOTHING_KNOWN, KnownEra, is_legacy_error, judge, speak_legacy
 from mcp_ref.basic.transports.http_client import UrlConnection
 from mcp_ref.basic.transports.http_client_answers import HttpError, HttpFailure, RefusedByStatus, status_of
+from mcp_ref.basic.transports.stdio.backward_compatibility import (
+    NOTHING_KNOWN,
+    KnownEra,
+    is_legacy_error,
+    judge,
+    speak_legacy,
+)
 from mcp_ref.basic.versioning import MODERN_CODES, Era, newest
 from mcp_ref.runtime.logs import logger
 

@@ -11,8 +11,8 @@ from web import ABLE, INFO, opened, text, web
 from mcp_ref import Denied, Server, connect
 from mcp_ref.api import connect as connecting
 from mcp_ref.basic.index.error_responses import ConnectionClosed, ErrorResponse, LocalError, RequestTimeout
-from mcp_ref.basic.transports.era import KnownEras
 from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus
+from mcp_ref.basic.transports.stdio.backward_compatibility import KnownEras
 from mcp_ref.basic.versioning import Era
 
 PLAIN = "Content-Type: text/plain"

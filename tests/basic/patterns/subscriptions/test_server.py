@@ -13,7 +13,7 @@ from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, eventual
 from mcp_ref import Server, connect
 from mcp_ref.basic.patterns.subscriptions import server as module
 from mcp_ref.basic.patterns.subscriptions.server import Change, SubscriptionsListenResult
-from mcp_ref.basic.transports.stdio import Writer
+from mcp_ref.basic.transports.stdio.framing import Writer
 from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.schema import checker
 

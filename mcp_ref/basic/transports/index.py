@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.transports.stdio import Writer, read_lines
+from mcp_ref.basic.transports.stdio.framing import Writer, read_lines
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import Outbox

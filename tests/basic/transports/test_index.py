@@ -24,7 +24,7 @@ from peers import (
 )
 
 from mcp_ref import ConnectionClosed, Context, RequestTimeout, Server, connect
-from mcp_ref.basic.transports import memory
+from mcp_ref.basic.transports import index as memory
 
 
 @pytest.fixture(autouse=True)

@@ -8,7 +8,7 @@ stdin, answers come up its stdout, and its stderr is for people.
     close: close stdin, wait, SIGTERM, wait, SIGKILL        end of input: finish and exit
 
 The framing needs no child: `read_lines` and `Writer` work on any byte stream, a socket for one
-(basic/transports/memory).  # spec: basic/transports/index/custom-reuse-stdio-framing
+(basic/transports/index).  # spec: basic/transports/index/custom-reuse-stdio-framing
 
 Revisions   2024-11-05  newline-delimited JSON-RPC
             2025-03-26  + UTF-8 is a must; a batch may stand on a line
@@ -16,7 +16,7 @@ Revisions   2024-11-05  newline-delimited JSON-RPC
             2026-07-28  the client sends no responses, the server no requests; the server exits at
                         end of input
 
-Not here    how the client finds out the server's era (basic/transports/era).
+Not here    how the client finds out the server's era (basic/transports/stdio/backward_compatibility).
 Threads     server: the thread that called `serve` is the reader, workers answer.
             client: `mcp_ref reader`, and `mcp_ref stderr` which passes on what the child says there.
 POSIX       stdin and stdout are polled; this module does not run on Windows.

@@ -42,7 +42,7 @@ from peers import (
 
 from mcp_ref import ConnectionClosed, Context, Server, connect
 from mcp_ref.basic.index.error_responses import LocalError, McpError
-from mcp_ref.basic.transports import stdio
+from mcp_ref.basic.transports.stdio import framing as stdio
 
 
 @pytest.fixture(autouse=True)
