@@ -30,7 +30,7 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.patterns.subscriptions.server import Change
-from mcp_ref.basic.transports.http_refusals import Denied
+from mcp_ref.basic.transports.streamable_http.refusals import Denied
 from mcp_ref.client.elicitation import Answer, Elicit
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.client.sampling import Sample, SamplingRefused

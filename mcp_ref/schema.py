@@ -69,7 +69,7 @@ PAGES = (
     "basic.patterns.mrtr.basic_workflow",
     "basic.patterns.progress",
     "basic.patterns.subscriptions.server",
-    "basic.transports.http_headers",
+    "basic.transports.streamable_http.request_metadata",
     "basic.utilities.ping",
     "basic.utilities.tasks",
     "client.elicitation",

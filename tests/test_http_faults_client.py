@@ -19,7 +19,7 @@ from web import JSON, STREAM, Request, Wire, result_of, text, web
 
 from mcp_ref import ConnectionClosed, InvalidResponse, McpError, connect
 from mcp_ref.basic.index.error_responses import LocalError
-from mcp_ref.basic.transports.http_client_answers import HttpError
+from mcp_ref.basic.transports.streamable_http.answers import HttpError
 
 BOTH = pytest.mark.parametrize("revision", ERAS)
 

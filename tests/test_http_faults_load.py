@@ -19,8 +19,8 @@ from http_faults import ERAS, OLD, added, listen, standing
 from http_peers import Peer, Reply
 from peers import LEGACY, MODERN, PATIENCE, eventually
 
-from mcp_ref.basic.transports import http_sessions
-from mcp_ref.basic.transports.http_sessions import HttpSession
+from mcp_ref.basic.transports.streamable_http import sessions as http_sessions
+from mcp_ref.basic.transports.streamable_http.sessions import HttpSession
 
 BOTH = pytest.mark.parametrize("revision", ERAS)
 SESSIONS = pytest.mark.parametrize("revision", LEGACY[1:])

@@ -14,11 +14,11 @@ from typing import Any
 
 from mcp_ref.api.pipe_transport import CLOSED
 from mcp_ref.basic.patterns.index import Connection
-from mcp_ref.basic.transports import http_era
-from mcp_ref.basic.transports.http_client import UrlConnection
-from mcp_ref.basic.transports.http_client_answers import HttpError, RefusedByStatus
-from mcp_ref.basic.transports.http_sse_client import OldConnection
+from mcp_ref.basic.transports.http_sse.client import OldConnection
 from mcp_ref.basic.transports.stdio.backward_compatibility import NOTHING_KNOWN, KnownEra
+from mcp_ref.basic.transports.streamable_http import backward_compatibility as http_era
+from mcp_ref.basic.transports.streamable_http.answers import HttpError, RefusedByStatus
+from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
 from mcp_ref.basic.versioning import Era
 from mcp_ref.runtime.http_client.exchanges import Exchanges
 

@@ -33,6 +33,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import (
     retry,
 )
 from mcp_ref.basic.patterns.progress import OnProgress
+from mcp_ref.basic.transports.streamable_http import client_behavior as tool_headers
 from mcp_ref.basic.versioning import (
     TABLE,
     Era,
@@ -42,7 +43,7 @@ from mcp_ref.basic.versioning import (
     newest,
     result_type,
 )
-from mcp_ref.client import tool_headers, url_elicitation
+from mcp_ref.client import url_elicitation
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.calls import Call
@@ -56,7 +57,7 @@ from mcp_ref.server.utilities.caching import Cache
 if TYPE_CHECKING:
     from mcp_ref.api.http_transport import HttpLine
     from mcp_ref.api.pipe_transport import Line
-    from mcp_ref.basic.transports.http_annotations import Paths
+    from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
     from mcp_ref.runtime.threads.deadlines import Deadline
 
 __all__ = ["AnyLine", "Asking"]
@@ -168,7 +169,9 @@ class Asking:
         return self._line.repeats_arguments and self.revision.modern
 
     def annotated(self, params: Json, deadline: Deadline | None) -> Paths | None:
-        """Which arguments of this call go into headers (basic/transports/http_headers)."""
+        """Which arguments of this call go into headers
+        (basic/transports/streamable_http/request_metadata).
+        """
         return tool_headers.mirrored(self, params.get("name"), deadline)
 
     @property

@@ -192,7 +192,7 @@ class PendingCall(Future[Result]):
         self._params = mrtr.retry(self._params, outcome, responses)
 
     def _correct(self, outcome: ErrorResponse) -> None:
-        """The version was wrong, or the headers were (basic/transports/http_headers)."""
+        """The version was wrong, or the headers were (basic/transports/streamable_http/request_metadata)."""
         self._client.correct(self._params, outcome)
 
     def _next_round(self, prepare: Callable[[Any], None]) -> None:

@@ -41,7 +41,7 @@ from mcp_ref.basic.index.general_fields import Icon, NotificationParams, Request
 from mcp_ref.basic.index.json_schema_usage import BadSchema, validator
 from mcp_ref.basic.index.messages import AnyNotificationParams, Encoded, Json, RequestId
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
-from mcp_ref.basic.transports import http_annotations
+from mcp_ref.basic.transports.streamable_http import schema_extension as http_annotations
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime import audit
 from mcp_ref.runtime.logs import logger

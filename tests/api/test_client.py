@@ -751,7 +751,9 @@ def test_a_request_before_the_session_is_open_is_refused():
 
 
 def test_a_session_that_is_new_is_made_like_the_old_one():
-    """Over HTTP a server may end a session: the client opens another (basic/transports/http_client)."""
+    """Over HTTP a server may end a session: the client opens another
+    (basic/transports/streamable_http/sending).
+    """
 
     def legacy(session):
         def handle(request, wire):

@@ -10,7 +10,7 @@ from web import opened, talking, text, web
 from mcp_ref import Server, connect
 from mcp_ref.api.http_transport import HttpLine
 from mcp_ref.basic.index.error_responses import ConnectionClosed, InvalidResponse, LocalError
-from mcp_ref.basic.transports.http_client import UrlConnection
+from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
 
 
 def rest(request, wire):

@@ -24,7 +24,7 @@ from mcp_ref import (
 )
 from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
-from mcp_ref.basic.transports.http_client_answers import RefusedByStatus
+from mcp_ref.basic.transports.streamable_http.answers import RefusedByStatus
 
 
 class Gate:

@@ -15,7 +15,7 @@ from peers import PATIENCE, eventually, source
 
 from mcp_ref import __version__
 from mcp_ref.basic.index.error_responses import ConnectionClosed, McpError
-from mcp_ref.basic.transports.http_client_answers import HttpError
+from mcp_ref.basic.transports.streamable_http.answers import HttpError
 from mcp_ref.cli import actions
 from mcp_ref.cli.main import main
 

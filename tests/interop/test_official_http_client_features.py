@@ -57,7 +57,7 @@ OLD = "2024-11-05"
 def settings(answers: str, *revisions: str) -> str:
     """What our server is run with."""
     if OLD in revisions:
-        pytest.importorskip("mcp_ref.basic.transports.http_sse")
+        pytest.importorskip("mcp_ref.basic.transports.http_sse.server")
     return json.dumps({"answers": answers, **({"sse_path": "/sse"} if OLD in revisions else {})})
 
 

@@ -1,0 +1,149 @@
+"""What an HTTP answer means (page: basic/transports/streamable-http, "Sending Messages"): the client's half.
+
+    2xx, application/json       the JSON-RPC response, as it is
+    2xx, text/event-stream      messages, the response among them
+    (basic/transports/streamable_http/client_streams)
+    202                         a notification or a response of ours was taken
+    any other status            a JSON-RPC error in the body, if there is one; else what HTTP says
+
+A body that is an HTML page, a redirect elsewhere, a 200 without a body: each is an error that says so, with
+the beginning of the text in it.
+
+Revisions   2025-03-26.
+Errors      HttpError, with the status and the URL: RefusedByStatus where there was a JSON-RPC error (it is an
+            ErrorResponse), HttpFailure where there was none (it is a LocalError).
+Threads     plain functions, on the thread whose exchange it is.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+from mcp_ref.basic.index.error_responses import (
+    ConnectionClosed,
+    ErrorResponse,
+    HttpError,
+    HttpFailure,
+    McpError,
+    ParseError,
+    RefusedByStatus,
+    error_response,
+)
+from mcp_ref.basic.index.messages import RequestId, decode
+from mcp_ref.runtime.http_client.exchanges import HttpExchange, TooLong, without_query
+from mcp_ref.runtime.plain import one_line
+
+__all__ = ["HttpError", "HttpFailure", "RefusedByStatus", "refusal", "wrong_type"]
+
+JSON, STREAM = "application/json", "text/event-stream"
+
+SHOWN = 300
+"""Characters of a body that an error tells."""
+
+_READ = 65536
+"""Bytes of a body that may hold an error."""
+
+_WORDS = {
+    401: "it wants to know who asks: send an Authorization header",
+    403: "it does not allow this",
+    404: "there is no MCP at this URL, or the session is over",
+    405: "it does not take this method at this URL",
+    406: "it cannot answer in JSON or as an event stream",
+    415: "it does not take JSON",
+}
+
+
+def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
+    """What a status that is no success means, and the body that goes with it."""
+    try:
+        body = exchange.read(_READ)
+    except (TooLong, ConnectionClosed):  # the status says enough where the body is long, or breaks off
+        body = b""
+    told = _json_rpc_error(body, call_id)
+    if told is not None:
+        challenge = exchange.header("www-authenticate")
+        return RefusedByStatus(
+            told,
+            exchange.status,
+            url=exchange.shown_url,
+            retry_after=_retry_after(exchange),
+            challenge=challenge,
+        )
+    return _http_error(exchange, body)
+
+
+def _json_rpc_error(body: bytes, call_id: RequestId | None) -> ErrorResponse | None:
+    """The error in a body: of this request, or of no request that could be read."""
+    try:
+        message = decode(body)
+    except ParseError:
+        return None
+    if type(message) is not dict or "error" not in message or message.get("id") not in (None, call_id):
+        return None
+    told = error_response(message["error"])
+    return told if isinstance(told, ErrorResponse) else None
+
+
+def _http_error(exchange: HttpExchange, body: bytes) -> HttpFailure:
+    """The one place where a status becomes an error; what wants authorization is known by `challenge`."""
+    status = exchange.status
+    said = _WORDS.get(status, "")
+    if 300 <= status < 400:
+        where = one_line(without_query(exchange.header("location") or "")) or "nowhere"
+        said = f"it redirects to {where:.200}, which is not followed"
+    seconds = _retry_after(exchange)
+    if seconds is not None:
+        said = f"try again in {seconds:g} s"
+    url = exchange.shown_url
+    answered = f"the server at {url} answered with HTTP status {status}"
+    message = ": ".join(part for part in (answered, said, cleaned(exchange.media_type, body)) if part)
+    challenge = exchange.header("www-authenticate")
+    return HttpFailure(status, message, url=url, retry_after=seconds, challenge=challenge)
+
+
+def wrong_type(exchange: HttpExchange, method: str) -> HttpFailure:
+    """A success that is neither JSON nor an event stream."""
+    status, kind, url = exchange.status, one_line(exchange.media_type), exchange.shown_url
+    answered = f"{method}: the server at {url} answered with HTTP status {status} and"
+    what = f"{kind[:100] or 'something of no type'}, which is neither {JSON} nor {STREAM}"
+    try:
+        body = exchange.read(_READ)
+    except TooLong:
+        return HttpFailure(status, f"{answered} {what}", url=url)
+    if not body:
+        return HttpFailure(status, f"{answered} no body", url=url)
+    return HttpFailure(status, f"{answered} {what}: {cleaned(kind, body)}", url=url)
+
+
+def cleaned(kind: str, body: bytes) -> str:
+    """The beginning of a body as one line for people: of an HTML page what it says."""
+    text = body[:_READ].decode("utf-8", "replace")
+    if kind == "text/html" or text.lstrip()[:1] == "<":
+        # Cut before it is unescaped: Python refuses a numeric reference of more than 4,300 digits.
+        text = html.unescape(_MARKUP.sub(" ", text)[: 10 * SHOWN])
+    text = " ".join("".join(c if c.isprintable() else " " for c in text[: 10 * SHOWN]).split())
+    return text[:SHOWN] + ("..." if len(text) > SHOWN else "")
+
+
+_MARKUP = re.compile(
+    r"<!--(?:-?>|.*?(?:-->|\Z))|<(script|style)\b.*?(?:</\1\s*>|\Z)|<[a-z/!?][^>]*(?:>|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
+"""What a page has besides its text. What is never closed goes on to the end of the page: if it were no match
+then, the page would be looked through to its end for each `<!--` in it, which takes quadratic time."""
+
+
+def _retry_after(exchange: HttpExchange) -> float | None:
+    """`Retry-After`, if it is a number of seconds (it may be a date, which is not used)."""
+    if exchange.status not in (429, 503):
+        return None
+    text = (exchange.header("retry-after") or "").strip()
+    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+
+
+def status_of(problem: McpError) -> int | None:
+    """The HTTP status behind an error; None if there was none."""
+    found: Any = getattr(problem, "status", None)
+    return found if isinstance(found, int) else None

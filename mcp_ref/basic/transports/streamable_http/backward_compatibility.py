@@ -1,0 +1,180 @@
+"""Which era does the server behind a URL speak? (page: basic/transports/streamable-http, "Backward
+Compatibility")
+
+    client -> server   server/discover, in our newest modern version
+    server -> client   a DiscoverResult                     modern
+                       a modern error, with any status      modern: try again in a version it names
+                       another error, or no JSON-RPC        legacy: initialize
+    client -> server   initialize
+    server -> client   its result                           Streamable HTTP, 2025-03-26 or later
+                       400, 404 or 405, no modern error     perhaps HTTP+SSE of 2024-11-05 (http_sse)
+
+What decides is the body of the answer: both eras answer with 400 what they do not know. Unlike a pipe, HTTP
+answers each request, so that silence decides nothing: it is a time-out.
+
+Revisions   all that the client was given; with none of the modern era among them initialize comes first.
+Errors      those of the last request that was tried. 401, 403, 429 and 5xx say nothing of the era: they are
+            errors at once, unless there is one in them about the version or the method.
+Threads     runs on the thread that called `connect`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mcp_ref.basic.index.error_responses import ErrorResponse, LocalError, McpError, MethodNotFound
+from mcp_ref.basic.transports.stdio.backward_compatibility import (
+    NOTHING_KNOWN,
+    KnownEra,
+    is_legacy_error,
+    judge,
+    speak_legacy,
+)
+from mcp_ref.basic.transports.streamable_http.answers import (
+    HttpError,
+    HttpFailure,
+    RefusedByStatus,
+    status_of,
+)
+from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
+from mcp_ref.basic.versioning import MODERN_CODES, Era, newest
+from mcp_ref.runtime.logs import logger
+
+__all__ = ["PerhapsOld", "open_connection"]
+
+_log = logger("mcp_ref.http")
+
+SAYS_NOTHING = frozenset({401, 403, 407, 408, 429})
+"""Statuses that have nothing to do with what the server speaks."""
+
+
+class PerhapsOld(Exception):
+    """The server may be one of 2024-11-05. `problem` is what it said to initialize."""
+
+    def __init__(self, problem: McpError) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def open_connection(client: Any, connection: UrlConnection, known: KnownEra = NOTHING_KNOWN) -> None:
+    """Find out what the server speaks, and agree on the newest revision that both know.
+
+    Fills in the client, which keeps it for as long as it lives. Raises PerhapsOld, or what went wrong.
+    # spec: basic/transports/streamable-http/era-detection
+    # spec: basic/versioning/era-persisted
+    """
+    if newest(client.revisions, Era.MODERN) is None:
+        _greet(client, connection)
+    elif not _greeted_again(client, connection, known):
+        era = _discovered(client, connection)
+        if era is not Era.MODERN:
+            _greet(client, connection)
+        if era is not None:
+            known.store(era)
+
+
+def _greeted_again(client: Any, connection: UrlConnection, known: KnownEra) -> bool:
+    """Whether the server was remembered as a legacy one, and still is: then the connection is open.
+
+    A server that answers initialize with an error may have become a modern one: it is forgotten, and probed.
+    What may be one of 2024-11-05 is not: it is asked for its stream next, as ever.
+    """
+    if newest(client.revisions, Era.LEGACY) is None or known.find() is not Era.LEGACY:
+        return False
+    try:
+        _greet(client, connection)
+    except PerhapsOld:
+        raise
+    except (ErrorResponse, HttpError) as problem:
+        if isinstance(problem, HttpError) and _says_nothing(problem):
+            raise
+        known.forget()
+        _log.info("the server is no longer a legacy one, and is probed again: %.300r", problem)
+        return False
+    except BaseException:
+        known.forget()
+        raise
+    return True
+
+
+def _discovered(client: Any, connection: UrlConnection) -> Era | None:
+    """What the server says that it speaks; if that is MODERN, all is done. None: it does not say.
+
+    # spec: basic/transports/streamable-http/era-inspect-400
+    """
+    modern_only = newest(client.revisions, Era.LEGACY) is None
+    outcome = _probe(client, connection)
+    chosen = judge(outcome, client.revisions)
+    if chosen is not None and isinstance(outcome, McpError):
+        # Once more, even if the version that is offered is the one that was refused.
+        # spec: basic/transports/streamable-http/era-modern-error
+        outcome = _probe(client, connection)
+        chosen = judge(outcome, client.revisions)
+    if isinstance(outcome, McpError):
+        if chosen is not None:
+            raise outcome
+        if modern_only:  # spec: basic/versioning/modern-client-actionable-error
+            raise _no_modern_server(outcome, speak_legacy(client)) from outcome
+        _log.info("the server is no modern one: %.300r", outcome)
+        return Era.LEGACY if isinstance(outcome, HttpFailure) or is_legacy_error(outcome) else None
+    if chosen is None and modern_only:  # spec: basic/versioning/modern-client-actionable-error
+        raise LocalError(f"the server named no version of the modern era; {speak_legacy(client)}")
+    if chosen is None:
+        return None
+    client.checked("server/discover", {}, outcome)
+    client.open_modern(chosen, outcome)
+    return Era.MODERN
+
+
+def _no_modern_server(outcome: McpError, advice: str) -> LocalError:
+    """What a refusal of the probe means to a client that speaks modern versions alone."""
+    if not isinstance(outcome, HttpError):
+        return LocalError(
+            f"the server is no modern one, it answered server/discover with {outcome}; {advice}"
+        )
+    return HttpFailure(
+        outcome.status,
+        f"{outcome}; {advice}",
+        url=outcome.url,
+        retry_after=outcome.retry_after,
+        challenge=outcome.challenge,
+    )
+
+
+def _probe(client: Any, connection: UrlConnection) -> Any:
+    """The result of server/discover, or an error that may say what the server speaks; raises others."""
+    try:
+        return connection.request("server/discover", client.probe())
+    except (ErrorResponse, HttpError) as problem:
+        if isinstance(problem, HttpError) and _says_nothing(problem):
+            raise
+        return problem
+
+
+def _says_nothing(problem: HttpError) -> bool:
+    """Whether an answer has nothing to do with the era.
+
+    It may have a JSON-RPC error in it: who had no room for the probe may have some for initialize, and is no
+    legacy server for that. But an error about the method or the version is about the probe, with any status.
+    """
+    if isinstance(problem, RefusedByStatus) and problem.code in (*MODERN_CODES, MethodNotFound.code):
+        return False
+    return problem.status in SAYS_NOTHING or problem.status >= 500
+
+
+def _greet(client: Any, connection: UrlConnection) -> None:
+    """# spec: basic/transports/streamable-http/era-fallback-initialize"""
+    try:
+        result = connection.request("initialize", client.hello())
+    except (RefusedByStatus, HttpError) as problem:
+        code = problem.code if isinstance(problem, RefusedByStatus) else None
+        # A modern server knows no initialize, and says so with 404.
+        modern = code in MODERN_CODES or code == MethodNotFound.code
+        # spec: basic/transports/streamable-http/old-server-fallback-listed
+        # spec: basic/transports/streamable-http/old-server-fallback-modern
+        # spec: basic/transports/streamable-http/old-server-fallback-4xx
+        if status_of(problem) in (400, 404, 405) and not modern:
+            raise PerhapsOld(problem) from problem
+        raise
+    client.open_legacy(result)
+    connection.listen()

@@ -1,0 +1,114 @@
+"""What a client may ask for again (page: basic/transports, "Resumability and Redelivery").
+
+A client that was cut off names the last event that it saw; the server sends what came after it, on the same
+stream. So the events of a session are kept for a while: not all, and never more than so many bytes.
+
+    keep    an event was said        -> those of the oldest streams go, where there are too many
+    find    Last-Event-ID            -> its stream, and the number of the event
+
+Revisions   2025-03-26 to 2025-11-25.  In 2026-07-28 nothing is resumed.
+Threads     any; see `_lock`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.transports.streamable_http.streams import HttpStream
+
+__all__ = ["OVERHEAD", "Log"]
+
+OVERHEAD = 1000
+"""Bytes that an event counts for besides its own: a log of many small ones is large as well."""
+
+
+class Log:
+    """The events of one session that a client may ask for again: the newest, up to a number of bytes.
+
+    # spec: basic/transports/streamable-http/event-id-unique, basic/transports/streamable-http/sse-resumable
+    # spec: basic/transports/streamable-http/loss-mitigated-by-resuming
+    """
+
+    def __init__(self, tag: str, limit: int) -> None:
+        self.tag = tag
+        """In all ids of this session, so that the id of another one is known for what it is."""
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        # Guarded by _lock, under which the locks of streams in the log are taken; a stream that enters it is
+        # not in it yet.
+        self._size = 0
+        self._streams: dict[str, HttpStream] = {}
+        self._newest: HttpStream | None = None  # that said something
+
+    def enter(self, stream: HttpStream) -> str:
+        """A stream begins: its name, with which its ids begin.
+
+        # spec: basic/transports/streamable-http/event-id-names-stream
+        """
+        name = f"{self.tag}-{next(self._numbers)}"
+        with self._lock:
+            self._streams[name] = stream
+        return name
+
+    def keep(self, stream: HttpStream, size: int) -> None:
+        """One more event; those of the oldest streams go where there are too many, the newest last."""
+        with self._lock:
+            self._newest = stream if size + OVERHEAD <= self.limit else None  # what is too large goes itself
+            self._size += size + OVERHEAD
+            self._trim()
+
+    def trim(self) -> None:
+        """Events were sent: some that could not go before may go now."""
+        if self._size > self.limit:
+            with self._lock:
+                self._trim()
+
+    def dismiss(self, stream: HttpStream) -> None:
+        """A stream is over, and no event will tell: it goes now, unless there is something left of it."""
+        with self._lock:
+            if stream.is_spent:
+                self._streams.pop(stream.name, None)
+
+    def _trim(self) -> None:
+        """Not what a client who is there has yet to be sent: ROOM bounds that. Holds _lock."""
+        while self._size > self.limit and (stream := self._oldest()) is not None:
+            self._size -= stream.forget(self._size - self.limit, but=int(stream is self._newest))
+            if stream.is_spent:
+                del self._streams[stream.name]
+
+    def _oldest(self) -> HttpStream | None:
+        """The stream that can spare events most easily: one that is over, before one that goes on."""
+        spare = None
+        for stream in self._streams.values():
+            if stream.can_forget(but=int(stream is self._newest)):
+                if stream.is_over:
+                    return stream
+                spare = spare or stream
+        return spare
+
+    def find(self, event_id: str) -> tuple[HttpStream, int] | None:
+        """The stream that an id belongs to, and the number of the event; None if there is none (any more).
+
+        An id is a string that we made: another spelling of the same number is not it.
+        """
+        name, _, number = event_id.rpartition("-")
+        if not (number.isascii() and number.isdigit() and len(number) < 12 and str(int(number)) == number):
+            return None
+        with self._lock:
+            stream = self._streams.get(name)
+        return None if stream is None or not stream.has(int(number)) else (stream, int(number))
+
+    def streams(self) -> list[HttpStream]:
+        """Those that something is left of."""
+        with self._lock:
+            return list(self._streams.values())
+
+    def clear(self) -> None:
+        """Nobody will ask any more. A log and its streams know each other: so none would be gone at once."""
+        with self._lock:
+            self._streams.clear()
+            self._newest = None

@@ -1,0 +1,366 @@
+"""Headers that repeat the body (page: basic/transports/streamable-http, "Request Metadata").
+
+A client repeats some of a message's fields in HTTP headers, so that whoever stands between the two can
+route by them without reading the body. A server that does read the body refuses what does not agree:
+else the one would act upon the header, the other upon the body.
+
+    MCP-Protocol-Version    params._meta, its protocolVersion
+    Mcp-Method              method
+    Mcp-Name                params.name of tools/call and prompts/get, params.uri of resources/read,
+                            params.taskId of tasks/get, tasks/update and tasks/cancel
+    Mcp-Param-{name}        the argument of tools/call whose schema has "x-mcp-header": "{name}"
+
+The last two may hold what a header cannot: it goes there as =?base64?...?=, UTF-8 in base64.
+
+    client      mirror      a request -> its headers
+    server      check       a message and its headers -> HeaderMismatch, unless they agree
+                check_draft the same within a session, by the interim draft
+
+Revisions   interim draft   within sessions, of notifications too; -32001; no word of versions, of Mcp-Name in
+                            base64 and of plain values that look like base64
+            2026-07-28      of requests; -32020
+Errors      -32020 HeaderMismatch; -32001 DraftHeaderMismatch. Both go with HTTP status 400.
+Not here    which arguments a tool wants in headers (basic/transports/streamable_http/schema_extension).
+Threads     plain functions. `check` runs on whichever thread reads the request, `mirror` on the caller's.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
+
+from mcp_ref.basic.index.error_responses import LocalError, ProtocolError
+from mcp_ref.runtime.typing.mismatch import place, shown
+from mcp_ref.schema import since
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.index.messages import Json, RequestId
+    from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
+
+__all__ = [
+    "DraftHeaderMismatch",
+    "HeaderMismatch",
+    "check",
+    "check_draft",
+    "decode_value",
+    "encode_value",
+    "mirror",
+]
+
+SAFE = 2**53 - 1
+"""The largest integer that every peer's numbers hold exactly."""
+
+Get: TypeAlias = Callable[[str], str | None]
+"""A header's value by its name in lower case.
+
+# spec: basic/transports/streamable-http/header-names-case-insensitive
+"""
+
+# ---------------------------------------------------------------------------- shapes
+
+
+class HeaderMismatchDetails(TypedDict, total=False):
+    code: Required[Literal[-32020]]  # spec: basic/index/error-code-header-mismatch
+    message: Required[str]
+    data: Any
+
+
+class HeaderMismatchError(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: RequestId
+    error: Required[HeaderMismatchDetails]
+
+
+DEFINITIONS: dict[str, Any] = {"HeaderMismatchError": Annotated[HeaderMismatchError, since("2026-07-28")]}
+
+
+class HeaderMismatch(ProtocolError):
+    """A header does not agree with the body, is missing, or holds what none may.
+
+    # spec: basic/transports/streamable-http/header-failure-json-error
+    """
+
+    code = -32020
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"Header mismatch: {message}")
+
+
+class DraftHeaderMismatch(HeaderMismatch):
+    """The same by the interim draft, which no modern client ever gets to see.
+
+    # spec: basic/transports/streamable-http/header-failure-json-error-32001
+    # spec: basic/transports/streamable-http/param-mismatch-error-32001
+    """
+
+    def __init__(self, problem: HeaderMismatch) -> None:
+        ProtocolError.__init__(self, problem.message)
+        self.code = -32001
+
+
+# -------------------------------------------------------------------------- the values
+
+_BEGIN, _END = "=?base64?", "?="  # spec: basic/transports/streamable-http/encode-sentinel-exact
+_FIELD = re.compile(r"[\t\x20-\x7e]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?")
+_LONGEST_NUMBER = 100
+
+
+def encode_value(value: str | int | float | bool) -> str:
+    """A value as a header holds it. Raises ValueError for what has no such form.
+
+    # spec: basic/transports/streamable-http/encode-values
+    """
+    text = _text_of(value)
+    if text.isascii() and text.isprintable() and text.strip(" ") == text and not _is_wrapped(text):
+        return text
+    # spec: basic/transports/streamable-http/encode-base64-unsafe
+    # spec: basic/transports/streamable-http/encode-sentinel-lookalike
+    return f"{_BEGIN}{base64.b64encode(text.encode('utf-8')).decode('ascii')}{_END}"
+
+
+def decode_value(text: str) -> str:
+    """What a header stands for. Raises ValueError for one that could stand for nothing.
+
+    # spec: basic/transports/streamable-http/decode-sentinel
+    """
+    if _FIELD.fullmatch(text) is None:  # spec: basic/transports/streamable-http/header-invalid-characters
+        raise ValueError("holds a character that no header may")
+    if not _is_wrapped(text) or len(text) < len(_BEGIN) + len(_END):
+        return text
+    inside = text[len(_BEGIN) : -len(_END)]
+    try:
+        data = base64.b64decode(inside, validate=True)
+    except ValueError:
+        raise ValueError("is not base64 inside") from None
+    if base64.b64encode(data).decode("ascii") != inside:  # other bits than zero in its padding
+        raise ValueError("is not base64 inside as it is to be written")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("is not UTF-8 inside") from None
+
+
+def _is_wrapped(text: str) -> bool:
+    return text.startswith(_BEGIN) and text.endswith(_END)
+
+
+def _text_of(value: Any) -> str:
+    """A value in plain text.  # spec: basic/transports/streamable-http/encode-scalars"""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():  # JSON has one kind of number: 42.0 is 42
+        value = int(value)
+    if isinstance(value, int):
+        # spec: basic/transports/streamable-http/x-mcp-header-integer-range
+        # spec: server/tools/x-mcp-header-integer-range
+        if not -SAFE <= value <= SAFE:
+            raise ValueError(f"{shown(value)} is beyond ±(2^53 - 1), where peers read different numbers")
+        return int.__repr__(value)
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{_exactly(value):f}"  # spec: basic/transports/streamable-http/encode-number-decimal
+    raise ValueError(f"{shown(value)} has no form in a header; a string, an integer or a boolean has")
+
+
+def _exactly(number: Any) -> Any:
+    """A number without rounding."""
+    from decimal import Decimal
+
+    return Decimal(number if isinstance(number, str) else repr(number))
+
+
+def _equal(said: str, value: Any) -> bool:
+    """Whether a header that was read says what the body says. Raises ValueError, as `encode_value`.
+
+    Numbers are compared as numbers, exactly: `42.0` and `4.2e1` are 42.
+    # spec: basic/transports/streamable-http/integer-numeric-compare
+    """
+    if said == _text_of(value):
+        return True
+    if type(value) not in (int, float) or len(said) > _LONGEST_NUMBER or not _NUMBER.fullmatch(said):
+        return False
+    return bool(_exactly(said) == _exactly(value))
+
+
+def _argument(params: Json, path: tuple[str, ...]) -> Any:
+    """The argument at a path; None if there is none.
+
+    # spec: basic/transports/streamable-http/x-mcp-header-extraction
+    """
+    value = params.get("arguments")
+    for key in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value
+
+
+# ----------------------------------------------------------------------- server half
+
+_NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_TASKS = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
+_MODERN_NAMES = _NAMES | _TASKS
+"""Methods that have an Mcp-Name, and the member of their params that it repeats.
+
+# spec: extensions/tasks/mcp-name-task-id
+"""
+
+
+def check(get: Get, message: Json, date: str, annotated: Paths | None = None) -> None:
+    """The headers of a modern message repeat its body, or HeaderMismatch. `date` is what `_meta` says.
+
+    # spec: basic/transports/streamable-http/reject-header-body-mismatch
+    # spec: basic/transports/streamable-http/missing-standard-header
+    # spec: basic/transports/streamable-http/version-header-mismatch
+    # spec: basic/transports/streamable-http/version-header-absent-reject
+    """
+    _check_plain("MCP-Protocol-Version", get("mcp-protocol-version"), date)
+    method, said = message["method"], get("mcp-method")
+    if said is not None or "id" in message:  # what a notification must have, no page says
+        _check_plain("Mcp-Method", said, method)
+    member = _MODERN_NAMES.get(method)
+    if member is not None:
+        params = message.get("params")
+        if type(params) is dict:
+            _check_name(get, params.get(member), required=True, draft=False)
+            if annotated and method == "tools/call":
+                _check_arguments(get, params, annotated, required=True, draft=False)
+
+
+def check_draft(get: Get, message: Json, annotated: Paths | None = None, required: bool = False) -> None:
+    """The headers of a message within a session, where there are any (all that apply, if `required`).
+
+    Raises DraftHeaderMismatch.
+    """
+    method, said = message.get("method"), get("mcp-method")
+    if type(method) is not str:  # an answer to us, which has no headers
+        return
+    try:
+        if said is not None or required:
+            _check_plain("Mcp-Method", said, method)
+        member, params = _NAMES.get(method), message.get("params")
+        if member is not None and type(params) is dict:
+            _check_name(get, params.get(member), required, draft=True)
+            if annotated and method == "tools/call":
+                _check_arguments(get, params, annotated, required, draft=True)
+    except HeaderMismatch as problem:
+        raise DraftHeaderMismatch(problem) from None
+
+
+def _check_plain(header: str, said: str | None, value: str) -> None:
+    """A header that is never in base64.
+
+    # spec: basic/transports/streamable-http/header-values-case-sensitive
+    """
+    if said != value or not said.isascii() or not said.isprintable():
+        _compare_plain(header, said, value)
+
+
+def _compare_plain(header: str, said: str | None, value: str) -> None:
+    if said is None:
+        raise HeaderMismatch(f"{header} header is missing, body value is {shown(value)}")
+    said = said.strip(" \t")  # HTTP's, not the value's
+    if said != value:
+        raise _different(header, said, value)
+    if _FIELD.fullmatch(said) is None:  # spec: basic/transports/streamable-http/header-invalid-characters
+        raise HeaderMismatch(f"{header} header value {shown(said)} holds a character that no header may")
+
+
+def _check_name(get: Get, value: Any, required: bool, draft: bool) -> None:
+    said = get("mcp-name")
+    if said is not None:
+        _check_value("Mcp-Name", said, value, draft)
+    elif required and type(value) is str:  # one without a name is told so by whoever reads the params
+        raise HeaderMismatch(f"Mcp-Name header is missing, body value is {shown(value)}")
+
+
+def _check_arguments(get: Get, params: Json, annotated: Paths, required: bool, draft: bool) -> None:
+    """What the tool wants in headers is there, and says the same. Other Mcp-Param headers are nothing to us.
+
+    # spec: basic/transports/streamable-http/param-validate
+    """
+    for name, path in annotated.items():
+        said, value = get(f"mcp-param-{name}"), _argument(params, path)
+        if said is not None:
+            _check_value(f"Mcp-Param-{name}", said, value, draft)
+        elif required and value is not None:  # spec: basic/transports/streamable-http/param-not-expected
+            # spec: basic/transports/streamable-http/param-missing-rejected
+            where = place(("arguments", *path)).removesuffix(": ")
+            raise HeaderMismatch(
+                f"Mcp-Param-{name} header is missing, body value of {where} is {shown(value)}"
+            )
+
+
+def _check_value(header: str, said: str, value: Any, draft: bool) -> None:
+    """A header that may be in base64.
+
+    # spec: basic/transports/streamable-http/decode-before-compare
+    # spec: basic/transports/streamable-http/server-validation-decodes
+    """
+    said = said.strip(" \t")
+    if value is None:
+        raise HeaderMismatch(f"{header} header value {shown(said)} has no body value")
+    if (
+        draft and said == value and _FIELD.fullmatch(said)
+    ):  # the draft knows of nothing that looks like base64
+        return
+    try:  # spec: basic/transports/streamable-http/param-invalid-characters
+        decoded = decode_value(said)
+    except ValueError as problem:
+        raise HeaderMismatch(f"{header} header value {shown(said)} {problem}") from None
+    try:
+        agree = _equal(decoded, value)
+    except ValueError as problem:
+        raise HeaderMismatch(f"{header} header value {shown(said)}, but body value {problem}") from None
+    if not agree:
+        raise _different(header, decoded, value)
+
+
+def _different(header: str, said: str, value: Any) -> HeaderMismatch:
+    return HeaderMismatch(f"{header} header value {shown(said)} does not match body value {shown(value)}")
+
+
+# ----------------------------------------------------------------------- client half
+
+
+def mirror(method: str, params: Json | None, date: str, annotated: Paths | None = None) -> dict[str, str]:
+    """The headers of a request. Raises LocalError for a value that no header can hold.
+
+    # spec: basic/transports/streamable-http/version-header-every-post
+    # spec: basic/transports/streamable-http/version-header-matches-meta
+    # spec: basic/transports/streamable-http/extract-standard-headers
+    # spec: basic/transports/streamable-http/mcp-method-header
+    """
+    if not (method.isascii() and method.isprintable()):
+        raise LocalError(f"{shown(method)} cannot go into the header Mcp-Method")
+    headers = {"MCP-Protocol-Version": date, "Mcp-Method": method}
+    params = params or {}
+    member = _MODERN_NAMES.get(method)
+    if member is not None and isinstance(params.get(member), str):
+        # spec: basic/transports/streamable-http/mcp-name-header
+        headers["Mcp-Name"] = _encoded("Mcp-Name", params[member], (member,))
+    if annotated and method == "tools/call":
+        for name, path in annotated.items():
+            value = _argument(params, path)
+            # spec: basic/transports/streamable-http/param-null-omitted
+            # spec: basic/transports/streamable-http/param-absent-omitted
+            if value is not None:
+                # spec: basic/transports/streamable-http/x-mcp-header-supported
+                # spec: basic/transports/streamable-http/x-mcp-header-mirrored
+                # spec: basic/transports/streamable-http/param-provided
+                header = f"Mcp-Param-{name}"
+                headers[header] = _encoded(header, value, ("arguments", *path))
+    return headers
+
+
+def _encoded(header: str, value: Any, path: tuple[str, ...]) -> str:
+    """# spec: basic/transports/streamable-http/mcp-name-encoded"""
+    try:
+        return encode_value(value)
+    except ValueError as problem:
+        raise LocalError(f"{place(path)}cannot go into the header {header}: {problem}") from None

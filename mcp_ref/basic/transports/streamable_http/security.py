@@ -1,0 +1,464 @@
+"""Who may ask what over HTTP (page: basic/transports/streamable-http, "Security & Endpoint").
+
+A web page that a user looks at can send requests to servers on the user's own machine, and with a
+name that it resolves anew (DNS rebinding) it even reads the answers. A browser says for whom it
+asks: in `Origin`, and in `Host` the name it was given. So each request passes, before a byte of
+its message is read,
+
+    Gate.check      403   the Host or the Origin is a stranger's
+    authenticated   401   the server's own hook does not know who asks
+    Rates.check     429   this principal asks too often
+    check_post      415   the body is not plain JSON         406   the answer would not be understood
+                    501   the body is framed in a way that is not understood
+    BodyBudget      503   too many large bodies are under way
+    read_body       413   it is too long          400, 411   its length is wrong, or is not told
+
+and what does not pass is a `Refused`: a status, headers, and as body a JSON-RPC error without id.
+Nothing here looks at X-Forwarded-For or other headers by which a proxy vouches for somebody.
+
+Revisions   2024-11-05  the Origin is checked
+            2025-11-25  + a wrong one is 403; the body may be an error without id
+Not here    what a message's own headers must say (basic/transports/streamable_http/request_metadata), on
+which address
+            a server listens (basic/transports/streamable_http).
+Threads     whichever the WSGI server serves a request on. What was decided about the
+            value of a header is kept in dicts that need no lock; `Rates` has one for its table, and
+            `BodyBudget` one for its shares.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+from weakref import WeakSet
+
+from mcp_ref.basic.transports.streamable_http.refusals import Refused
+from mcp_ref.runtime.http_server.places import Hosts, Origins
+from mcp_ref.runtime.http_server.requests_in import BadRequest
+from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.logs import logger
+
+if TYPE_CHECKING:
+    from werkzeug.wrappers import Request
+
+__all__ = [
+    "Authenticate",
+    "BodyBudget",
+    "BodyShare",
+    "Gate",
+    "Rates",
+    "accepts",
+    "authenticated",
+    "check_post",
+    "log_request",
+    "read_body",
+]
+
+_log = logger("mcp_ref.http")
+_requests = logger("mcp_ref.http.requests")
+
+Environ: TypeAlias = dict[str, Any]
+"""What a WSGI server says of a request."""
+
+Authenticate: TypeAlias = "Callable[[Request], str | None]"
+"""A hook that says who asks: a name, None for anybody, or raises `Denied`."""
+
+KEPT = 256
+"""Values of one header of which it is kept what was decided."""
+
+LONG = 1024
+"""Characters beyond which a value is not kept."""
+
+# ------------------------------------------------------------------------------ the gate
+
+LOCAL = ("localhost", "127.0.0.1", "[::1]")
+"""The names of this machine, to this machine."""
+
+METHODS = "GET, POST, DELETE"
+"""What may be asked of an endpoint."""
+
+ASKABLE = "Content-Type, Accept, Authorization, Mcp-Session-Id, Last-Event-ID, "
+ASKABLE += "MCP-Protocol-Version, Mcp-Method, Mcp-Name"
+"""Headers that a web page may send; with them go the Mcp-Param-* that it asks for."""
+
+READABLE = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After"
+"""Headers that a web page may read."""
+
+PARAMETERS = 64
+"""Mcp-Param-* headers that one web page may ask for."""
+
+_PARAMETER = re.compile(r"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}", re.IGNORECASE)
+
+
+class Gate:
+    """Which names this server goes by, and which web pages may talk to it."""
+
+    def __init__(
+        self,
+        allowed_hosts: str | Iterable[str] | None = None,
+        allowed_origins: str | Iterable[str] | None = None,
+        browser_origins: str | Iterable[str] = (),
+    ) -> None:
+        if allowed_origins is None:
+            allowed_origins = [f"{scheme}://{name}:*" for scheme in ("http", "https") for name in LOCAL]
+        self._hosts = Hosts("allowed_hosts", LOCAL if allowed_hosts is None else allowed_hosts)
+        if not self._hosts:
+            raise ValueError("allowed_hosts names no host, so that every request would be refused")
+        self._origins = Origins("allowed_origins", allowed_origins)
+        self._browsers = Origins("browser_origins", browser_origins)
+        # Values that were let in, and the headers for their answers.
+        self._known_hosts: dict[str, None] = {}
+        self._known_origins: dict[str, list[tuple[str, str]]] = {}
+
+    def check(self, environ: Environ) -> None:
+        """Raise Refused for a stranger's Host or Origin.
+
+        # spec: basic/transports/streamable-http/origin-validated
+        """
+        host = environ.get("HTTP_HOST")
+        if host not in self._known_hosts:
+            self._check_host(host, environ)
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is not None and origin not in self._known_origins:
+            self._check_origin(origin)
+
+    def _check_host(self, host: str | None, environ: Environ) -> None:
+        if host is None:
+            # No browser speaks HTTP/1.0, which knows requests without a Host.
+            if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
+                return
+            raise Refused(400, "the request has no Host header")
+        if Hosts.read(host) is None:
+            raise Refused(400, f"the Host header {host!r:.80} is not one host")
+        if host not in self._hosts:
+            raise Refused(403, f"the Host {host!r:.80} is not among the allowed_hosts of this server")
+        _keep(self._known_hosts, host, None)
+
+    def _check_origin(self, origin: str) -> None:
+        for_browsers = origin in self._browsers
+        if not for_browsers and origin not in self._origins:
+            # spec: basic/transports/streamable-http/origin-invalid-403
+            raise Refused(403, f"the Origin {origin!r:.80} is not among the allowed_origins of this server")
+        _keep(self._known_origins, origin, self._cors_for(origin) if for_browsers else [])
+
+    def cors(self, environ: Environ) -> list[tuple[str, str]]:
+        """The headers with which a browser lets its page have the answer; none for all others."""
+        origin = environ.get("HTTP_ORIGIN")
+        if origin is None:
+            return []
+        known = self._known_origins.get(origin)
+        if known is None:
+            return self._cors_for(origin) if origin in self._browsers else []
+        return known.copy()
+
+    def _cors_for(self, origin: str) -> list[tuple[str, str]]:
+        """For a page that may send no cookies: it has an Authorization header to itself."""
+        if self._browsers.everything:
+            allowed = [("Access-Control-Allow-Origin", "*")]
+        else:
+            allowed = [("Access-Control-Allow-Origin", origin), ("Vary", "Origin")]
+        return [*allowed, ("Access-Control-Expose-Headers", READABLE)]
+
+    def preflight(self, environ: Environ) -> list[tuple[str, str]]:
+        """The answer to OPTIONS, by which a browser learns what its page may ask."""
+        headers = self.cors(environ)
+        if not headers:
+            raise Refused(405, "OPTIONS is for web pages among the browser_origins", [("Allow", METHODS)])
+        asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")[: PARAMETERS * 160].split(",")
+        names = [name for part in asked if _PARAMETER.fullmatch(name := part.strip(" \t"))]
+        return [
+            *headers,
+            ("Access-Control-Allow-Methods", METHODS),
+            ("Access-Control-Allow-Headers", ", ".join([ASKABLE, *names[:PARAMETERS]])),
+            ("Access-Control-Max-Age", "7200"),
+        ]
+
+
+def _keep(known: dict[str, Any], value: str, decided: Any) -> None:
+    """Remember what was decided about a value, of so many values."""
+    if len(known) >= KEPT:
+        known.clear()
+    known[value] = decided
+
+
+# -------------------------------------------------------------------- what kinds of body
+
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+_QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?")
+
+
+def accepts(header: str | None, media: str) -> bool:
+    """Whether whoever sent this `Accept` takes that media type (RFC 9110, section 12.5.1)."""
+    if header is None:
+        return True
+    return _accepts(header, media) if len(header) <= LONG else _decide_accepts(header, media)
+
+
+def _decide_accepts(header: str, media: str) -> bool:
+    """The range that says most about the type decides. Parameters but `q` are not looked at."""
+    wanted = {"*/*": 0, f"{media.partition('/')[0]}/*": 1, media: 2}
+    best, quality = -1, 0.0
+    for part in _QUOTED.sub("", header).split(","):
+        name, *parameters = part.lower().split(";")
+        rank = wanted.get(name.strip(" \t"), -1)
+        if rank < best or rank < 0:
+            continue
+        weights = [p.strip(" \t")[2:] for p in parameters if p.strip(" \t").startswith("q=")]
+        if len(weights) > 1 or not all(map(_QUALITY.fullmatch, weights)):
+            continue
+        weight = float(weights[0]) if weights else 1.0
+        best, quality = rank, max(weight, quality) if rank == best else weight
+    return quality > 0.0
+
+
+_accepts = functools.lru_cache(KEPT)(_decide_accepts)
+
+
+@functools.lru_cache(maxsize=KEPT)
+def prefers_events(header: str | None) -> bool:
+    """Whether an `Accept` names text/event-stream before application/json: both will do, one is liked."""
+    found = [part.partition(";")[0].strip(" \t").lower() for part in (header or "")[:LONG].split(",")]
+    types = [name for name in found if name in ("text/event-stream", "application/json")]
+    return types[:1] == ["text/event-stream"]
+
+
+def check_post(environ: Environ, need: Sequence[str]) -> None:
+    """Raise Refused for a body that is not plain JSON, or an answer that would not be understood."""
+    kind = environ.get("CONTENT_TYPE", "")
+    if len(kind) > LONG or not _is_json(kind):
+        said = f"not {kind!r:.80}" if kind else "which its Content-Type does not say"
+        raise Refused(415, f"the body is application/json in UTF-8, {said}", [("Accept", "application/json")])
+    coding = environ.get("HTTP_CONTENT_ENCODING")
+    if coding and coding.strip(" \t").lower() != "identity":
+        plain = [("Accept-Encoding", "identity")]
+        raise Refused(415, f"the body is sent as it is, not as {coding!r:.40}", plain)
+    transfer = environ.get(
+        "HTTP_TRANSFER_ENCODING"
+    )  # some WSGI servers take off the chunks, and nothing else
+    if transfer is not None and transfer.strip(" \t").lower() != "chunked":
+        raise Refused(
+            501, f"The body is sent as it is or in chunks, not with Transfer-Encoding {transfer!r:.40}."
+        )
+    accept = environ.get("HTTP_ACCEPT")
+    for media in need:
+        if not accepts(accept, media):
+            raise Refused(406, f"the answer may be {media}, which the Accept header does not take")
+
+
+@functools.lru_cache(KEPT)
+def _is_json(header: str) -> bool:
+    """Whether a Content-Type is JSON in UTF-8, which is what JSON is in anyway."""
+    media, *parameters = header.lower().split(";")
+    told = {parameter.strip(" \t") for parameter in parameters} - {""}
+    return media.strip(" \t") == "application/json" and told <= {"charset=utf-8", 'charset="utf-8"'}
+
+
+PIECE = 1 << 20
+"""Bytes of a body that are asked for at once, whatever length was announced."""
+
+
+SMALL_BODY_BYTES = 64 << 10
+"""Bytes of a body that is always read: there are no more of these than the server has connections."""
+
+
+class BodyBudget:
+    """The large bodies that are under way together: so many bytes.
+
+    Each has a share of it, which counts for as long as anything refers to it. A request's `environ` does, to
+    which its context refers: so a share is given back when its message is no longer in memory, for whatever
+    reason.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.forked()
+
+    def forked(self) -> None:
+        """At the beginning, and again in a forked child: the bodies under way are the parent's."""
+        self._lock = threading.Lock()
+        self._shares: WeakSet[BodyShare] = WeakSet()  # guarded by _lock
+
+    def share(self, environ: Environ) -> BodyShare | None:
+        """What the body of a request has of the budget; None if it is a small one, which needs no share."""
+        said = environ.get("CONTENT_LENGTH")
+        if said and len(said) <= 5 and said.isascii() and said.isdigit() and int(said) <= SMALL_BODY_BYTES:
+            return None
+        share = environ["mcp_ref.body_share"] = BodyShare(self)
+        return share
+
+    @property
+    def taken(self) -> int:
+        """Bytes that are under way."""
+        with self._lock:
+            return sum(share.size for share in self._shares)
+
+    def grow(self, share: BodyShare, size: int) -> None:
+        """Let a share have so many bytes. Raises Refused where there is no room for that."""
+        with self._lock:
+            others = sum(other.size for other in self._shares if other is not share)
+            if others + size > self.limit:
+                raise Refused(
+                    503,
+                    f"The large bodies under way have {others} of {self.limit} bytes; retry in 1 s.",
+                    [("Retry-After", "1")],
+                )
+            share.size = size
+            self._shares.add(share)
+
+
+class BodyShare:
+    """What one body has of a BodyBudget."""
+
+    def __init__(self, budget: BodyBudget) -> None:
+        self.size = 0  # written by the thread that reads the body
+        self._budget = budget
+
+    def reserve(self, size: int) -> None:
+        """So many bytes are about to be in memory. Raises Refused."""
+        if size > max(self.size, SMALL_BODY_BYTES):
+            self._budget.grow(self, size)
+
+    def settle(self, size: int) -> None:
+        """The body is read: it has so many bytes, and no more."""
+        self.size = min(self.size, size)
+
+
+def read_body(environ: Environ, limit: int, share: BodyShare | None = None) -> bytes:
+    """The whole body. Raises Refused; never reads more than one byte beyond the limit.
+
+    A body that tells its length has its share before a byte of it is read; one in chunks as they come.
+    """
+    told = environ.get("CONTENT_LENGTH")
+    if not told:
+        if not environ.get("wsgi.input_terminated"):
+            raise Refused(411, "the request says no Content-Length")
+        body = _read(environ, limit + 1, share)
+    elif not (told.isascii() and told.isdigit()):
+        raise Refused(400, f"the Content-Length {told!r:.40} is not a number")
+    elif len(told) > 18 or (length := int(told)) > limit:
+        raise Refused(413, f"the body has more than {limit} bytes")
+    else:
+        if share is not None:
+            share.reserve(length)
+        body = _read(environ, length, share)
+        if len(body) < length:
+            raise Refused(400, f"the body ends after {len(body)} of {length} bytes")
+    if len(body) > limit:
+        raise Refused(413, f"the body has more than {limit} bytes")
+    if share is not None:
+        share.settle(len(body))
+    return body
+
+
+def _read(environ: Environ, most: int, share: BodyShare | None) -> bytes:
+    """Up to so many bytes."""
+    source, pieces, size = environ["wsgi.input"], [], 0
+    # What has no share yet takes it as it comes.
+    at_once = PIECE if share is None or share.size >= most else SMALL_BODY_BYTES
+    try:
+        while size < most:
+            # Up to the next multiple: so a small body never needs room for more than a small one may have.
+            step = min(at_once - size % at_once, most - size)
+            if share is not None:
+                share.reserve(size + step)
+            piece = source.read(step)
+            if not piece:
+                break
+            pieces.append(piece)
+            size += len(piece)
+    except Refused:
+        raise
+    except BadRequest as problem:  # our own server's
+        raise Refused(int(problem.status[:3]), str(problem)) from None
+    except TimeoutError:
+        raise Refused(408, f"the body came too slowly: {size} bytes so far") from None
+    except Exception as problem:  # each WSGI server has its own for a connection or a chunk that breaks
+        _log.debug("a body could not be read", exc_info=True)
+        raise Refused(400, f"the body could not be read: {type(problem).__name__}") from None
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+# ---------------------------------------------------------------------------- who, and how often
+
+PRINCIPALS = 10_000
+"""Principals whose requests are counted; the one that has been silent for longest is forgotten."""
+
+
+class Rates:
+    """So many requests a second for each principal."""
+
+    def __init__(self, limit: Limit | None) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()  # the table
+        self._limiters: OrderedDict[str, Limiter] = OrderedDict()
+
+    def forked(self) -> None:
+        """In a forked child: another thread may have held a lock. Counting begins anew."""
+        self._lock = threading.Lock()
+        self._limiters = OrderedDict()
+
+    def check(self, principal: str) -> None:
+        """Raise Refused if this one asks too often."""
+        if self._limit is None:
+            return
+        with self._lock:
+            limiter = self._limiters.pop(principal, None) or Limiter(self._limit)
+            self._limiters[principal] = limiter  # now the last
+            if len(self._limiters) > PRINCIPALS:
+                self._limiters.popitem(last=False)
+        wait = limiter.take()
+        if wait:
+            seconds = max(1, math.ceil(wait))
+            later = [("Retry-After", str(seconds))]
+            raise Refused(429, f"too many requests; come back in {seconds} s", later)
+
+
+def authenticated(hook: Authenticate, environ: Environ) -> str | None:
+    """The name of whoever asks, by the server's own hook; None for anybody. Raises Refused.
+
+    The hook sees the method, the path, the address and the headers; the body is not there to be read.
+    # spec: basic/transports/streamable-http/authenticate-connections
+    """
+    from werkzeug.wrappers import Request
+
+    try:
+        principal = hook(Request(environ, populate_request=False, shallow=True))
+    except Refused:
+        raise
+    except Exception:
+        _log.exception("the authenticate hook failed")
+        raise Refused(500, "authentication failed on the server's side") from None
+    if principal is not None and not (isinstance(principal, str) and principal):
+        _log.error("the authenticate hook returned a %s, not a name or None", type(principal).__name__)
+        raise Refused(500, "authentication failed on the server's side")
+    return principal
+
+
+def log_request(environ: Environ, status: int, seconds: float, principal: str | None) -> None:
+    """One line on the logger `mcp_ref.http.requests`, without anything that could be a secret."""
+    if not _requests.isEnabledFor(logging.INFO):
+        return
+    _requests.info(
+        "%s %s %s %d %.1f ms %s %s",
+        _plain(environ.get("REMOTE_ADDR")),
+        _plain(environ.get("REQUEST_METHOD"), 20),
+        _plain(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""), 200),
+        status,
+        seconds * 1000,
+        _plain(environ.get("HTTP_MCP_METHOD")),
+        _plain(principal),
+    )
+
+
+def _plain(text: str | None, most: int = 60) -> str:
+    """A value as one short word: what is not visible ASCII is escaped, so that no line is forged."""
+    if not text:
+        return "-"
+    shown = text[:most].encode("unicode_escape").decode("ascii").replace(" ", "\\x20")
+    return shown if len(text) <= most else f"{shown}..."

@@ -1,0 +1,407 @@
+"""Streamable HTTP, as the client speaks it (page: basic/transports/streamable-http, "Sending Messages").
+
+Each message of ours is a POST of its own. What a request gets is JSON, or an event stream that ends with
+the response:
+
+    client -> server   POST request            -> 200 application/json    the response
+                                               -> 200 text/event-stream   messages, the response among them
+    client -> server   POST notification       -> 202
+    client -> server   POST response (legacy)  -> 202
+    client -> server   GET (legacy)            -> 200 text/event-stream   what belongs to no request, or 405
+    client -> server   DELETE (legacy)         -> the session is over
+
+Whoever waits for a result reads it as well: the caller's thread POSTs its request, waits for the answer and
+takes it, without handing anything to another. Only where nobody waits (a future, a subscription), or where
+the caller has progress to look at, a worker reads the stream.
+
+Revisions   2025-03-26  sessions (http_client_sessions), the GET stream, resumption (http_client_streams)
+            2025-06-18  + MCP-Protocol-Version, from initialization on
+            2026-07-28  no sessions; headers that repeat the body (http_headers); letting go of the answer
+                        cancels the request
+Errors      HttpError and RefusedByStatus (http_client_answers); ConnectionClosed, where a connection ended
+            too early.
+Threads     caller      POSTs its request, and reads the answer
+            worker      one a request that nobody waits for, one a stream that somebody else waits for;
+                        others run what the server asks
+            No thread that reads POSTs an answer: that is for `_senders`, of which there are four.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from mcp_ref.basic.index.batching import Batch
+from mcp_ref.basic.index.error_responses import (
+    ConnectionClosed,
+    InvalidResponse,
+    LocalError,
+    McpError,
+    ParseError,
+    ProtocolError,
+    RequestCancelled,
+    RequestTimeout,
+    error_response,
+)
+from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
+from mcp_ref.basic.index.messages import Json, RequestId, decode, encode, weight
+from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.transports.streamable_http import (
+    client_streams as http_client_streams,
+)
+from mcp_ref.basic.transports.streamable_http import (
+    request_metadata as http_headers,
+)
+from mcp_ref.basic.transports.streamable_http.answers import JSON, STREAM, refusal, wrong_type
+from mcp_ref.basic.transports.streamable_http.channels import Posts, Way
+from mcp_ref.basic.transports.streamable_http.client_sessions import UrlSession
+from mcp_ref.runtime.http_client.exchanges import SPARE, Exchanges, HttpExchange, TooLong
+from mcp_ref.runtime.http_client.sockets import Aborted, Expired
+from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads.calls import Call
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
+from mcp_ref.runtime.threads.outbox import WayOut
+from mcp_ref.runtime.threads.workers import QueueFull, Workers
+
+__all__ = ["UrlConnection"]
+
+_log = logger("mcp_ref.http")
+
+POST = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
+"""# spec: basic/transports/streamable-http/accept-both"""
+
+SAFE = frozenset({"server/discover", "initialize", "ping"})
+"""What may be sent again if a kept connection ended before a byte of the answer; and every list."""
+
+URGENT = frozenset({"ping"})
+"""What asks whether the server is there, and so waits for no room that its silence may have used up."""
+
+PARTING = 1.0
+"""Seconds that a server gets to take the end of a session."""
+
+
+class UrlConnection(Connection):
+    """One server behind a URL."""
+
+    def __init__(
+        self,
+        client: Any,
+        exchanges: Exchanges,
+        *,
+        timeout: float,
+        max_timeout: float | None,
+        max_message_bytes: int,
+    ) -> None:
+        super().__init__(
+            client, Posts(self), workers=Workers(20, 100), timeout=timeout, max_timeout=max_timeout
+        )
+        self.client = client
+        self.exchanges = exchanges
+        self.limit = max_message_bytes
+        # spec: basic/transports/streamable-http/multiple-streams
+        # Those who ask may have to wait for room, which those who read give back: so they are not the same.
+        self._askers = Workers(exchanges.limit, 10_000)
+        self.readers = Workers(exchanges.limit + SPARE, 1000)
+        self._senders = Workers(4, 1000)
+        self._here = threading.local()
+        self.belonging = UrlSession(self)
+        self.background: http_client_streams.Background | None = None
+
+    # -- what goes out -----------------------------------------------------------------------------------
+
+    def headers(
+        self, method: str | None, params: Json | None, deadline: Deadline | None = None
+    ) -> dict[str, str]:
+        """What the revision wants in the headers of a message; what it takes to know that counts as its time.
+
+        # spec: basic/transports/streamable-http/metadata-headers
+        # spec: basic/transports/streamable-http/append-standard-headers
+        # spec: basic/transports/streamable-http/append-param-headers
+        # spec: basic/transports/streamable-http/append-encoded-values
+        # spec: basic/transports/streamable-http/mcp-method-header-notifications
+        """
+        date = _date(params)
+        if method is not None and date is not None:
+            annotated = self.client.annotated(params, deadline) if method == "tools/call" else None
+            return {**POST, **http_headers.mirror(method, params, date, annotated)}
+        if self.client.revision.modern:
+            said = {} if method is None else {"Mcp-Method": method}
+            return {**POST, "MCP-Protocol-Version": self.client.revision.date, **said}
+        return {**POST, **({} if method == "initialize" else self.belonging.headers())}
+
+    def _posted(
+        self,
+        way: Way,
+        deadline: Deadline | None,
+        headers: dict[str, str],
+        line: bytes,
+        *,
+        safe: bool,
+        urgent: bool = False,
+    ) -> HttpExchange:
+        """One POST, up to the head of its answer; whoever gets it closes it. Its body is one message.
+
+        # spec: basic/transports/streamable-http/body-single-or-batch
+        # spec: basic/transports/streamable-http/body-single
+        # spec: basic/transports/streamable-http/body-request-or-notification
+
+        What is `safe` to be done twice is sent again, if a kept connection turns out to have been too old.
+        """
+        for again in (safe, False):
+            exchange = way.go(self.exchanges.new(deadline, urgent=urgent))
+            try:
+                exchange.send("POST", headers, line)
+                return exchange
+            except BaseException as problem:
+                exchange.close()
+                if not isinstance(problem, ConnectionClosed) or not again or not exchange.was_lost_unheard:
+                    raise
+        raise AssertionError("the second try has either returned or raised")
+
+    def post(self, line: bytes, headers: dict[str, str], wait: float | None) -> None:
+        """A message that gets no answer. Raises what the server, or the network, has against it."""
+        deadline = Deadline(self.timeout if wait is None else wait, Clock())
+        try:
+            with self._posted(Way(self), deadline, headers, line, safe=True, urgent=True) as exchange:
+                if not 200 <= exchange.status < 300:
+                    raise refusal(exchange, None)
+        except Aborted:
+            raise self.failure or ConnectionClosed("the client was closed") from None
+        except Expired:
+            raise RequestTimeout(
+                f"the server did not take a message within {duration(deadline.span)}"
+            ) from None
+
+    def notify(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        wait: float | None = None,
+        outbox: WayOut | None = None,
+    ) -> None:
+        """POST a notification; that a request is given up, only where the end of its stream does not say so.
+
+        # spec: basic/transports/streamable-http/sse-explicit-cancel
+        # spec: basic/patterns/cancellation/http-no-cancelled-message
+        """
+        if isinstance(outbox, Way):
+            outbox.let_go_of_answer()
+        modern = outbox.is_modern if isinstance(outbox, Way) else self.client.revision.modern
+        if modern and method == "notifications/cancelled":
+            return
+        message: Json = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        try:
+            self.post(encode(message), self.headers(method, params), wait)
+        except McpError as problem:
+            if not isinstance(outbox, Way):
+                raise
+            _log.info("%s: %.300r", method, problem)
+
+    # -- requests ----------------------------------------------------------------------------------------
+
+    def transmit(self, call: Call, params: Json | None, line: bytes) -> None:
+        """POST a request: here and now if this thread waits for it, else on a worker."""
+        way = call.outbox = Way(self, _date(params) is not None)
+        if call.on_done is None:
+            self.ending(call, lambda: self._ask(call, way, params, line))
+        else:
+            pool = self._senders if call.method in URGENT else self._askers
+            try:
+                pool.submit(lambda _: self.ending(call, lambda: self._ask(call, way, params, line)), None)
+            except QueueFull:
+                self.settle(call, LocalError(f"{call.method}: too many requests are under way"))
+
+    def ending(self, call: Call, run: Callable[[], None]) -> None:
+        """Do something for a call; what goes wrong is its outcome."""
+        try:
+            run()
+        except Aborted:
+            self._lose(call, self.failure or RequestCancelled(f"{call.method}: given up"))
+        except Expired:
+            pass  # whoever waits for the call sees to that
+        except McpError as problem:
+            self._lose(call, problem)
+        except Exception as problem:
+            _log.exception("%s could not be sent", call.method)
+            self._lose(call, LocalError(f"{call.method}: {problem!r:.300}"))
+
+    def _lose(self, call: Call, problem: McpError) -> None:
+        """No answer will come."""
+        self.settle(call, problem)
+        if isinstance(call.outbox, Way):
+            call.outbox.let_go_of_answer()
+
+    def _ask(self, call: Call, way: Way, params: Json | None, line: bytes) -> None:
+        """One request, from its POST to its answer.
+
+        A 404 says that its session is over, and that it was not begun: it goes again, in a new one.
+        """
+        if call.done:  # it was cancelled before it could be sent
+            return
+        deadline = call.deadline if call.on_done is None else None
+        safe = call.method in SAFE or call.method.endswith("/list")
+        self.belonging.wait(call.deadline)
+        served = self.belonging.id
+        urgent = call.method in URGENT
+        exchange = self._posted(
+            way, deadline, self.headers(call.method, params, call.deadline), line, safe=safe, urgent=urgent
+        )
+        in_session = served is not None and call.method != "initialize" and not way.is_modern
+        if in_session and exchange.status == 404:
+            with exchange:
+                lost = refusal(exchange, call.id)
+            self.belonging.renew(served, lost, call.deadline)
+            exchange = self._posted(
+                way,
+                deadline,
+                self.headers(call.method, params, call.deadline),
+                line,
+                safe=safe,
+                urgent=urgent,
+            )
+        try:
+            self._answered(call, way, exchange)
+        except BaseException:
+            exchange.close()
+            raise
+
+    def _answered(self, call: Call, way: Way, exchange: HttpExchange) -> None:
+        """The head of the answer is there.  # spec: basic/transports/streamable-http/client-supports-both"""
+        succeeded = 200 <= exchange.status < 300
+        if succeeded and call.method == "initialize":
+            self.belonging.begin(exchange.header("mcp-session-id"))
+        if not succeeded:
+            raise refusal(exchange, call.id)
+        if exchange.media_type == JSON:
+            self._take(call, exchange)
+            exchange.close()
+        elif exchange.media_type != STREAM:
+            raise wrong_type(exchange, call.method)
+        elif call.reports is None or call.on_done is not None:
+            http_client_streams.follow(self, call, way, exchange)
+        else:  # whoever waits has the progress to look at
+            follow = functools.partial(http_client_streams.follow, self, call, way, exchange)
+            if not self.readers.submit(lambda _: self.ending(call, follow), None, always=True):
+                raise Aborted
+
+    def _take(self, call: Call, exchange: HttpExchange) -> None:
+        """The answer is a body of JSON."""
+        try:
+            body = exchange.read(self.limit)
+            message = decode(body)
+        except TooLong:
+            raise _wrong_body(call, exchange, f"is longer than {self.limit} bytes") from None
+        except ParseError as problem:
+            raise _wrong_body(call, exchange, f"is {problem.message}") from None
+        if type(message) is dict and "error" in message and message.get("id") is None:
+            self.settle(call, error_response(message["error"]))
+        else:
+            self._hear(message, self.outbox, weight(body))
+        if not call.done:
+            self.settle(call, _wrong_body(call, exchange, "holds no answer to this request"))
+
+    # -- what the server says ----------------------------------------------------------------------------
+
+    def hear(self, data: bytes, outbox: WayOut) -> None:
+        """One event of a stream; what is said to a request in it goes out by `outbox`. Never raises."""
+        try:
+            message = decode(data)
+        except ParseError as problem:
+            _log.info("ignored an event that is no message: %.300r", problem)
+        else:
+            self._hear(message, outbox, weight(data))
+
+    def _hear(self, message: Any, outbox: WayOut, size: int) -> None:
+        self._here.reads = True
+        try:
+            if type(message) is list:
+                self.receive_batch(message, outbox, size)
+            else:
+                self.route(message, outbox, size=size)
+        except Exception:  # a fault of ours must not be the end of the stream
+            _log.exception("a message could not be handled: %.200r", message)
+        finally:
+            self._here.reads = False
+
+    def refuse(
+        self,
+        request_id: RequestId | None,
+        problem: ProtocolError,
+        outbox: WayOut,
+        batch: Batch | None = None,
+    ) -> None:
+        """Answer a request with an error. What has no id is not answered: nobody could tell what it means."""
+        if request_id is None and batch is None:
+            _log.info("ignored what the server sent: %.300r", problem)
+        else:
+            super().refuse(request_id, problem, outbox, batch)
+
+    def reply(self, line: bytes, wait: float | None) -> None:
+        """POST a response; not on a thread that reads: others wait for what it has still to read."""
+        if not getattr(self._here, "reads", False):
+            self._reply(line, wait)
+            return
+        try:
+            self._senders.submit(lambda _: self._reply(line, wait), None)
+        except QueueFull:
+            _log.warning("a response was not sent: too many wait")
+
+    def _reply(self, line: bytes, wait: float | None) -> None:
+        """That the server does not take it is its own affair."""
+        try:
+            self.post(line, self.headers(None, None), wait)
+        except McpError as refused:
+            if self.failure is None:
+                _log.warning("the server did not take a response: %.300r", refused)
+
+    # -- the background, and the end ---------------------------------------------------------------------
+
+    def listen(self) -> None:
+        """Hear what belongs to no request.  # spec: basic/transports/streamable-http/get-opens-stream"""
+        if self.background is not None:
+            self.background.stop()
+        self.background = http_client_streams.Background(self)
+
+    def end(self, reason: str, *, wait: float = 0.5) -> None:
+        """The connection is over; nothing of it is left, neither here nor, if it can be reached, there."""
+        if self.is_inherited:
+            return
+        self.fail(reason)
+        self.exchanges.stop()
+        if self.background is not None:
+            self.background.stop()
+        super().end(reason, wait=wait)
+        # What is waiting to be run finds out that all is over, and closes what it was given.
+        if not (self._askers.close(wait, drop=False) & self.readers.close(wait, drop=False)):
+            _log.info("a stream is still being read after the connection ended")
+        self._senders.close(wait)
+        self._say_goodbye()
+        self.exchanges.close()
+
+    def _say_goodbye(self) -> None:
+        """# spec: basic/transports/streamable-http/session-delete"""
+        headers = self.belonging.headers()
+        if "Mcp-Session-Id" in headers:
+            try:
+                with self.exchanges.new(Deadline(PARTING, Clock()), last=True) as exchange:
+                    exchange.send("DELETE", headers)
+            except (McpError, Aborted, Expired) as problem:
+                _log.debug("the end of the session: %.300r", problem)
+            self.belonging.id = None  # not before: Ctrl-C may have `end` called once more
+
+
+def _date(params: Json | None) -> str | None:
+    """The revision that a message brings itself; None in the legacy era."""
+    meta = params.get("_meta") if params is not None else None
+    date = meta.get(PROTOCOL_VERSION) if type(meta) is dict else None
+    return date if isinstance(date, str) else None
+
+
+def _wrong_body(call: Call, exchange: HttpExchange, fault: str) -> InvalidResponse:
+    where = f"the server at {exchange.shown_url}, status {exchange.status},"
+    return InvalidResponse(f"{call.method}: the body of {where} {fault}")
