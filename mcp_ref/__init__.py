@@ -31,10 +31,10 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.basic.transports.streamable_http.refusals import Denied
-from mcp_ref.client.elicitation import Answer, Elicit
+from mcp_ref.client.elicitation.requests import Answer, Elicit
+from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
 from mcp_ref.client.roots import ListRoots
-from mcp_ref.client.sampling import Sample, SamplingRefused
-from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
+from mcp_ref.client.sampling.creating_messages import Sample, SamplingRefused
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.server.resources import ResourceNotFound

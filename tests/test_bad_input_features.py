@@ -54,7 +54,7 @@ from mcp_ref import (
 )
 from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired
-from mcp_ref.client.elicitation import Asked
+from mcp_ref.client.elicitation.requests import Asked
 from mcp_ref.runtime.uri.templates import BadTemplate
 from mcp_ref.server.utilities import pagination
 

@@ -65,7 +65,7 @@ METHODS = ("match", "fullmatch", "search", "sub", "split", "finditer", "findall"
 OF_THE_AUTHOR = {
     "mcp_ref.runtime.typing.functions",
     "mcp_ref.basic.patterns.mrtr.basic_workflow",
-    "mcp_ref.client.forms",
+    "mcp_ref.client.elicitation.forms",
 }
 """Modules whose expressions, written in place, read the names and docstrings of an author's functions."""
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import wire
 
 from mcp_ref import Client, connect
-from mcp_ref.client.elicitation import Asked
+from mcp_ref.client.elicitation.requests import Asked
 
 HERE = Path(__file__).parent
 COMMAND = [sys.executable, str(HERE / "wire.py"), sys.executable, str(HERE / "demo_server.py")]

@@ -1,7 +1,7 @@
 """Sampling: a tool asks the model of its client, which may use a tool; somebody looks at all that passes."""
 
 from mcp_ref import Context, Server, connect
-from mcp_ref.client.messages import tool_result, tool_use
+from mcp_ref.client.sampling.messages import tool_result, tool_use
 
 server = Server("traveller")
 

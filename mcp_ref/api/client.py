@@ -38,8 +38,10 @@ from mcp_ref.basic.patterns.subscriptions import client as listening
 from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import LATEST, Era, Revision, newest
-from mcp_ref.client import elicitation, roots, sampling
-from mcp_ref.client.url_elicitation import Completions
+from mcp_ref.client import roots
+from mcp_ref.client.elicitation import requests as elicitation
+from mcp_ref.client.elicitation.url_mode import Completions
+from mcp_ref.client.sampling import creating_messages as sampling
 from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index import Connection
     from mcp_ref.basic.patterns.mrtr.replay import Exchange
     from mcp_ref.basic.patterns.progress import OnProgress
-    from mcp_ref.client.elicitation import Answer
-    from mcp_ref.client.replies import Reply
+    from mcp_ref.client.elicitation.requests import Answer
     from mcp_ref.client.roots import Root
+    from mcp_ref.client.sampling.replies import Reply
     from mcp_ref.runtime.threads.outbox import WayOut
     from mcp_ref.server.utilities.logging import LoggingLevel
 
@@ -303,7 +303,7 @@ class Context:
         of it, `answer.data` what was filled in.
         `timeout` is for the legacy era, where a thread waits; in the modern one nothing does.
         """
-        from mcp_ref.client.elicitation import Elicit
+        from mcp_ref.client.elicitation.requests import Elicit
 
         answer: Answer = self.ask_all(Elicit(message, schema), timeout=timeout)[0]
         return answer
@@ -322,7 +322,7 @@ class Context:
 
         `Server.elicitation_complete(elicitation_id)` tells a client of 2025-11-25 that they have.
         """
-        from mcp_ref.client.url_elicitation import ElicitUrl
+        from mcp_ref.client.elicitation.url_mode import ElicitUrl
 
         answer: Answer = self.ask_all(ElicitUrl(message, url, elicitation_id), timeout=timeout)[0]
         return answer
@@ -331,7 +331,7 @@ class Context:
         self, messages: Any, *, max_tokens: int, timeout: float | None = None, **options: Any
     ) -> Reply:
         """Ask the client's model for a message (client/sampling: `Sample` has the options)."""
-        from mcp_ref.client.sampling import Sample
+        from mcp_ref.client.sampling.creating_messages import Sample
 
         reply: Reply = self.ask_all(Sample(messages, max_tokens=max_tokens, **options), timeout=timeout)[0]
         return reply

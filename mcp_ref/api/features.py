@@ -24,8 +24,8 @@ from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.basic.utilities import ping
 from mcp_ref.client import roots as roots_page
-from mcp_ref.client import url_elicitation
-from mcp_ref.client.url_elicitation import UrlElicitationNeeded
+from mcp_ref.client.elicitation import url_mode as url_elicitation
+from mcp_ref.client.elicitation.url_mode import UrlElicitationNeeded
 from mcp_ref.runtime.checks import check_object, check_seconds, check_text
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.server import prompts, resources, tools

@@ -43,7 +43,7 @@ from mcp_ref.basic.versioning import (
     newest,
     result_type,
 )
-from mcp_ref.client import url_elicitation
+from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.calls import Call

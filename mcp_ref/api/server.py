@@ -44,8 +44,9 @@ from mcp_ref.basic.patterns.subscriptions import server as subscriptions
 from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import Method, Revision, dress, is_modern, revision
-from mcp_ref.client import roots, url_elicitation
-from mcp_ref.client.url_elicitation import UrlElicitationRequired
+from mcp_ref.client import roots
+from mcp_ref.client.elicitation import url_mode as url_elicitation
+from mcp_ref.client.elicitation.url_mode import UrlElicitationRequired
 from mcp_ref.extras.directories import Directory
 from mcp_ref.runtime.checks import (
     check_callable,

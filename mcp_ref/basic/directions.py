@@ -44,10 +44,10 @@ from mcp_ref.basic.utilities.tasks import (
     ListTasksResult,
     TaskStatusNotification,
 )
-from mcp_ref.client.elicitation import ElicitRequest, ElicitResult
+from mcp_ref.client.elicitation.requests import ElicitRequest, ElicitResult
+from mcp_ref.client.elicitation.url_mode import ElicitationCompleteNotification
 from mcp_ref.client.roots import ListRootsRequest, ListRootsResult, RootsListChangedNotification
-from mcp_ref.client.sampling import CreateMessageRequest, CreateMessageResult
-from mcp_ref.client.url_elicitation import ElicitationCompleteNotification
+from mcp_ref.client.sampling.creating_messages import CreateMessageRequest, CreateMessageResult
 from mcp_ref.schema import since, until
 from mcp_ref.server.discover import DiscoverRequest, DiscoverResult
 from mcp_ref.server.prompts import (

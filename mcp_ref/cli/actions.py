@@ -22,7 +22,7 @@ from mcp_ref.basic.index.error_responses import ErrorResponse, LocalError, Metho
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.cli import show, terminal
-from mcp_ref.client.url_elicitation import UrlElicitationNeeded
+from mcp_ref.client.elicitation.url_mode import UrlElicitationNeeded
 
 __all__ = [
     "call",

@@ -36,7 +36,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mcp_ref.cli.typed import called, read, shown, wanted
-from mcp_ref.client.answers import FormField
+from mcp_ref.client.elicitation.answers import FormField
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.plain import plain, quoted
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE

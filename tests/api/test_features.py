@@ -5,7 +5,7 @@ from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, nothing_left, raw_
 
 from mcp_ref import Context, ErrorResponse, InvalidResponse, Limit, RequestTimeout, Server, connect
 from mcp_ref.basic.index.error_responses import LocalError
-from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
+from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
 
 LEVEL = "io.modelcontextprotocol/logLevel"
 

@@ -27,7 +27,7 @@ from mcp_ref.api import server as module
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.lifecycle import ServerCapabilities
 from mcp_ref.basic.transports.stdio import framing as stdio
-from mcp_ref.client.url_elicitation import ElicitUrl, UrlElicitationRequired
+from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationRequired
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.schema import checker

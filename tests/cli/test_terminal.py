@@ -19,7 +19,7 @@ import pytest
 
 from mcp_ref.cli import terminal
 from mcp_ref.cli.terminal import Terminal, warnings_about
-from mcp_ref.client.forms import fields_of
+from mcp_ref.client.elicitation.forms import fields_of
 
 LIMIT = 20.0
 ROOT = str(Path(__file__).resolve().parents[2])

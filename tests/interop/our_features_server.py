@@ -25,7 +25,7 @@ from mcp_ref import (
     UrlElicitationRequired,
 )
 from mcp_ref.api.from_function.prompt import assistant, user
-from mcp_ref.client.messages import tool_result
+from mcp_ref.client.sampling.messages import tool_result
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server import content
 from mcp_ref.server.content import TextResourceContents

@@ -33,8 +33,8 @@ from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
 from mcp_ref import Change, Client, ErrorResponse, InvalidResponse, Limit, SamplingRefused, connect
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
-from mcp_ref.client.messages import tool_use
-from mcp_ref.client.url_elicitation import UrlElicitationNeeded
+from mcp_ref.client.elicitation.url_mode import UrlElicitationNeeded
+from mcp_ref.client.sampling.messages import tool_use
 from mcp_ref.server.resources import is_not_found
 
 HERE = Path(__file__).parent

@@ -68,9 +68,9 @@ from mcp_ref.schema import Mismatch, checker, since
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
     from mcp_ref.basic.versioning import Revision
-    from mcp_ref.client.elicitation import ElicitRequest, ElicitResult
+    from mcp_ref.client.elicitation.requests import ElicitRequest, ElicitResult
     from mcp_ref.client.roots import ListRootsRequest, ListRootsResult
-    from mcp_ref.client.sampling import CreateMessageRequest, CreateMessageResult
+    from mcp_ref.client.sampling.creating_messages import CreateMessageRequest, CreateMessageResult
 
 __all__ = ["InputRefused", "InputRequests", "InputRequired", "InputResponses", "Question", "ask", "once"]
 
@@ -147,7 +147,9 @@ def check_declared(context: Context, method: str, needs: Json) -> None:
 
 def needs_of(method: str, params: Any, at: Revision) -> Json:
     """What a client declares in order to be asked this: its page says. Nothing for a method of one's own."""
-    from mcp_ref.client import elicitation, roots, sampling
+    from mcp_ref.client import roots
+    from mcp_ref.client.elicitation import requests as elicitation
+    from mcp_ref.client.sampling import creating_messages as sampling
 
     pages = {"elicitation": elicitation.needs, "roots": roots.needs, "sampling": sampling.needs}
     page = pages.get(method.partition("/")[0])
@@ -266,7 +268,9 @@ def check_response(key: str, method: str, response: Any, context: Context) -> No
 
 
 def _check_result(method: str, result: Any, context: Context) -> None:
-    from mcp_ref.client import elicitation, roots, sampling
+    from mcp_ref.client import roots
+    from mcp_ref.client.elicitation import requests as elicitation
+    from mcp_ref.client.sampling import creating_messages as sampling
 
     date = context.revision.date
     checks: dict[str, Callable[[Any], object]] = {
@@ -322,7 +326,10 @@ def _own_questions(context: Context, result: Json) -> dict[str, Question]:
 
 def _author_of(request: Json) -> Any:
     """The Elicit, ElicitUrl, Sample or ListRoots that would ask this."""
-    from mcp_ref.client import elicitation, roots, sampling, url_elicitation
+    from mcp_ref.client import roots
+    from mcp_ref.client.elicitation import requests as elicitation
+    from mcp_ref.client.elicitation import url_mode as url_elicitation
+    from mcp_ref.client.sampling import creating_messages as sampling
 
     params = request.get("params", {})
     if request["method"] == "roots/list":

@@ -20,10 +20,10 @@ from mcp_ref.basic.index.error_responses import InvalidParams, InvalidResponse, 
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused, InputRequired
 from mcp_ref.basic.versioning import revision
-from mcp_ref.client.elicitation import Elicit
+from mcp_ref.client.elicitation.requests import Elicit
+from mcp_ref.client.elicitation.url_mode import ElicitUrl
 from mcp_ref.client.roots import ListRoots
-from mcp_ref.client.sampling import Sample
-from mcp_ref.client.url_elicitation import ElicitUrl
+from mcp_ref.client.sampling.creating_messages import Sample
 from mcp_ref.runtime.seals import Seal
 from mcp_ref.schema import Mismatch, checker, definitions
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.client.messages import blocks_of, uses_of
+from mcp_ref.client.sampling.messages import blocks_of, uses_of
 from mcp_ref.runtime.typing.mismatch import must
 from mcp_ref.server.content import text, texts
 

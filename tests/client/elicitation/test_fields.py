@@ -1,10 +1,10 @@
-"""client/fields: the fields of a form, as each revision has them."""
+"""client/elicitation/fields: the fields of a form, as each revision has them."""
 
 import jsonschema
 import pytest
 from peers import REVISIONS
 
-from mcp_ref.client import fields
+from mcp_ref.client.elicitation import fields
 from mcp_ref.schema import Mismatch, checker, definitions
 
 WITH_FORMS = REVISIONS[2:]

@@ -1,12 +1,12 @@
-"""client/messages: what a conversation with a model is made of, and what its order must be."""
+"""client/sampling/messages: what a conversation with a model is made of, and what its order must be."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from peers import REVISIONS
 
-from mcp_ref.client import messages
-from mcp_ref.client.messages import as_messages, check_messages, tool_result, tool_use
+from mcp_ref.client.sampling import messages
+from mcp_ref.client.sampling.messages import as_messages, check_messages, tool_result, tool_use
 from mcp_ref.schema import Mismatch
 from mcp_ref.server import content
 

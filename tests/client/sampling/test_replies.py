@@ -1,9 +1,9 @@
-"""client/replies: a request for a message and its answer, as people handle them."""
+"""client/sampling/replies: a request for a message and its answer, as people handle them."""
 
 import pytest
 
-from mcp_ref.client.messages import tool_result, tool_use
-from mcp_ref.client.replies import Reply, SamplingRequest, as_reply
+from mcp_ref.client.sampling.messages import tool_result, tool_use
+from mcp_ref.client.sampling.replies import Reply, SamplingRequest, as_reply
 from mcp_ref.schema import Mismatch
 from mcp_ref.server import content
 

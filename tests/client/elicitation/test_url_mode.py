@@ -1,4 +1,4 @@
-"""client/url_elicitation: a person is asked to open a URL; when they are done, whoever asked is told."""
+"""client/elicitation/url_mode: a person is asked to open a URL; when they are done, whoever asked is told."""
 
 import threading
 from types import SimpleNamespace
@@ -10,9 +10,9 @@ from mcp_ref import ConnectionClosed, Context, ErrorResponse, McpError, Server, 
 from mcp_ref.basic.index.error_responses import InvalidResponse, LocalError
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.versioning import revision
-from mcp_ref.client import url_elicitation
-from mcp_ref.client.elicitation import Answer
-from mcp_ref.client.url_elicitation import Completions, ElicitUrl, UrlElicitationRequired
+from mcp_ref.client.elicitation import url_mode as url_elicitation
+from mcp_ref.client.elicitation.requests import Answer
+from mcp_ref.client.elicitation.url_mode import Completions, ElicitUrl, UrlElicitationRequired
 from mcp_ref.schema import Mismatch, checker, definitions
 
 WITH_URLS = REVISIONS[3:]

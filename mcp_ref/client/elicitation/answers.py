@@ -12,7 +12,7 @@ Revisions   2025-06-18  `enum` with `enumNames`
 
 Errors      BadForm: a schema that is no form. Mismatch: content that does not fit it.
 Threads     plain functions.
-Not here    writing a schema (client/forms), its shapes (client/fields).
+Not here    writing a schema (client/elicitation/forms), its shapes (client/elicitation/fields).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple
 
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import LATEST
-from mcp_ref.client import fields as shapes
+from mcp_ref.client.elicitation import fields as shapes
 from mcp_ref.runtime.typing.mismatch import MANY, Mismatch, must, place
 from mcp_ref.runtime.uri.uris import check_uri
 from mcp_ref.schema import checker

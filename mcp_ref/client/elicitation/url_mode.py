@@ -36,7 +36,7 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused, Question, ask_again, check_declared
 from mcp_ref.basic.patterns.mrtr.replay import MAX_QUESTIONS
-from mcp_ref.client.elicitation import (
+from mcp_ref.client.elicitation.requests import (
     URLS_SINCE,
     Answer,
     ElicitRequestURLParams,

@@ -24,10 +24,10 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.versioning import revision
-from mcp_ref.client import elicitation
-from mcp_ref.client.elicitation import Answer, Asked, Elicit
+from mcp_ref.client.elicitation import requests as elicitation
+from mcp_ref.client.elicitation.requests import Answer, Asked, Elicit
+from mcp_ref.client.elicitation.url_mode import Completions, ElicitUrl, UrlElicitationRequired
 from mcp_ref.client.roots import ListRoots
-from mcp_ref.client.url_elicitation import Completions, ElicitUrl, UrlElicitationRequired
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.schema import Mismatch, checker, definitions
 

@@ -1,4 +1,4 @@
-"""client/forms: what a server may ask for, from hints or from a schema, at each revision."""
+"""client/elicitation/forms: what a server may ask for, from hints or from a schema, at each revision."""
 
 import dataclasses
 import datetime
@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_ref.basic.versioning import TABLE, revision
-from mcp_ref.client.forms import BadForm, check_content, fields_of, form_of
+from mcp_ref.client.elicitation.forms import BadForm, check_content, fields_of, form_of
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.runtime.typing.values import Compiler
 from mcp_ref.schema import Mismatch, definitions

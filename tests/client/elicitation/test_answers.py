@@ -1,4 +1,4 @@
-"""client/answers: the fields of a form, and content against them."""
+"""client/elicitation/answers: the fields of a form, and content against them."""
 
 import copy
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kinds import json_values, spoilt
 
-from mcp_ref.client.answers import FORMATS, BadForm, check_content, fields_of, with_defaults
+from mcp_ref.client.elicitation.answers import FORMATS, BadForm, check_content, fields_of, with_defaults
 from mcp_ref.schema import Mismatch
 
 SELECTIONS = {

@@ -18,10 +18,10 @@ from mcp_ref.basic.index.error_responses import (
     TooManyRequests,
 )
 from mcp_ref.basic.versioning import revision
-from mcp_ref.client import sampling
-from mcp_ref.client.messages import tool_result, tool_use
-from mcp_ref.client.replies import SamplingRequest
-from mcp_ref.client.sampling import Sample, SamplingRefused
+from mcp_ref.client.sampling import creating_messages as sampling
+from mcp_ref.client.sampling.creating_messages import Sample, SamplingRefused
+from mcp_ref.client.sampling.messages import tool_result, tool_use
+from mcp_ref.client.sampling.replies import SamplingRequest
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.schema import Mismatch, checker, definitions
 from mcp_ref.server import content

@@ -6,8 +6,8 @@ A server asks the model of its client for a message:
     client -> server   {role, content, model, stopReason?}
 
 The client decides which model that is, and whether it is asked at all: a person may look at the request
-and at the answer, change both, or refuse. The messages themselves are in client/messages, what the
-two sides handle in client/replies.
+and at the answer, change both, or refuse. The messages themselves are in client/sampling/messages, what the
+two sides handle in client/sampling/replies.
 
 Server half   `Sample` is the question, a `Reply` what an author gets for it
 Client half   `answer`: the application's callback gets a `SamplingRequest`
@@ -44,7 +44,7 @@ from mcp_ref.basic.index.json_schema_usage import validator
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
 from mcp_ref.basic.versioning import LATEST, Revision, missing_capabilities
-from mcp_ref.client.messages import (
+from mcp_ref.client.sampling.messages import (
     SamplingContent,
     SamplingMessage,
     SamplingMessageContentBlock,
@@ -60,7 +60,7 @@ from mcp_ref.client.messages import (
     under,
     uses_of,
 )
-from mcp_ref.client.replies import Reply, SamplingRequest, as_reply
+from mcp_ref.client.sampling.replies import Reply, SamplingRequest, as_reply
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import must
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was

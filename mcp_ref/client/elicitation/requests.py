@@ -19,8 +19,8 @@ Errors      content that does not fit the form: noticed by the client (-32603) a
             (InvalidResponse, raised where the question was asked). A mode that was not declared: -32602.
 Threads     questions are made and answers read on the request's worker; the callback runs on a thread
             of its own (api/callbacks).
-Not here    what a form may hold (client/fields, client/forms), what is done at a URL
-            (client/url_elicitation), a callback for terminals (cli/terminal).
+Not here    what a form may hold (client/elicitation/fields, client/elicitation/forms), what is done at a URL
+            (client/elicitation/url_mode), a callback for terminals (cli/terminal).
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.general_fields import RequestMeta
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
-from mcp_ref.client import forms
-from mcp_ref.client.fields import RequestedSchema, RequestedSchemaNow
+from mcp_ref.client.elicitation import forms
+from mcp_ref.client.elicitation.fields import RequestedSchema, RequestedSchemaNow
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import must
