@@ -1,0 +1,1 @@
+"""Things built with the package: directories of files as resources."""

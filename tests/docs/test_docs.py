@@ -49,26 +49,50 @@ def directives(text: str, kind: str) -> Iterator[tuple[str, str]]:
 # ------------------------------------------------------------------------- the tree
 
 
-def test_the_docs_have_the_tree_of_the_package() -> None:
-    package = ROOT / "mcp_ref"
-    modules = {
-        str(path.relative_to(package).with_suffix(""))
-        for part in ("basic", "server", "client")
-        for path in (package / part).rglob("*.py")
-        if not path.name.startswith("_")
-    }
+PACKAGE = ROOT / "mcp_ref"
+SECTIONS = {PACKAGE / part for part in ("basic", "basic/patterns", "basic/transports", "basic/utilities")}
+SECTIONS |= {PACKAGE / part for part in ("server", "server/utilities", "client")}
+
+
+def dotted(path: Path) -> str:
+    """The module's full name."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def pages_of_the_specification() -> dict[str, set[str]]:
+    """The modules of each page: one, or those of a package."""
+    found: dict[str, set[str]] = {}
+    for section in SECTIONS:
+        for path in section.rglob("*.py"):
+            if path.parent in SECTIONS and path.name == "__init__.py":
+                continue
+            page = path.with_suffix("") if path.parent in SECTIONS else path.parent
+            found.setdefault(str(page.relative_to(PACKAGE)), set()).add(dotted(path))
+    return found
+
+
+def test_the_docs_have_the_tree_of_the_specification() -> None:
     pages = {
         str(path.relative_to(DOCS).with_suffix(""))
         for part in ("basic", "server", "client")
         for path in (DOCS / part).rglob("*.rst")
     }
-    assert pages == modules
+    assert pages == set(pages_of_the_specification())
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p.parent != DOCS], ids=name)
-def test_a_module_page_shows_its_module(page: Path) -> None:
-    module = "mcp_ref." + ".".join(page.relative_to(DOCS).with_suffix("").parts)
-    assert [argument for argument, _ in directives(page.read_text(), "automodule")] == [module]
+@pytest.mark.parametrize(("page", "modules"), pages_of_the_specification().items())
+def test_a_page_shows_its_modules(page: str, modules: set[str]) -> None:
+    shown = [module for module, _ in directives((DOCS / f"{page}.rst").read_text(), "automodule")]
+    assert len(shown) == len(set(shown))
+    assert modules == set(shown) | ({f"mcp_ref.{page.replace('/', '.')}"} & modules)
+
+
+@pytest.mark.parametrize("part", ["api", "extras"])
+def test_every_module_that_is_no_page_is_shown(part: str) -> None:
+    texts = [path.read_text() for path in [*(DOCS / part).rglob("*.rst"), *DOCS.glob("*.rst")]]
+    shown = {module for text in texts for module, _ in directives(text, "automodule")}
+    modules = {dotted(path) for path in (PACKAGE / part).rglob("*.py") if path.name != "__init__.py"}
+    assert modules <= shown
 
 
 def test_every_page_is_in_the_table_of_contents() -> None:
@@ -85,8 +109,7 @@ def test_the_first_page_says_what_server_and_client_are() -> None:
 
 def test_every_module_of_runtime_is_shown() -> None:
     shown = {argument for argument, _ in directives((DOCS / "runtime.rst").read_text(), "automodule")}
-    modules = {p.stem for p in (ROOT / "mcp_ref" / "runtime").glob("*.py")} - {"__init__"}
-    assert shown - {"mcp_ref.runtime"} == {f"mcp_ref.runtime.{module}" for module in modules}
+    assert shown == {dotted(path) for path in (PACKAGE / "runtime").rglob("*.py")}
 
 
 def test_the_reference_names_all_that_the_package_exports() -> None:

@@ -1,0 +1,1 @@
+"""How a function becomes a tool, a resource or a prompt: what its name, hints and docstring say of it."""

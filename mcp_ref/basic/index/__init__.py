@@ -1,0 +1,17 @@
+"""The base protocol (page: basic/index): what every message is made of, whatever it is about.
+
+    request        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"_meta": {...}, ...}}
+    response       {"jsonrpc": "2.0", "id": 1, "result": {...}}     or     {..., "error": {code, message,
+    data?}}
+    notification   {"jsonrpc": "2.0", "method": "notifications/progress", "params": {...}}
+
+The headings of the page, and where they are:
+
+    Messages: requests, responses, notifications    messages
+    Responses: error responses; Error codes         error_responses
+    Batching (2025-03-26)                           batching
+    General fields: _meta, icons                    general_fields
+    JSON Schema usage                               json_schema_usage
+    resultType, Statelessness                       basic/versioning, which is the door of the era they
+    belong to
+"""

@@ -1,0 +1,13 @@
+"""Elicitation (page: client/elicitation): a server asks the person behind the client.
+
+    server -> client   elicitation/create {message, requestedSchema}          form mode
+    server -> client   elicitation/create {mode: "url", message, url}         URL mode
+    client -> server   {action: "accept" | "decline" | "cancel", content?}
+
+The headings of the page, and where they are:
+
+    Elicitation requests, Response actions, Error handling     requests
+    Requested schema, Supported schema types                   fields: the shapes; forms: a class -> a schema;
+                                                               answers: content checked against a schema
+    URL mode, its completion, -32042, Safe URL handling        url_mode
+"""

@@ -1,0 +1,12 @@
+"""Threads: what waits, wakes, writes and ends.
+
+workers     a pool of threads that grows on demand to a limit
+pace        which calls are quick enough for the thread that has them
+outbox      many threads send, one at a time writes
+signals     Ctrl-C waits until a message is out
+forks       what a forked child may do, and what is its parent's
+pipes       what the system knows of a pipe
+calls       a request under way
+deadlines   one time limit handed down through the steps of an operation
+timers      something to do later
+"""

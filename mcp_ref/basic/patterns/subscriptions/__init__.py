@@ -1,0 +1,12 @@
+"""Subscriptions (page: basic/patterns/subscriptions): who hears of which changes, in either era.
+
+    client -> server   subscriptions/listen {notifications: {toolsListChanged?, resourceSubscriptions?, ...}}
+    server -> client   notifications/subscriptions/acknowledged {notifications: what it agreed to}
+    server -> client   notifications/tools/list_changed, notifications/resources/updated {uri}, ...
+    server -> client   {}            the response, when the server ends it; or the client cancels it
+
+The headings of the page are the steps of this one exchange, and each has a half on either side:
+
+    server   the shapes; acknowledges, tells of changes, ends the stream
+    client   opens the stream, hears of changes, opens it again after it was lost
+"""

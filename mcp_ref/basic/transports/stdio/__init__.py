@@ -1,0 +1,11 @@
+"""stdio (page: basic/transports/stdio; basic/transports until 2025-11-25): a child process and two pipes.
+
+    client                                          server (child)
+    start -> server/discover or initialize ------>  read a line, act, write a line
+    close: close stdin, wait, SIGTERM, wait, SIGKILL        end of input: finish and exit
+
+The headings of the page, and where they are:
+
+    Sending and receiving messages, Shutdown     framing: lines of bytes; the server's half, the client's half
+    Backward compatibility                       backward_compatibility: which era the server speaks
+"""
