@@ -16,17 +16,11 @@ from mcp_ref.api.context import Context
 from mcp_ref.api.results import Result
 from mcp_ref.api.server import Server
 from mcp_ref.basic.index.error_responses import (
-    ConnectionClosed,
     ErrorResponse,
     HttpError,
     HttpFailure,
-    InvalidResponse,
-    LocalError,
-    McpError,
     ProtocolError,
     RefusedByStatus,
-    RequestCancelled,
-    RequestTimeout,
 )
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.patterns.subscriptions.server import Change
@@ -35,6 +29,14 @@ from mcp_ref.client.elicitation.requests import Answer, Elicit
 from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.client.sampling.creating_messages import Sample, SamplingRefused
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    LocalError,
+    McpError,
+    RequestCancelled,
+    RequestTimeout,
+)
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.server.resources import ResourceNotFound

@@ -52,9 +52,9 @@ from mcp_ref import (
     UrlElicitationNeeded,
     connect,
 )
-from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired
 from mcp_ref.client.elicitation.requests import Asked
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.uri.templates import BadTemplate
 from mcp_ref.server.utilities import pagination
 

@@ -440,8 +440,8 @@ def test_timers_workers_and_clients_work_in_a_forked_child() -> None:
         """
         import faulthandler, os, sys, threading
         from mcp_ref import Server, connect
-        from mcp_ref.runtime import timers
-        from mcp_ref.runtime.workers import Workers
+        from mcp_ref.runtime.threads import timers
+        from mcp_ref.runtime.threads.workers import Workers
         faulthandler.dump_traceback_later(50, exit=True)
 
         server = Server("tests", ttl_ms=0)

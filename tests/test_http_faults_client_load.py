@@ -22,7 +22,7 @@ from peers import MODERN, PATIENCE, Json, eventually
 from web import JSON, STREAM, Request, Site, Wire, open_files, opened, result_of, talking, text, web
 
 from mcp_ref import ConnectionClosed, HttpFailure, InvalidResponse, McpError, RequestTimeout, connect
-from mcp_ref.basic.index.error_responses import LocalError
+from mcp_ref.runtime.errors import LocalError
 
 BOTH = pytest.mark.parametrize("revision", ERAS)
 

@@ -18,7 +18,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.index.error_responses import (
-    ConnectionClosed,
     InternalError,
     ProtocolError,
     TooManyRequests,
@@ -26,6 +25,7 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import missing_capabilities
 from mcp_ref.runtime.checks import check_callable, check_seconds
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE

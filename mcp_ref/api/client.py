@@ -30,7 +30,11 @@ from mcp_ref.api.context import Context
 from mcp_ref.api.features import Features
 from mcp_ref.api.requests import AnyLine
 from mcp_ref.basic import lifecycle, versioning
-from mcp_ref.basic.index.error_responses import InternalError, InvalidRequest, LocalError, MethodNotFound
+from mcp_ref.basic.index.error_responses import (
+    InternalError,
+    InvalidRequest,
+    MethodNotFound,
+)
 from mcp_ref.basic.index.general_fields import SERVER_INFO
 from mcp_ref.basic.index.messages import Encoded, Json, encode
 from mcp_ref.basic.patterns.index import Connection
@@ -42,6 +46,7 @@ from mcp_ref.client import roots
 from mcp_ref.client.elicitation import requests as elicitation
 from mcp_ref.client.elicitation.url_mode import Completions
 from mcp_ref.client.sampling import creating_messages as sampling
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks

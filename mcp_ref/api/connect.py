@@ -17,7 +17,6 @@ from mcp_ref.api.client import Client
 from mcp_ref.api.pipe_transport import Line
 from mcp_ref.api.requests import AnyLine
 from mcp_ref.basic import versioning
-from mcp_ref.basic.index.error_responses import ConnectionClosed
 from mcp_ref.basic.index.general_fields import check_extensions
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import MAX_ROUNDS
@@ -33,6 +32,7 @@ from mcp_ref.runtime.checks import (
     check_text,
     check_text_if_any,
 )
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.targets import call_for, call_for_url
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE

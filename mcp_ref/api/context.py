@@ -20,9 +20,13 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed, LocalError, RequestCancelled
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.versioning import TABLE, Revision, require_capability
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    LocalError,
+    RequestCancelled,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 

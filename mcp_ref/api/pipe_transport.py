@@ -19,9 +19,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed
 from mcp_ref.basic.patterns.index import Connection
 from mcp_ref.basic.transports.stdio import backward_compatibility as era
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import Outbox

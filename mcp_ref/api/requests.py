@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.api.results import PendingCall, Result
 from mcp_ref.basic import versioning
-from mcp_ref.basic.index.error_responses import ErrorResponse, InvalidResponse, LocalError, McpError
+from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.general_fields import LOG_LEVEL, Implementation, check_meta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.lifecycle import ClientCapabilities
@@ -45,6 +45,11 @@ from mcp_ref.basic.versioning import (
 )
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    LocalError,
+    McpError,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.workers import QueueFull, Workers

@@ -17,18 +17,18 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.index.error_responses import (
+from mcp_ref.basic.index.error_responses import ErrorResponse
+from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.patterns import cancellation
+from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
+from mcp_ref.runtime.errors import (
     ConnectionClosed,
-    ErrorResponse,
     LocalError,
     McpError,
     RequestCancelled,
     RequestTimeout,
 )
-from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns import cancellation
-from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
-from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.outbox import INHERITED
 from mcp_ref.runtime.threads.timers import Timer, later

@@ -30,7 +30,10 @@ import enum
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest, InvalidResponse, LocalError
+from mcp_ref.basic.index.error_responses import (
+    InvalidParams,
+    InvalidRequest,
+)
 from mcp_ref.basic.index.general_fields import (
     Implementation,
     JSONObject,
@@ -47,6 +50,10 @@ from mcp_ref.basic.versioning import (
     UnsupportedProtocolVersion,
     newest,
     newest_first,
+)
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    LocalError,
 )
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import Mismatch, checker, pruner, since, until, was

@@ -18,11 +18,18 @@ from mcp_ref.api.client import Client
 from mcp_ref.api.connect import connect
 from mcp_ref.api.results import Result
 from mcp_ref.api.server import Server
-from mcp_ref.basic.index.error_responses import ErrorResponse, LocalError, MethodNotFound, RequestTimeout
+from mcp_ref.basic.index.error_responses import (
+    ErrorResponse,
+    MethodNotFound,
+)
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.cli import show, terminal
 from mcp_ref.client.elicitation.url_mode import UrlElicitationNeeded
+from mcp_ref.runtime.errors import (
+    LocalError,
+    RequestTimeout,
+)
 
 __all__ = [
     "call",

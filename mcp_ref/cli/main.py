@@ -27,11 +27,13 @@ from mcp_ref import __version__
 from mcp_ref.basic.index.error_responses import (
     ErrorResponse,
     HttpError,
+)
+from mcp_ref.cli import actions
+from mcp_ref.runtime.errors import (
     InvalidResponse,
     McpError,
     RequestTimeout,
 )
-from mcp_ref.cli import actions
 from mcp_ref.runtime.plain import plain
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server.tools import CallRefused

@@ -31,11 +31,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, InvalidResponse, MethodNotFound
+from mcp_ref.basic.index.error_responses import (
+    InternalError,
+    InvalidParams,
+    MethodNotFound,
+)
 from mcp_ref.basic.index.general_fields import NotificationParams, RequestParams
 from mcp_ref.basic.index.messages import AnyNotificationParams, AnyParams, Json, RequestId
 from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
 from mcp_ref.basic.versioning import LATEST
+from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import InvalidResponse
 from mcp_ref.basic.index.general_fields import RequestParams, ResultMeta
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.versioning import LATEST, Era, Method, newest
+from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.schema import Mismatch, checker, pruner, since
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 

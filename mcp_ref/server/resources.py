@@ -33,9 +33,7 @@ from mcp_ref.basic.index.error_responses import (
     ErrorResponse,
     InternalError,
     InvalidParams,
-    InvalidResponse,
     ProtocolError,
-    RequestCancelled,
 )
 from mcp_ref.basic.index.general_fields import (
     Icon,
@@ -47,6 +45,10 @@ from mcp_ref.basic.index.general_fields import (
 from mcp_ref.basic.index.messages import AnyNotificationParams, Encoded, Json, RequestId, to_json
 from mcp_ref.basic.versioning import LATEST, Method, Revision
 from mcp_ref.runtime.checks import check_text
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    RequestCancelled,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import told
 from mcp_ref.runtime.uri.uris import BadUri, check_uri

@@ -30,11 +30,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
     InvalidParams,
-    InvalidResponse,
-    LocalError,
-    McpError,
     ProtocolError,
-    RequestCancelled,
     TooManyRequests,
 )
 from mcp_ref.basic.index.general_fields import Icon, NotificationParams, RequestMeta, ResultMeta
@@ -44,6 +40,12 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_questio
 from mcp_ref.basic.transports.streamable_http import schema_extension as http_annotations
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime import audit
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    LocalError,
+    McpError,
+    RequestCancelled,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import told
 from mcp_ref.schema import Mismatch, checker, opaque, required, since, until, was

@@ -12,9 +12,9 @@ from web import opened, text, web
 
 from mcp_ref import Cache, ConnectionClosed, ErrorResponse, McpError, RequestTimeout, Server, connect
 from mcp_ref.api import connect as connecting
-from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.basic.transports.stdio.backward_compatibility import KnownEras
 from mcp_ref.basic.versioning import Era
+from mcp_ref.runtime.errors import LocalError
 
 ECHO = source("""
     @server.tool

@@ -4,8 +4,8 @@ import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, nothing_left, raw_server
 
 from mcp_ref import Context, ErrorResponse, InvalidResponse, Limit, RequestTimeout, Server, connect
-from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
+from mcp_ref.runtime.errors import LocalError
 
 LEVEL = "io.modelcontextprotocol/logLevel"
 

@@ -9,8 +9,12 @@ from web import opened, talking, text, web
 
 from mcp_ref import Server, connect
 from mcp_ref.api.http_transport import HttpLine
-from mcp_ref.basic.index.error_responses import ConnectionClosed, InvalidResponse, LocalError
 from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    LocalError,
+)
 
 
 def rest(request, wire):
@@ -133,7 +137,7 @@ def test_an_old_server_is_talked_to_in_its_own_way():
             lines.append(self)
 
     with web(handle) as site:
-        import mcp_ref.client.http_line as module
+        import mcp_ref.api.http_transport as module
 
         real, module.HttpLine = module.HttpLine, Line
         try:

@@ -9,8 +9,8 @@ from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, eventually, 
 
 from mcp_ref import Context, ErrorResponse, InvalidResponse, RequestTimeout, Result, Server, connect
 from mcp_ref.api import requests as module
-from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
+from mcp_ref.runtime.errors import LocalError
 
 LEVEL = "io.modelcontextprotocol/logLevel"
 

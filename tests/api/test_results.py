@@ -22,9 +22,9 @@ from mcp_ref import (
     UrlElicitationRequired,
     connect,
 )
-from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.transports.streamable_http.answers import RefusedByStatus
+from mcp_ref.runtime.errors import LocalError
 
 
 class Gate:

@@ -11,7 +11,7 @@ from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, RawClient, n
 
 from mcp_ref import Context, ErrorResponse, InvalidResponse, ProtocolError, Server, connect
 from mcp_ref.basic import versioning
-from mcp_ref.basic.index.error_responses import InvalidParams, LocalError
+from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.index.general_fields import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -33,6 +33,7 @@ from mcp_ref.basic.versioning import (
     result_type,
     revision,
 )
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.schema import definitions
 
 

@@ -14,10 +14,13 @@ import pytest
 from peers import PATIENCE, eventually, source
 
 from mcp_ref import __version__
-from mcp_ref.basic.index.error_responses import ConnectionClosed, McpError
 from mcp_ref.basic.transports.streamable_http.answers import HttpError
 from mcp_ref.cli import actions
 from mcp_ref.cli.main import main
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    McpError,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = ["--env", f"PYTHONPATH={ROOT}"]

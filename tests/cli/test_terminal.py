@@ -542,7 +542,7 @@ def test_a_schema_that_is_no_form_cancels(person, caplog):
 
 ASKED = """
 import fcntl, os, sys, termios, threading
-from mcp_ref.client import terminal
+from mcp_ref.cli import terminal
 
 class Asked:
     server, message, mode, url, fields = "weather", "Sure?", "form", None, []

@@ -15,7 +15,6 @@ from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
-    InvalidResponse,
     MethodNotFound,
     ProtocolError,
 )
@@ -23,6 +22,7 @@ from mcp_ref.basic.lifecycle import ClientCapabilities
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client import roots
 from mcp_ref.client.roots import ListRoots, as_roots, path_of, within
+from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.schema import Mismatch, checker, definitions, pruner
 
 ROOT = {"uri": "file:///home/x", "name": "x", "_meta": {"a": 1}}

@@ -33,7 +33,7 @@ from interop.test_official_server import Sessions
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
 from mcp_ref import Change, Client, ConnectionClosed, ErrorResponse, McpError, RequestTimeout, connect
-from mcp_ref.basic.index.error_responses import LocalError
+from mcp_ref.runtime.errors import LocalError
 
 TIMERS = "mcp_ref timers"
 STREAMED = LEGACY[1:]

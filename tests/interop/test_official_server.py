@@ -29,7 +29,7 @@ from mcp_ref import (
     RequestTimeout,
     connect,
 )
-from mcp_ref.basic.index.error_responses import LocalError
+from mcp_ref.runtime.errors import LocalError
 
 HERE = Path(__file__).parent
 OFFICIAL = [sys.executable, str(HERE / "official_server.py")]

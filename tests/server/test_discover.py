@@ -4,8 +4,8 @@ import pytest
 from peers import LEGACY, META, MODERN, REVISIONS, Notes, RawClient, raw_server
 
 from mcp_ref import Server, connect
-from mcp_ref.basic.index.error_responses import InvalidResponse
 from mcp_ref.basic.versioning import MODERN_CODES
+from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.schema import checker
 from mcp_ref.server import discover
 

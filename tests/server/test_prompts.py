@@ -20,7 +20,7 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.api.from_function.prompt import user
-from mcp_ref.basic.index.error_responses import LocalError
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.server import content
 from mcp_ref.server import prompts as page
 

@@ -24,7 +24,8 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.api.from_function.resource import RegisteredResource
-from mcp_ref.basic.index.error_responses import InvalidParams, LocalError
+from mcp_ref.basic.index.error_responses import InvalidParams
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.schema import definitions
 from mcp_ref.server import resources as page

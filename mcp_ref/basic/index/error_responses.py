@@ -33,26 +33,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Required, TypedDict
 
+from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError
 from mcp_ref.runtime.plain import one_line
 from mcp_ref.schema import since
 
 __all__ = [
-    "ConnectionClosed",
     "ErrorResponse",
     "HttpError",
     "HttpFailure",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
-    "InvalidResponse",
-    "LocalError",
-    "McpError",
     "MethodNotFound",
     "ParseError",
     "ProtocolError",
     "RefusedByStatus",
-    "RequestCancelled",
-    "RequestTimeout",
     "TooManyRequests",
 ]
 
@@ -66,18 +61,6 @@ class Error(TypedDict, total=False):
 
 
 # ---------------------------------------------------------------------------- the tree
-
-
-class McpError(Exception):
-    """Anything this package expects to go wrong. What is not one is a bug."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle: made again without `__init__`, whose arguments are not those of Exception."""
-        return _made_again, (type(self), self.args), self.__dict__
-
-
-def _made_again(kind: type[McpError], args: tuple[Any, ...]) -> McpError:
-    return kind.__new__(kind, *args)
 
 
 class ProtocolError(McpError):
@@ -164,26 +147,6 @@ class ErrorResponse(McpError):
     def advise(self, advice: str) -> None:
         """Add for people what they can do about it; `message` stays the peer's."""
         self.args = (f"{self.args[0]}; {advice}",)
-
-
-class LocalError(McpError):
-    """Something that no peer said.  # spec: basic/index/local-errors-distinguishable"""
-
-
-class RequestTimeout(LocalError, TimeoutError):
-    """No answer in time; the request was cancelled on the wire."""
-
-
-class RequestCancelled(LocalError):
-    """The request was cancelled before it was answered."""
-
-
-class ConnectionClosed(LocalError, ConnectionError):
-    """The connection is gone, and with it every answer that was still to come."""
-
-
-class InvalidResponse(LocalError):
-    """The peer's answer breaks the rules of its page."""
 
 
 class HttpError(McpError):

@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed
 from mcp_ref.basic.index.general_fields import NotificationMeta
 from mcp_ref.basic.index.messages import Json, RequestId, is_id
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import required, since
 

@@ -33,14 +33,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcp_ref.api.context import Context
 from mcp_ref.basic.index.batching import Batch, wants_answer
 from mcp_ref.basic.index.error_responses import (
-    ConnectionClosed,
     InternalError,
     InvalidParams,
     InvalidRequest,
-    InvalidResponse,
     ParseError,
     ProtocolError,
-    RequestCancelled,
     TooManyRequests,
 )
 from mcp_ref.basic.index.messages import (
@@ -61,6 +58,11 @@ from mcp_ref.basic.index.messages import (
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.basic.patterns.requester import Requester
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    RequestCancelled,
+)
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks

@@ -20,18 +20,20 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.index.error_responses import (
-    ConnectionClosed,
     InvalidRequest,
-    InvalidResponse,
-    LocalError,
-    McpError,
-    RequestCancelled,
-    RequestTimeout,
     error_response,
 )
 from mcp_ref.basic.index.messages import Json, RequestId, encode, is_id
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.runtime.checks import check_seconds
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    LocalError,
+    McpError,
+    RequestCancelled,
+    RequestTimeout,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.calls import Call

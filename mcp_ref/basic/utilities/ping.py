@@ -23,10 +23,14 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import LocalError, McpError, RequestTimeout
 from mcp_ref.basic.index.general_fields import RequestParams
 from mcp_ref.basic.index.messages import AnyParams, Json, RequestId
 from mcp_ref.basic.versioning import Method
+from mcp_ref.runtime.errors import (
+    LocalError,
+    McpError,
+    RequestTimeout,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.timers import Timer, later
 from mcp_ref.runtime.threads.workers import QueueFull

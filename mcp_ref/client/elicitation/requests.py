@@ -34,8 +34,6 @@ from urllib.parse import urlsplit
 from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
-    InvalidResponse,
-    LocalError,
     MethodNotFound,
 )
 from mcp_ref.basic.index.general_fields import RequestMeta
@@ -44,6 +42,10 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
 from mcp_ref.client.elicitation import forms
 from mcp_ref.client.elicitation.fields import RequestedSchema, RequestedSchemaNow
 from mcp_ref.runtime.checks import check_text
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    LocalError,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import must
 from mcp_ref.runtime.typing.values import dump_any

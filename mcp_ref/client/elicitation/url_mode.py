@@ -27,10 +27,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
-    ConnectionClosed,
     ErrorResponse,
     InternalError,
-    LocalError,
     ProtocolError,
 )
 from mcp_ref.basic.index.messages import Json, RequestId
@@ -46,6 +44,10 @@ from mcp_ref.client.elicitation.requests import (
     needs,
 )
 from mcp_ref.runtime.checks import check_text, check_text_if_any
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    LocalError,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.schema import checker, pruner, since, until

@@ -34,8 +34,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
-    InvalidResponse,
-    LocalError,
     MethodNotFound,
     ProtocolError,
 )
@@ -61,6 +59,10 @@ from mcp_ref.client.sampling.messages import (
     uses_of,
 )
 from mcp_ref.client.sampling.replies import Reply, SamplingRequest, as_reply
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    LocalError,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import must
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was

@@ -33,7 +33,7 @@ import requests
 import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, SSLError
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.http_client.settings import Headers, Settings
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Hold, Holding
 from mcp_ref.runtime.plain import one_line

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mcp_ref.basic.index.error_responses import McpError
 from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.runtime.errors import McpError
 from mcp_ref.runtime.threads.deadlines import Deadline
 
 if TYPE_CHECKING:

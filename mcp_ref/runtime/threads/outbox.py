@@ -20,7 +20,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed, ProtocolError
+from mcp_ref.basic.index.error_responses import ProtocolError
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.signals import Uninterrupted
 

@@ -44,14 +44,16 @@ from mcp_ref.api.context import Context
 from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
-    InvalidResponse,
     ProtocolError,
-    RequestCancelled,
     TooManyRequests,
 )
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.versioning import Method
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    RequestCancelled,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing import functions
 from mcp_ref.runtime.typing.mismatch import shown, told

@@ -23,10 +23,10 @@ import logging
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed
 from mcp_ref.basic.index.general_fields import NotificationMeta, RequestMeta
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.versioning import Method
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.typing.values import dump_any
 from mcp_ref.schema import since, until
 

@@ -24,10 +24,17 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.index.error_responses import ErrorResponse, InvalidParams, InvalidResponse, RequestTimeout
+from mcp_ref.basic.index.error_responses import (
+    ErrorResponse,
+    InvalidParams,
+)
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.versioning import LATEST
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    RequestTimeout,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Deadline
 from mcp_ref.schema import Mismatch, checker, required, since

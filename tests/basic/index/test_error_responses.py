@@ -14,22 +14,24 @@ import mcp_ref
 from mcp_ref import ErrorResponse, InvalidResponse, McpError, ProtocolError, Server, connect
 from mcp_ref.basic.index import error_responses as errors
 from mcp_ref.basic.index.error_responses import (
-    ConnectionClosed,
     HttpError,
     HttpFailure,
     InternalError,
     InvalidParams,
     InvalidRequest,
-    LocalError,
     MethodNotFound,
     ParseError,
     RefusedByStatus,
-    RequestCancelled,
-    RequestTimeout,
     TooManyRequests,
     error_response,
 )
 from mcp_ref.basic.versioning import MissingRequiredClientCapability, UnsupportedProtocolVersion
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    LocalError,
+    RequestCancelled,
+    RequestTimeout,
+)
 from mcp_ref.schema import checker, definitions
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

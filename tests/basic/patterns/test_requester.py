@@ -44,9 +44,9 @@ from mcp_ref import (
     Server,
     connect,
 )
-from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.basic.patterns import requester as module
 from mcp_ref.basic.patterns.requester import Requester
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.threads import deadlines
 from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.outbox import INHERITED, Outbox

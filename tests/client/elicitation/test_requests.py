@@ -18,8 +18,6 @@ from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
-    InvalidResponse,
-    LocalError,
     MethodNotFound,
 )
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
@@ -28,6 +26,10 @@ from mcp_ref.client.elicitation import requests as elicitation
 from mcp_ref.client.elicitation.requests import Answer, Asked, Elicit
 from mcp_ref.client.elicitation.url_mode import Completions, ElicitUrl, UrlElicitationRequired
 from mcp_ref.client.roots import ListRoots
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    LocalError,
+)
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.schema import Mismatch, checker, definitions
 

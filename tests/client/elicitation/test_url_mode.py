@@ -7,12 +7,15 @@ import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventually, nothing_left, raw_server
 
 from mcp_ref import ConnectionClosed, Context, ErrorResponse, McpError, Server, UrlElicitationNeeded, connect
-from mcp_ref.basic.index.error_responses import InvalidResponse, LocalError
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.client.elicitation.requests import Answer
 from mcp_ref.client.elicitation.url_mode import Completions, ElicitUrl, UrlElicitationRequired
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    LocalError,
+)
 from mcp_ref.schema import Mismatch, checker, definitions
 
 WITH_URLS = REVISIONS[3:]

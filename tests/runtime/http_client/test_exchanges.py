@@ -11,7 +11,7 @@ import requests
 from peers import PATIENCE, eventually
 from web import JSON, STREAM, certificate, open_files, web
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.http_client import exchanges as module
 from mcp_ref.runtime.http_client.exchanges import TooLong
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired

@@ -8,7 +8,7 @@ from urllib3.util.retry import Retry
 from web import JSON, certificate, web
 
 from mcp_ref import connect
-from mcp_ref.basic.index.error_responses import ConnectionClosed
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.http_client.exchanges import Exchanges
 from mcp_ref.runtime.http_client.settings import Settings, merged
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline

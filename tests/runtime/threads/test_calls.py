@@ -6,8 +6,9 @@ from collections import deque
 import pytest
 from peers import PATIENCE
 
-from mcp_ref.basic.index.error_responses import ErrorResponse, RequestCancelled
+from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.patterns.progress import Report
+from mcp_ref.runtime.errors import RequestCancelled
 from mcp_ref.runtime.threads import deadlines
 from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline

@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peers import PATIENCE
 
-from mcp_ref.basic.index.error_responses import LocalError, RequestTimeout
 from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.runtime.errors import (
+    LocalError,
+    RequestTimeout,
+)
 from mcp_ref.runtime.threads import deadlines
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 from mcp_ref.runtime.threads.outbox import Outbox

@@ -15,7 +15,7 @@ from mcp_ref.runtime.threads import forks
 
 OPENING = """
 import os, sys
-from mcp_ref.runtime import forks
+from mcp_ref.runtime.threads import forks
 
 def waited(pid):
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

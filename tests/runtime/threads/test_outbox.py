@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import PATIENCE, eventually, nothing_left
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed, LocalError
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    LocalError,
+)
 from mcp_ref.runtime.threads.outbox import Full, Outbox
 
 

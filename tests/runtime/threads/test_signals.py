@@ -17,7 +17,7 @@ from mcp_ref.runtime.threads.signals import Handled, Uninterrupted
 BEGIN = """
 import os, signal, sys, threading
 sys.path.insert(0, sys.argv[1])
-from mcp_ref.runtime.signals import Uninterrupted
+from mcp_ref.runtime.threads.signals import Uninterrupted
 
 def interrupt():
     os.kill(os.getpid(), signal.SIGINT)

@@ -23,8 +23,8 @@ from mcp_ref import (
     Server,
     connect,
 )
-from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.basic.versioning import revision
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.typing.texts import text_parameters_of
 from mcp_ref.schema import checker
 from mcp_ref.server.utilities import completion as page

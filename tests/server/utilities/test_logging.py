@@ -9,7 +9,7 @@ from http_peers import Peer, endpoint
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient
 
 from mcp_ref import Context, ErrorResponse, Limit, Server, connect
-from mcp_ref.basic.index.error_responses import LocalError
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.schema import checker
 from mcp_ref.server.utilities import logging as page
 

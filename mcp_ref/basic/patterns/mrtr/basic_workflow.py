@@ -43,11 +43,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Required, TypeAlias,
 from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
-    InvalidResponse,
-    LocalError,
-    McpError,
     ProtocolError,
-    RequestCancelled,
 )
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
@@ -61,6 +57,12 @@ from mcp_ref.basic.patterns.mrtr.replay import (
 )
 from mcp_ref.basic.versioning import LATEST, Era, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    LocalError,
+    McpError,
+    RequestCancelled,
+)
 from mcp_ref.runtime.seals import Broken
 from mcp_ref.runtime.typing.mismatch import told
 from mcp_ref.schema import Mismatch, checker, since

@@ -23,10 +23,15 @@ import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed, ErrorResponse, McpError, RequestTimeout
+from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.subscriptions.server import ACKNOWLEDGED, KINDS, LISTS, Change
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    McpError,
+    RequestTimeout,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Deadline

@@ -29,11 +29,15 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed, MethodNotFound, TooManyRequests
+from mcp_ref.basic.index.error_responses import (
+    MethodNotFound,
+    TooManyRequests,
+)
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.patterns.index import LATER
 from mcp_ref.basic.versioning import Method, dress
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import Full

@@ -31,11 +31,16 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed, InvalidResponse, McpError, RequestTimeout
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index import Connection
 from mcp_ref.basic.transports.streamable_http.answers import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.streamable_http.channels import Posts
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    McpError,
+    RequestTimeout,
+)
 from mcp_ref.runtime.events import Event, Events, TooLarge
 from mcp_ref.runtime.http_client.exchanges import Exchanges
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired

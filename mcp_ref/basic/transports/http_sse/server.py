@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
 from mcp_ref.basic.index.batching import wants_answer
-from mcp_ref.basic.index.error_responses import ConnectionClosed, InvalidRequest
+from mcp_ref.basic.index.error_responses import InvalidRequest
 from mcp_ref.basic.index.messages import Json, classify, is_broken_response, is_id
 from mcp_ref.basic.transports.streamable_http.refusals import Refused
 from mcp_ref.basic.transports.streamable_http.responses import ACCEPTED, HttpAnswer
@@ -39,6 +39,7 @@ from mcp_ref.basic.transports.streamable_http.security import accepts, check_pos
 from mcp_ref.basic.transports.streamable_http.streams import HttpStream
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern, revision
 from mcp_ref.runtime import events
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:

@@ -45,13 +45,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
-from mcp_ref.basic.index.error_responses import (
-    ConnectionClosed,
-    ErrorResponse,
-    LocalError,
-    McpError,
-    RequestTimeout,
-)
+from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index import Connection
 from mcp_ref.basic.versioning import (
@@ -62,6 +56,12 @@ from mcp_ref.basic.versioning import (
     newest,
 )
 from mcp_ref.runtime.checks import check_count, check_seconds
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    LocalError,
+    McpError,
+    RequestTimeout,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.calls import Call

@@ -36,7 +36,10 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed, LocalError
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    LocalError,
+)
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.plain import one_line
 from mcp_ref.runtime.targets import call_for_command

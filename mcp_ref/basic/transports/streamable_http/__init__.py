@@ -39,7 +39,6 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
 from mcp_ref.basic.index.error_responses import (
-    ConnectionClosed,
     InvalidParams,
     InvalidRequest,
     ParseError,
@@ -75,6 +74,7 @@ from mcp_ref.basic.transports.streamable_http.streams import HttpStream
 from mcp_ref.basic.transports.streamable_http.waiting import Waiting
 from mcp_ref.basic.versioning import InvalidMeta, is_modern
 from mcp_ref.runtime.checks import check_bool, check_callable, check_count, check_seconds, check_text
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.workers import Workers

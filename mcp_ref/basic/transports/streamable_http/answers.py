@@ -22,16 +22,18 @@ import re
 from typing import Any
 
 from mcp_ref.basic.index.error_responses import (
-    ConnectionClosed,
     ErrorResponse,
     HttpError,
     HttpFailure,
-    McpError,
     ParseError,
     RefusedByStatus,
     error_response,
 )
 from mcp_ref.basic.index.messages import RequestId, decode
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    McpError,
+)
 from mcp_ref.runtime.http_client.exchanges import HttpExchange, TooLong, without_query
 from mcp_ref.runtime.plain import one_line
 

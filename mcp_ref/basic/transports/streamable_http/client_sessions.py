@@ -24,9 +24,12 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from mcp_ref.basic.index.error_responses import InvalidResponse, McpError
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.versioning import Revision
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    McpError,
+)
 from mcp_ref.runtime.http_client.sockets import Expired
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Deadline

@@ -25,8 +25,13 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed, InvalidResponse, LocalError, McpError
 from mcp_ref.basic.transports.streamable_http.answers import STREAM, refusal, status_of
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    LocalError,
+    McpError,
+)
 from mcp_ref.runtime.events import Events, TooLarge
 from mcp_ref.runtime.http_client.exchanges import HttpExchange
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired

@@ -18,8 +18,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from mcp_ref.basic.index.error_responses import McpError, TooManyRequests
+from mcp_ref.basic.index.error_responses import TooManyRequests
 from mcp_ref.basic.index.messages import Json, encode
+from mcp_ref.runtime.errors import McpError
 
 __all__ = ["Denied", "Refused"]
 

@@ -32,7 +32,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.index.error_responses import LocalError, ProtocolError
+from mcp_ref.basic.index.error_responses import ProtocolError
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.typing.mismatch import place, shown
 from mcp_ref.schema import since
 

@@ -35,14 +35,8 @@ from typing import Any
 
 from mcp_ref.basic.index.batching import Batch
 from mcp_ref.basic.index.error_responses import (
-    ConnectionClosed,
-    InvalidResponse,
-    LocalError,
-    McpError,
     ParseError,
     ProtocolError,
-    RequestCancelled,
-    RequestTimeout,
     error_response,
 )
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
@@ -57,6 +51,14 @@ from mcp_ref.basic.transports.streamable_http import (
 from mcp_ref.basic.transports.streamable_http.answers import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.streamable_http.channels import Posts, Way
 from mcp_ref.basic.transports.streamable_http.client_sessions import UrlSession
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    LocalError,
+    McpError,
+    RequestCancelled,
+    RequestTimeout,
+)
 from mcp_ref.runtime.http_client.exchanges import SPARE, Exchanges, HttpExchange, TooLong
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger

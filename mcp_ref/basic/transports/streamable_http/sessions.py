@@ -28,11 +28,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.transports.streamable_http.log import Log
 from mcp_ref.basic.transports.streamable_http.refusals import Refused
 from mcp_ref.basic.transports.streamable_http.streams import HttpStream
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.timers import Timer, later
 

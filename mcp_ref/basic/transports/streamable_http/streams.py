@@ -29,8 +29,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed, ProtocolError
+from mcp_ref.basic.index.error_responses import ProtocolError
 from mcp_ref.basic.transports.streamable_http.log import OVERHEAD
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.threads.outbox import Full
 
 if TYPE_CHECKING:

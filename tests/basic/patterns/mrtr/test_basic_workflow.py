@@ -16,7 +16,7 @@ import pytest
 from peers import LEGACY, META, MODERN, PATIENCE, Notes, RawClient, nothing_left, raw_server
 
 from mcp_ref import Context, ErrorResponse, McpError, ProtocolError, RequestCancelled, Server, connect
-from mcp_ref.basic.index.error_responses import InvalidParams, InvalidResponse, LocalError
+from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused, InputRequired
 from mcp_ref.basic.versioning import revision
@@ -24,6 +24,10 @@ from mcp_ref.client.elicitation.requests import Elicit
 from mcp_ref.client.elicitation.url_mode import ElicitUrl
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.client.sampling.creating_messages import Sample
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    LocalError,
+)
 from mcp_ref.runtime.seals import Seal
 from mcp_ref.schema import Mismatch, checker, definitions
 

@@ -12,9 +12,9 @@ from http_peers import serving
 from peers import PATIENCE, eventually
 
 from mcp_ref import ConnectionClosed, ErrorResponse, RequestTimeout, connect
-from mcp_ref.basic.index.error_responses import InvalidResponse
 from mcp_ref.basic.transports.http_sse.client import OldConnection
 from mcp_ref.basic.transports.streamable_http.answers import HttpError
+from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.runtime.http_client.exchanges import Exchanges
 from mcp_ref.runtime.threads.workers import Workers
 

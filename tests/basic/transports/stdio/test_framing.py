@@ -41,8 +41,11 @@ from peers import (
 )
 
 from mcp_ref import ConnectionClosed, Context, Server, connect
-from mcp_ref.basic.index.error_responses import LocalError, McpError
 from mcp_ref.basic.transports.stdio import framing as stdio
+from mcp_ref.runtime.errors import (
+    LocalError,
+    McpError,
+)
 
 
 @pytest.fixture(autouse=True)

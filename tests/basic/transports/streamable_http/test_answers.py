@@ -7,7 +7,10 @@ import time
 import pytest
 from web import web
 
-from mcp_ref.basic.index.error_responses import ErrorResponse, HttpFailure, LocalError
+from mcp_ref.basic.index.error_responses import (
+    ErrorResponse,
+    HttpFailure,
+)
 from mcp_ref.basic.transports.streamable_http.answers import (
     HttpError,
     RefusedByStatus,
@@ -15,6 +18,7 @@ from mcp_ref.basic.transports.streamable_http.answers import (
     refusal,
     wrong_type,
 )
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.http_client.exchanges import Exchanges
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 

@@ -5,8 +5,12 @@ from peers import PATIENCE, Notes, raw_server
 from web import opened, talking, text, web
 
 from mcp_ref import Server, connect
-from mcp_ref.basic.index.error_responses import ErrorResponse, LocalError, RequestTimeout
+from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.transports.streamable_http import client_behavior as tool_headers
+from mcp_ref.runtime.errors import (
+    LocalError,
+    RequestTimeout,
+)
 
 
 def plain(request, wire):

@@ -8,9 +8,12 @@ from peers import LEGACY, PATIENCE, eventually
 from web import opened, talking, text, web
 
 from mcp_ref import connect
-from mcp_ref.basic.index.error_responses import InvalidResponse, RequestTimeout
 from mcp_ref.basic.transports.streamable_http import client_sessions as http_client_sessions
 from mcp_ref.basic.transports.streamable_http.answers import HttpError, RefusedByStatus
+from mcp_ref.runtime.errors import (
+    InvalidResponse,
+    RequestTimeout,
+)
 
 SESSION = "session-7"
 

@@ -11,8 +11,12 @@ from peers import MODERN, PATIENCE, eventually
 from web import JSON, STREAM, opened, result_of, talking, text, web
 
 from mcp_ref import connect
-from mcp_ref.basic.index.error_responses import ConnectionClosed, InvalidResponse, RequestTimeout
 from mcp_ref.basic.transports.streamable_http import client_streams as module
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    RequestTimeout,
+)
 
 RESUMABLE = ["2025-03-26", "2025-06-18", "2025-11-25"]
 NOTE = {"jsonrpc": "2.0", "method": "notifications/note", "params": {"n": 1}}

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from mcp_ref.basic.index.error_responses import LocalError
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.transports.streamable_http.request_metadata import (
     DraftHeaderMismatch,
@@ -25,6 +24,7 @@ from mcp_ref.basic.transports.streamable_http.request_metadata import (
     encode_value,
     mirror,
 )
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.schema import checker, definitions
 
 DATE = "2026-07-28"

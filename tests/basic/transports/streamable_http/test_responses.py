@@ -10,7 +10,6 @@ from http_peers import Event, read_event
 from peers import PATIENCE
 
 from mcp_ref.basic.index.error_responses import (
-    ConnectionClosed,
     InvalidParams,
     InvalidRequest,
     MethodNotFound,
@@ -35,6 +34,7 @@ from mcp_ref.basic.versioning import (
     MissingRequiredClientCapability,
     UnsupportedProtocolVersion,
 )
+from mcp_ref.runtime.errors import ConnectionClosed
 
 COMMENT = b":\n\n"
 

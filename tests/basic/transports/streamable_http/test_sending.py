@@ -14,16 +14,16 @@ from web import ABLE, INFO, JSON, STREAM, opened, result_of, talking, text, web
 
 import mcp_ref
 from mcp_ref import Denied, Server, connect
-from mcp_ref.basic.index.error_responses import (
+from mcp_ref.basic.index.error_responses import ErrorResponse
+from mcp_ref.basic.transports.streamable_http import sending as http_client
+from mcp_ref.basic.transports.streamable_http.answers import HttpError
+from mcp_ref.runtime.errors import (
     ConnectionClosed,
-    ErrorResponse,
     InvalidResponse,
     LocalError,
     RequestCancelled,
     RequestTimeout,
 )
-from mcp_ref.basic.transports.streamable_http import sending as http_client
-from mcp_ref.basic.transports.streamable_http.answers import HttpError
 
 SESSION = "session-7"
 

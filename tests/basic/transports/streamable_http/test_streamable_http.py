@@ -19,10 +19,10 @@ from http_peers import Event, Peer, Reply, endpoint
 from peers import ENV, LEGACY, META, MODERN, PATIENCE, eventually, nothing_left
 
 from mcp_ref import Context, Limit, Server
-from mcp_ref.basic.index.error_responses import ConnectionClosed
 from mcp_ref.basic.transports import streamable_http
 from mcp_ref.basic.transports.streamable_http import Application
 from mcp_ref.basic.transports.streamable_http.refusals import Denied
+from mcp_ref.runtime.errors import ConnectionClosed
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
 SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
@@ -1016,7 +1016,7 @@ def test_each_process_has_workers_of_its_own():
 
 
 def test_the_page_names_every_setting_and_its_value():
-    page = Path(__file__).parents[3] / "docs" / "basic" / "transports" / "streamable_http.rst"
+    page = Path(__file__).parents[4] / "docs" / "basic" / "transports" / "streamable_http.rst"
     rows = dict(re.findall(r"^`(\w+)` +(.+?)  ", page.read_text(), re.M))
     parameters = inspect.signature(Application.__init__).parameters
     defaults = {name: each.default for name, each in parameters.items() if name not in ("self", "server")}

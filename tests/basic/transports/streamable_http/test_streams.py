@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peers import PATIENCE, eventually, nothing_left
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed, InvalidRequest
+from mcp_ref.basic.index.error_responses import InvalidRequest
 from mcp_ref.basic.transports.streamable_http import streams as http_streams
 from mcp_ref.basic.transports.streamable_http.log import OVERHEAD, Log
 from mcp_ref.basic.transports.streamable_http.streams import HttpStream
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.threads.outbox import Full
 
 ENVIRON = {"wsgi.multithread": True}

@@ -11,7 +11,6 @@ from peers import MODERN, PATIENCE, eventually, nothing_left
 
 from mcp_ref import Context, Limit, Server
 from mcp_ref.basic.index.error_responses import (
-    ConnectionClosed,
     InvalidParams,
     MethodNotFound,
     TooManyRequests,
@@ -22,6 +21,7 @@ from mcp_ref.basic.transports.streamable_http.log import Log
 from mcp_ref.basic.transports.streamable_http.refusals import Refused
 from mcp_ref.basic.transports.streamable_http.streams import HttpStream
 from mcp_ref.basic.transports.streamable_http.waiting import SILENCE, Waiting
+from mcp_ref.runtime.errors import ConnectionClosed
 
 ENVIRON = {"wsgi.multithread": True}
 

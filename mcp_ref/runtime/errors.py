@@ -1,0 +1,50 @@
+"""The base of all exceptions of this package, and those that no peer said.
+
+They stand below everything that raises them; those that travel are in basic/index/error_responses, which has
+the tree of all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "ConnectionClosed",
+    "InvalidResponse",
+    "LocalError",
+    "McpError",
+    "RequestCancelled",
+    "RequestTimeout",
+]
+
+
+class McpError(Exception):
+    """Anything this package expects to go wrong. What is not one is a bug."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle: made again without `__init__`, whose arguments are not those of Exception."""
+        return _made_again, (type(self), self.args), self.__dict__
+
+
+def _made_again(kind: type[McpError], args: tuple[Any, ...]) -> McpError:
+    return kind.__new__(kind, *args)
+
+
+class LocalError(McpError):
+    """Something that no peer said.  # spec: basic/index/local-errors-distinguishable"""
+
+
+class RequestTimeout(LocalError, TimeoutError):
+    """No answer in time; the request was cancelled on the wire."""
+
+
+class RequestCancelled(LocalError):
+    """The request was cancelled before it was answered."""
+
+
+class ConnectionClosed(LocalError, ConnectionError):
+    """The connection is gone, and with it every answer that was still to come."""
+
+
+class InvalidResponse(LocalError):
+    """The peer's answer breaks the rules of its page."""
