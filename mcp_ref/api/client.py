@@ -37,7 +37,7 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import SERVER_INFO
 from mcp_ref.basic.index.messages import Encoded, Json, encode
-from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.subscriptions import client as listening
 from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.basic.utilities import ping

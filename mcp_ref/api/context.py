@@ -33,7 +33,7 @@ from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 if TYPE_CHECKING:
     from mcp_ref.basic.index.batching import Batch
     from mcp_ref.basic.lifecycle import Session
-    from mcp_ref.basic.patterns.index import Connection
+    from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.mrtr.replay import Exchange
     from mcp_ref.basic.patterns.progress import OnProgress
     from mcp_ref.client.elicitation.requests import Answer

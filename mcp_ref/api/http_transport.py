@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_ref.api.pipe_transport import CLOSED
-from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.transports.http_sse.client import OldConnection
 from mcp_ref.basic.transports.stdio.backward_compatibility import NOTHING_KNOWN, KnownEra
 from mcp_ref.basic.transports.streamable_http import backward_compatibility as http_era

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.transports.stdio import backward_compatibility as era
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger

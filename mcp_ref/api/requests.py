@@ -24,7 +24,8 @@ from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.general_fields import LOG_LEVEL, Implementation, check_meta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.lifecycle import ClientCapabilities
-from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.patterns.index.connection import Connection
+from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.patterns.mrtr.basic_workflow import (
     InputRefused,
     check_question,
@@ -51,7 +52,6 @@ from mcp_ref.runtime.errors import (
     McpError,
 )
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.workers import QueueFull, Workers
 from mcp_ref.schema import pruner
 from mcp_ref.server import prompts, resources, tools

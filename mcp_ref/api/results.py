@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns import cancellation
+from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.runtime.errors import (
@@ -29,14 +30,13 @@ from mcp_ref.runtime.errors import (
     RequestCancelled,
     RequestTimeout,
 )
-from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.outbox import INHERITED
 from mcp_ref.runtime.threads.timers import Timer, later
 from mcp_ref.server.content import texts
 
 if TYPE_CHECKING:
     from mcp_ref.api.requests import Asking
-    from mcp_ref.basic.patterns.index import Connection
+    from mcp_ref.basic.patterns.index.connection import Connection
 
 __all__ = ["PendingCall", "Result"]
 

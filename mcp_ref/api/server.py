@@ -37,7 +37,7 @@ from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
 from mcp_ref.basic.index.general_fields import Icon, Implementation, check_extensions
 from mcp_ref.basic.index.messages import Encoded, Json, to_json
-from mcp_ref.basic.patterns.index import IMMEDIATE, LATER, Connection
+from mcp_ref.basic.patterns.index.connection import IMMEDIATE, LATER, Connection
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired
 from mcp_ref.basic.patterns.subscriptions import server as subscriptions

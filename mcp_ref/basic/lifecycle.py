@@ -60,7 +60,7 @@ from mcp_ref.schema import Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
-    from mcp_ref.basic.patterns.index import Connection
+    from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.server.utilities.logging import LoggingLevel
 
 __all__ = ["ClientCapabilities", "ServerCapabilities", "Session"]

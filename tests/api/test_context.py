@@ -9,7 +9,7 @@ from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, nothing_
 
 from mcp_ref import Context, Elicit, ListRoots, Sample, Server, connect
 from mcp_ref.basic.index.error_responses import ErrorResponse
-from mcp_ref.basic.patterns.requester import Requester
+from mcp_ref.basic.patterns.index.requester import Requester
 from mcp_ref.basic.versioning import revision as revision_of
 from mcp_ref.runtime.errors import (
     ConnectionClosed,

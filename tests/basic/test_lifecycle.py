@@ -25,7 +25,7 @@ from mcp_ref import Context, InvalidResponse, Server, connect
 from mcp_ref.basic import lifecycle
 from mcp_ref.basic.index.error_responses import InvalidRequest
 from mcp_ref.basic.lifecycle import TRANSITIONS, Session, State, accept, initialize_params, negotiate
-from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, revision
 from mcp_ref.runtime.errors import (
     ConnectionClosed,

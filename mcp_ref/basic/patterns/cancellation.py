@@ -30,9 +30,8 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import required, since
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.index import Connection
-    from mcp_ref.basic.patterns.requester import Requester
-    from mcp_ref.runtime.threads.calls import Call
+    from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.patterns.index.requester import Call, Requester
 
 __all__ = ["on_cancelled", "send"]
 

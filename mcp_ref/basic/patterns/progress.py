@@ -31,8 +31,8 @@ from mcp_ref.schema import since
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
-    from mcp_ref.basic.patterns.index import Connection
-    from mcp_ref.runtime.threads.calls import Call
+    from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.patterns.index.requester import Call
 
 __all__ = ["OnProgress", "Report", "ask", "on_progress", "report"]
 

@@ -30,7 +30,7 @@ from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.runtime.typing.mismatch import told
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.index import Connection
+    from mcp_ref.basic.patterns.index.connection import Connection
 
 __all__ = ["Link"]
 

@@ -54,7 +54,7 @@ from mcp_ref.schema import checker, pruner, since, until
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
-    from mcp_ref.basic.patterns.index import Connection
+    from mcp_ref.basic.patterns.index.connection import Connection
 
 __all__ = [
     "Completions",

@@ -6,7 +6,6 @@ outbox      many threads send, one at a time writes
 signals     Ctrl-C waits until a message is out
 forks       what a forked child may do, and what is its parent's
 pipes       what the system knows of a pipe
-calls       a request under way
 deadlines   one time limit handed down through the steps of an operation
 timers      something to do later
 """

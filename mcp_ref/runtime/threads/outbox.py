@@ -20,8 +20,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from mcp_ref.basic.index.error_responses import ProtocolError
-from mcp_ref.runtime.errors import ConnectionClosed
+from mcp_ref.runtime.errors import ConnectionClosed, McpError
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.signals import Uninterrupted
 
@@ -56,7 +55,7 @@ class WayOut(Protocol):
     def send(self, line: bytes, wait: float | None = None) -> None:
         """Have one message written; waits for room for so long. Raises ConnectionClosed, Full."""
 
-    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
+    def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """The same, for the answer to a request; an error has its exception beside it."""
 
     def abandon(self, reason: str) -> None:
@@ -105,7 +104,7 @@ class Outbox:
         with Uninterrupted():
             self._send(line, self.stall if wait is None else min(wait, self.stall))
 
-    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
+    def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """An answer goes like any other message."""
         self.send(line, wait)
 

@@ -11,7 +11,7 @@ from peers import LEGACY, META, PATIENCE, RawClient, nothing_left
 
 from mcp_ref import Context, Server
 from mcp_ref.basic.index.batching import Batch, wants_answer
-from mcp_ref.basic.patterns.index import MAX_BATCH
+from mcp_ref.basic.patterns.index.connection import MAX_BATCH
 from mcp_ref.runtime.threads.outbox import Outbox
 
 REVISION = "2025-03-26"

@@ -25,7 +25,7 @@ from peers import (
 
 from mcp_ref import ConnectionClosed, Context, ErrorResponse, LocalError, RequestTimeout, Server, connect
 from mcp_ref.api.client import Client
-from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.utilities import ping as module
 from mcp_ref.basic.utilities.ping import Heartbeat, PingRequest
 from mcp_ref.runtime.threads.timers import later

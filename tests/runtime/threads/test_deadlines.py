@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from peers import PATIENCE
 
-from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.runtime.errors import (
     LocalError,
     RequestTimeout,

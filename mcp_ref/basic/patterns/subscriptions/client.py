@@ -38,8 +38,8 @@ from mcp_ref.runtime.threads.deadlines import Deadline
 from mcp_ref.runtime.threads.outbox import INHERITED
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.index import Connection
-    from mcp_ref.runtime.threads.calls import Call
+    from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.patterns.index.requester import Call
 
 __all__ = ["Changes", "on_notification"]
 

@@ -35,7 +35,7 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
 from mcp_ref.basic.index.messages import Json, RequestId
-from mcp_ref.basic.patterns.index import LATER
+from mcp_ref.basic.patterns.index.connection import LATER
 from mcp_ref.basic.versioning import Method, dress
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
@@ -46,7 +46,7 @@ from mcp_ref.schema import since
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
-    from mcp_ref.basic.patterns.index import Connection
+    from mcp_ref.basic.patterns.index.connection import Connection
 
 __all__ = ["Change", "Listeners", "on_listen"]
 

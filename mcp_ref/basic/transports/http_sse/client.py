@@ -32,7 +32,8 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.patterns.index.connection import Connection
+from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.transports.streamable_http.answers import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.streamable_http.channels import Posts
 from mcp_ref.runtime.errors import (
@@ -45,7 +46,6 @@ from mcp_ref.runtime.events import Event, Events, TooLarge
 from mcp_ref.runtime.http_client.exchanges import Exchanges
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
 from mcp_ref.runtime.threads.outbox import WayOut
 from mcp_ref.runtime.threads.workers import QueueFull, Workers

@@ -44,8 +44,8 @@ from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
-    from mcp_ref.basic.index.error_responses import ProtocolError
     from mcp_ref.basic.transports.streamable_http import Application
+    from mcp_ref.runtime.errors import McpError
 
 __all__ = ["OldTransport"]
 
@@ -69,7 +69,7 @@ class _SessionStream(HttpStream):
         """What is still to be answered."""
         self._last: ConnectionClosed | None = None
 
-    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
+    def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """An answer goes like any other message."""
         self.send(line, wait)
 
@@ -109,7 +109,7 @@ class _Posted:
         """Its request is about to run."""
         context.environ, context.principal = self._environ, self._principal
 
-    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
+    def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """An answer goes like any other message."""
         try:
             self._stream.send(line, wait)

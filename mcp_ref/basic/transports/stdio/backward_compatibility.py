@@ -47,7 +47,8 @@ from typing import Any, NamedTuple
 
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.patterns.index.connection import Connection
+from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.versioning import (
     MODERN_CODES,
     Era,
@@ -64,7 +65,6 @@ from mcp_ref.runtime.errors import (
 )
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
-from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.deadlines import Deadline
 from mcp_ref.schema import REVISIONS
 

@@ -80,7 +80,7 @@ from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.workers import Workers
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.index import Connection
+    from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.transports.http_sse.server import OldTransport
 
 __all__ = ["Application"]

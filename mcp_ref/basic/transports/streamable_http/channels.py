@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.index.error_responses import ProtocolError
+from mcp_ref.runtime.errors import McpError
 from mcp_ref.runtime.http_client.exchanges import HttpExchange
 from mcp_ref.runtime.http_client.sockets import Aborted
 
@@ -47,7 +47,7 @@ class Posts:
         """POST one message. Raises ConnectionClosed, HttpError."""
         self._connection.post(line, self._connection.headers(None, None), wait)
 
-    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
+    def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """POST a response."""
         self._connection.reply(line, wait)
 

@@ -25,6 +25,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
+from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.transports.streamable_http.answers import STREAM, refusal, status_of
 from mcp_ref.runtime.errors import (
     ConnectionClosed,
@@ -36,7 +37,6 @@ from mcp_ref.runtime.events import Events, TooLarge
 from mcp_ref.runtime.http_client.exchanges import HttpExchange
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 from mcp_ref.runtime.threads.workers import QueueFull
 

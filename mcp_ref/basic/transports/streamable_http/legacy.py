@@ -42,7 +42,7 @@ from mcp_ref.basic.transports.streamable_http.streams import HttpStream
 from mcp_ref.basic.versioning import revision
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.index import Connection
+    from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.transports.streamable_http import Application
     from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
 
@@ -93,7 +93,8 @@ class LegacyEra:
         elif not self._batch(connection, message, stream):
             app.waiting.leave(stream)
             streams.pop(stream, None)
-            return ACCEPTED if stream.problem is None else error(400, stream.problem, None)
+            problem = stream.problem
+            return error(400, problem, None) if isinstance(problem, ProtocolError) else ACCEPTED
         return app.waiting.answered(
             stream, environ, gone=nothing, over=lambda stream: streams.pop(stream, None)
         )

@@ -28,6 +28,7 @@ from mcp_ref.basic.versioning import (
     UnsupportedProtocolVersion,
 )
 from mcp_ref.runtime import events
+from mcp_ref.runtime.errors import McpError
 
 __all__ = ["ACCEPTED", "EventResponse", "HttpAnswer", "departed", "error", "plain", "reason", "whole"]
 
@@ -41,7 +42,7 @@ EVENTS = [
     # spec: basic/transports/streamable-http/x-accel-buffering
     ("X-Accel-Buffering", "no"),
 ]
-STATUS: dict[type[ProtocolError], int] = {
+STATUS: dict[type[McpError], int] = {
     InvalidMeta: 400,  # spec: basic/index/meta-missing-field-http-400
     HeaderMismatch: 400,  # spec: basic/transports/streamable-http/header-failure-400
     UnsupportedProtocolVersion: 400,  # spec: basic/transports/streamable-http/version-unsupported-400

@@ -41,7 +41,8 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
 from mcp_ref.basic.index.messages import Json, RequestId, decode, encode, weight
-from mcp_ref.basic.patterns.index import Connection
+from mcp_ref.basic.patterns.index.connection import Connection
+from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.transports.streamable_http import (
     client_streams as http_client_streams,
 )
@@ -62,7 +63,6 @@ from mcp_ref.runtime.errors import (
 from mcp_ref.runtime.http_client.exchanges import SPARE, Exchanges, HttpExchange, TooLong
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.threads.calls import Call
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
 from mcp_ref.runtime.threads.outbox import WayOut
 from mcp_ref.runtime.threads.workers import QueueFull, Workers

@@ -29,9 +29,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from mcp_ref.basic.index.error_responses import ProtocolError
 from mcp_ref.basic.transports.streamable_http.log import OVERHEAD
-from mcp_ref.runtime.errors import ConnectionClosed
+from mcp_ref.runtime.errors import ConnectionClosed, McpError
 from mcp_ref.runtime.threads.outbox import Full
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class HttpStream:
         self.name = ""
         """In the log, once there is an event in it."""
         self.context: Context | None = None
-        self.problem: ProtocolError | None = None
+        self.problem: McpError | None = None
         """What the answer says went wrong."""
         self.is_modern, self.is_eager = keyed, eager
         self._mute = mute
@@ -131,7 +130,7 @@ class HttpStream:
             kept = self._put(line, wait)
         self._told(line, kept)
 
-    def answer(self, line: bytes, problem: ProtocolError | None = None, wait: float | None = None) -> None:
+    def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """The last message.  # spec: basic/transports/streamable-http/sse-terminates-after-response"""
         kept = False
         if problem is not None:

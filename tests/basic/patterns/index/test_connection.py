@@ -44,7 +44,7 @@ from mcp_ref import (
     Server,
     connect,
 )
-from mcp_ref.basic.patterns.index import LATER, Connection
+from mcp_ref.basic.patterns.index.connection import LATER, Connection
 from mcp_ref.basic.versioning import TABLE
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import INHERITED, Outbox

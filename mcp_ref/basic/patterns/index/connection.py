@@ -5,7 +5,7 @@ it receives what the peer asks and sends our answers. Client and server are both
 behind such a connection; only what they answer differs.
 
     peer asks   stream -> receive -> start -> (worker) _run -> Endpoint.answer -> handler
-    we ask      see basic/patterns/requester, the other half of this page
+    we ask      see basic/patterns/index/requester, the other half of this page
 
 Revisions   2024-11-05  either side asks the other
             2025-03-26  + batches; the answers to a batch travel as a batch
@@ -57,7 +57,7 @@ from mcp_ref.basic.index.messages import (
 )
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.patterns import cancellation, progress
-from mcp_ref.basic.patterns.requester import Requester
+from mcp_ref.basic.patterns.index.requester import Requester
 from mcp_ref.runtime.errors import (
     ConnectionClosed,
     InvalidResponse,
@@ -111,7 +111,7 @@ class Endpoint(Protocol):
 
 
 class Connection(Requester):
-    """One peer: what we ask of it (basic/patterns/requester), and here what it asks of us."""
+    """One peer: what we ask of it (basic/patterns/index/requester), and here what it asks of us."""
 
     def __init__(
         self,
