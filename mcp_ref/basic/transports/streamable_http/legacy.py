@@ -93,8 +93,8 @@ class LegacyEra:
         elif not self._batch(connection, message, stream):
             app.waiting.leave(stream)
             streams.pop(stream, None)
-            problem = stream.problem
-            return error(400, problem, None) if isinstance(problem, ProtocolError) else ACCEPTED
+            fault = stream.problem
+            return error(400, fault, None) if isinstance(fault, ProtocolError) else ACCEPTED
         return app.waiting.answered(
             stream, environ, gone=nothing, over=lambda stream: streams.pop(stream, None)
         )
