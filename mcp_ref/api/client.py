@@ -26,7 +26,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from mcp_ref.api.context import Context
+from mcp_ref.api.context import INPUT_REQUESTS, Context
 from mcp_ref.api.features import Features
 from mcp_ref.api.requests import AnyLine
 from mcp_ref.basic import lifecycle, versioning
@@ -38,14 +38,12 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.general_fields import SERVER_INFO
 from mcp_ref.basic.index.messages import Encoded, Json, encode
 from mcp_ref.basic.patterns.index.connection import Connection
+from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.subscriptions import client as listening
 from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import LATEST, Era, Revision, newest
-from mcp_ref.client import roots
-from mcp_ref.client.elicitation import requests as elicitation
 from mcp_ref.client.elicitation.url_mode import Completions
-from mcp_ref.client.sampling import creating_messages as sampling
 from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
 from mcp_ref.runtime.logs import logger
@@ -61,14 +59,6 @@ __all__ = ["Client"]
 _log = logger("mcp_ref.client")
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-ANSWERS: dict[str, Callable[[Any, Json, Context | None], Json]] = {
-    "elicitation/create": elicitation.answer,
-    "sampling/createMessage": sampling.answer,
-    "roots/list": roots.answer,
-}
-"""What a server may ask for: in a request, or in an input_required result."""
-
 
 MAX_CLOSE_SECONDS = 60.0
 """How long a `close` waits for that of another thread."""
@@ -91,6 +81,7 @@ class Client(Features):
         """`line` makes the connection; `options` are those of api/requests; warnings have `server_label`."""
         super().__init__(**options)
         self.elicitations = Completions()
+        self.input_requests = INPUT_REQUESTS
         self.listening: set[Changes] = set()
         self._hooks: tuple[Hook, ...] = ()
         self._handlers: dict[str, Handler] = {"ping": lambda p, c: {}}
@@ -128,15 +119,17 @@ class Client(Features):
         self._hooks = (*self._hooks, hook)
         return hook
 
-    def is_immediate(self, context: Context) -> bool:
+    def is_immediate(self, context: RequestContext) -> bool:
         """Only `ping` is: other methods by these names are the application's own."""
         return context.method == "ping"
 
-    def is_quick(self, context: Context) -> bool:
+    def is_quick(self, context: RequestContext) -> bool:
         """What an application does for a server is not for the thread that reads."""
         return False
 
-    def answer(self, context: Context) -> Json | Encoded:
+    context_type = Context
+
+    def answer(self, context: RequestContext) -> Json | Encoded:
         """A request of the server's. While it is answered, our own deadlines stand still."""
         session = self.connection.session
         if not session.is_open and context.method != "ping":
@@ -145,7 +138,7 @@ class Client(Features):
         token = context.meta.get("progressToken")
         context.progress_token = token if type(token) in (str, int) else None
         handler = self._handlers.get(context.method)
-        if handler is None and context.method in ANSWERS:
+        if handler is None and context.method in self.input_requests:
             handler = functools.partial(self.fulfil, context.method)
         if handler is None:
             raise MethodNotFound(f"this client has no method {context.method[:100]!r}")
@@ -160,7 +153,7 @@ class Client(Features):
     def fulfil(self, method: str, params: Json, context: Context | None) -> Json:
         """Do what a server asks for: in its request, or in an input_required result (context None)."""
         try:
-            result = ANSWERS[method](self, params, context)
+            result = self.input_requests[method].answer(self, params, context)
             encode(result)  # what the application gave may be no JSON
         except (ValueError, TypeError, RecursionError) as problem:
             _log.error("%s: the answer cannot be sent", method, exc_info=problem)

@@ -25,12 +25,12 @@ import functools
 import threading
 import typing
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.api.context import Context
+from mcp_ref.api.context import INPUT_REQUESTS, Context
 from mcp_ref.api.paged_list import Kept
 from mcp_ref.api.registering import Registry
 from mcp_ref.basic import lifecycle, versioning
@@ -38,6 +38,7 @@ from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
 from mcp_ref.basic.index.general_fields import Icon, Implementation, check_extensions
 from mcp_ref.basic.index.messages import Encoded, Json, to_json
 from mcp_ref.basic.patterns.index.connection import IMMEDIATE, LATER, Connection
+from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired
 from mcp_ref.basic.patterns.subscriptions import server as subscriptions
@@ -175,7 +176,8 @@ class Server(Registry):
         self._principal = principal
         self.pace = Pace()
         self.listeners = subscriptions.Listeners()
-        self.elicitations: dict[str, Connection] = {}
+        self.elicitations: MutableMapping[str, Connection] = {}
+        self.input_requests = INPUT_REQUESTS
         """Of URL mode, those whose completion may still be told."""
         self._identity = self.info if identify else None
         self._lifespan = lifespan
@@ -308,7 +310,9 @@ class Server(Registry):
 
     # -- what a connection asks (basic/patterns/index.Endpoint) ----------------------
 
-    def is_immediate(self, context: Context) -> bool:
+    context_type = Context
+
+    def is_immediate(self, context: RequestContext) -> bool:
         """Whether the reader may answer this request, one of IMMEDIATE: hooks and own methods may be slow.
 
         `principal` is not called for these, since nothing in their answers depends on it.
@@ -316,7 +320,7 @@ class Server(Registry):
         method = context.method
         return method not in self.own_methods and (method in UNHOOKED or not self.hooks)
 
-    def is_quick(self, context: Context) -> bool:
+    def is_quick(self, context: RequestContext) -> bool:
         """Whether a request needs no worker where a thread waits for it anyway.
 
         Hooks and own methods may be slow, and may ask: the question goes out on that very thread.
@@ -325,7 +329,7 @@ class Server(Registry):
             return False
         return tools.is_quick(self, context)
 
-    def answer(self, context: Context) -> Json | Encoded:
+    def answer(self, context: RequestContext) -> Json | Encoded:
         """The result of one request. Raises ProtocolError."""
         params = context.params
         # A server of the legacy era only must not sound like a modern one, or no client falls back.
@@ -349,7 +353,7 @@ class Server(Registry):
             raise MethodNotFound(f"there is no method {context.method[:100]!r} here, in {context.revision}")
         row.check(params, context.revision.date)
         if self._principal is not None and not (row.name in IMMEDIATE and self.is_immediate(context)):
-            context.principal = self._principal(context)
+            context.principal = self._principal(typing.cast(Context, context))
         context.asks = row.asks
         if row.asks and ("requestState" in params or "inputResponses" in params) and context.revision.modern:
             mrtr.resume(context)
@@ -370,7 +374,7 @@ class Server(Registry):
     def _handler(self, row: Method) -> Handler:
         """The handler of a method, as hooks see it: what it returns, or asks, is theirs to change."""
 
-        def handler(params: Json, context: Context) -> Any:
+        def handler(params: Json, context: RequestContext) -> Any:
             try:
                 return _own(row.handler(self, params, context))
             except BaseException as problem:
@@ -380,7 +384,7 @@ class Server(Registry):
 
         return handler
 
-    def _result(self, result: Any, row: Method, context: Context) -> Any:
+    def _result(self, result: Any, row: Method, context: RequestContext) -> Any:
         """What the handler returned, or asks, as an object.
 
         # spec: basic/patterns/mrtr/supported-requests
@@ -399,9 +403,9 @@ class Server(Registry):
             raise InternalError(f"{row.name}: only tools/call, prompts/get and resources/read may ask")
         if pending:
             return result
-        return mrtr.own(context, result, lambda params: row.handler(self, params, context))
+        return mrtr.finish_handler_made(context, result)
 
-    def _finished(self, result: Any, row: Method, context: Context) -> Json | Encoded:
+    def _finished(self, result: Any, row: Method, context: RequestContext) -> Json | Encoded:
         """The result in the dress of its revision."""
         if result is LATER:
             return result  # type: ignore[no-any-return]  # it stands for a result, and is none
@@ -464,7 +468,7 @@ class Server(Registry):
             found["extensions"] = self.extensions
         return found
 
-    def limiter(self, context: Context) -> Limiter:
+    def limiter(self, context: RequestContext) -> Limiter:
         """What counts the tool calls of this caller: its principal's, or its connection's."""
         if context.principal is None:
             return context.connection.limiter
@@ -485,13 +489,13 @@ def _info(name: str, version: str, more: Json, icons: list[Icon] | None) -> Impl
     return typing.cast(Implementation, info)
 
 
-def _asks(context: Context, problem: BaseException) -> bool:
+def _asks(context: RequestContext, problem: BaseException) -> bool:
     """Whether a handler ended with a question, even if it made something else of being unwound."""
     pending = context.exchange is not None and bool(context.exchange.pending)
     return pending or isinstance(problem, InputRequired | UrlElicitationRequired)
 
 
-def _unwound(context: Context, problem: BaseException) -> Json:
+def _unwound(context: RequestContext, problem: BaseException) -> Json:
     """What a handler asks that was unwound for it."""
     if isinstance(problem, UrlElicitationRequired):
         with contextlib.suppress(InputRequired):

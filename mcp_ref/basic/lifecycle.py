@@ -59,8 +59,8 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
     from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.server.utilities.logging import LoggingLevel
 
 __all__ = ["ClientCapabilities", "ServerCapabilities", "Session"]
@@ -255,7 +255,7 @@ class Session:
 # ------------------------------------------------------------------- server: the legacy door
 
 
-def on_initialize(server: Any, params: Json, context: Context) -> Json:
+def on_initialize(server: Any, params: Json, context: RequestContext) -> Json:
     """Agree on a version and open the session.
 
     # spec: basic/lifecycle/init-response, basic/versioning/dual-era-selects-legacy
@@ -329,7 +329,7 @@ MODERN_WAY = "put io.modelcontextprotocol/protocolVersion and .../clientCapabili
 """What else a request may do that came before initialize, where the server is a modern one as well."""
 
 
-def enter(context: Context, *, has_modern: bool = True) -> None:
+def enter(context: RequestContext, *, has_modern: bool = True) -> None:
     """Fill the context of a request from the session it belongs to; `has_modern`: there is another way in."""
     session = context.connection.session
     if context.method not in ("ping", "initialize"):

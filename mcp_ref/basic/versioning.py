@@ -40,8 +40,8 @@ from mcp_ref.basic.index.messages import Encoded, Json, RequestId
 from mcp_ref.schema import REVISIONS, Mismatch, checker, since
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
     from mcp_ref.basic.lifecycle import ClientCapabilities
+    from mcp_ref.basic.patterns.index.context import RequestContext
 
 __all__ = [
     "LATEST",
@@ -272,7 +272,7 @@ def is_modern(params: Json) -> bool:
     return type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)
 
 
-def enter(context: Context, modern: Iterable[str], supported: Iterable[str]) -> None:
+def enter(context: RequestContext, modern: Iterable[str], supported: Iterable[str]) -> None:
     """Fill the context of a request from its own `_meta`, and from nothing else.
 
     `modern` are the versions that it may name, `supported` those that the server speaks in any way: an error
@@ -300,7 +300,7 @@ def enter(context: Context, modern: Iterable[str], supported: Iterable[str]) -> 
     context.progress_token = meta.get("progressToken")
 
 
-def require_capability(context: Context, required: Json) -> None:
+def require_capability(context: RequestContext, required: Json) -> None:
     """Go on only if the client declared these capabilities.
 
     `{"elicitation": {"url": {}}}` asks for a part of one.
@@ -332,7 +332,7 @@ def missing_capabilities(required: Json, declared: Any) -> Json:
     return lacking
 
 
-def dress(result: Json, context: Context, hints: Json | None) -> Json:
+def dress(result: Json, context: RequestContext, hints: Json | None) -> Json:
     """What a modern result has besides what its handler said."""
     # spec: basic/index/result-type-present, basic/index/result-type-complete
     dressed = {"resultType": "complete", **result}

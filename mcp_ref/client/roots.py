@@ -38,14 +38,14 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import NotificationParams, RequestParams
 from mcp_ref.basic.index.messages import AnyNotificationParams, AnyParams, Json, RequestId
-from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType, Question, ask
 from mcp_ref.basic.versioning import LATEST
 from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.versioning import Revision
 
 __all__ = ["ListRoots", "Root", "as_roots", "path_of", "within"]
@@ -131,7 +131,7 @@ def needs(params: Json, at: Revision) -> Json:
 class ListRoots:
     """Which directories is the work about?"""
 
-    def question(self, context: Context) -> Question:
+    def question(self, context: RequestContext) -> Question:
         """# spec: client/roots/list-input-request"""
         return Question(
             "roots/list", {}, needs({}, context.revision), functools.partial(_read, context.revision.date)
@@ -159,7 +159,7 @@ def _checked(roots: list[Any]) -> list[Root]:
     return roots
 
 
-def listed(context: Context) -> list[Root]:
+def listed(context: RequestContext) -> list[Root]:
     """The roots of the client that made this request.
 
     In the legacy era they are asked for once, if the client declared that it tells of changes.
@@ -167,15 +167,19 @@ def listed(context: Context) -> list[Root]:
     """
     session: Any = context.session
     if session is None or not context.client_capabilities.get("roots", {}).get("listChanged"):
-        asked: list[Root] = context.ask(ListRoots())
-        return asked
+        return _asked_now(context)
     if isinstance(session.roots, list):
         return list(session.roots)
     mark = session.roots = _Asked()
-    roots: list[Root] = context.ask(ListRoots())
+    roots = _asked_now(context)
     if session.roots is mark:  # else they changed meanwhile
         session.roots = roots
     return list(roots)
+
+
+def _asked_now(context: RequestContext) -> list[Root]:
+    roots: list[Root] = ask(context, [ListRoots().question(context)])[0]
+    return roots
 
 
 class _Asked:
@@ -250,7 +254,7 @@ def _safe(uri: str) -> str:
     return uri
 
 
-def answer(client: Any, params: Json, context: Context | None) -> Json:
+def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
     """The roots as they are now.
 
     # spec: client/roots/list-request, client/roots/errors, client/roots/failure-needs-no-replay
@@ -282,3 +286,13 @@ def changed(client: Any) -> None:
     """
     if not client.revision.modern and client.capabilities.get("roots", {}).get("listChanged"):
         client.notify("notifications/roots/list_changed")
+
+
+INPUT_REQUEST = InputRequestType(
+    "roots/list",
+    needs,
+    lambda params, context: ListRoots().question(context),
+    lambda result, date: checker(ListRootsResult, date)(result),
+    answer,
+)
+"""What a server may ask of its client."""

@@ -53,7 +53,7 @@ from mcp_ref.server.resources import Resource, ResourceNotFound, short
 from mcp_ref.server.utilities.caching import CacheScope, hints
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
+    from mcp_ref.basic.patterns.index.context import RequestContext
 
 __all__ = ["Directory"]
 
@@ -208,7 +208,7 @@ class Directory:
         read = partial(self._read, uri, parts, mime_type)
         return RegisteredResource(typing.cast(Resource, definition), read, self._hints)
 
-    def _read(self, uri: str, parts: Parts, mime_type: str | None, context: Context) -> list[Any]:
+    def _read(self, uri: str, parts: Parts, mime_type: str | None, context: RequestContext) -> list[Any]:
         """The contents of a file.  # spec: server/resources/binary-encoded"""
         try:
             data = self._tree.read(parts, self._max_bytes)

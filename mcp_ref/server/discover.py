@@ -22,8 +22,8 @@ from mcp_ref.schema import Mismatch, checker, pruner, since
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
     from mcp_ref.basic.lifecycle import ServerCapabilities
+    from mcp_ref.basic.patterns.index.context import RequestContext
 
 __all__ = ["on_discover"]
 
@@ -62,7 +62,7 @@ DEFINITIONS: dict[str, Any] = {
 # ----------------------------------------------------------------------- server half
 
 
-def on_discover(server: Any, params: Json, context: Context) -> Json:
+def on_discover(server: Any, params: Json, context: RequestContext) -> Json:
     """# spec: server/discover/implemented
 
     `supportedVersions` are all that the server speaks, newest first, and the same as in an

@@ -49,8 +49,8 @@ from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
     from mcp_ref.api.from_function.prompt import RegisteredPrompt
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequiredResult, InputResponses
 
 __all__ = ["Prompt", "PromptMessage", "get_prompt", "list_prompts"]
@@ -154,7 +154,7 @@ DEFINITIONS: dict[str, Any] = {
 # ----------------------------------------------------------------------- server half
 
 
-def on_list_prompts(server: Any, params: Json, context: Context) -> Json:
+def on_list_prompts(server: Any, params: Json, context: RequestContext) -> Json:
     """One page of the prompts, the same for everybody.
 
     # spec: server/prompts/list-answered, server/prompts/list-paginated, server/prompts/list-may-change
@@ -164,7 +164,7 @@ def on_list_prompts(server: Any, params: Json, context: Context) -> Json:
     return page
 
 
-def on_get_prompt(server: Any, params: Json, context: Context) -> Json:
+def on_get_prompt(server: Any, params: Json, context: RequestContext) -> Json:
     """Find the prompt, check the arguments, run it, check what it returns.
 
     # spec: server/prompts/validate-arguments, server/prompts/validate-input-output

@@ -66,8 +66,8 @@ from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
     from mcp_ref.api.from_function.resource import RegisteredResource
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequiredResult, InputResponses
 
 __all__ = [
@@ -279,7 +279,7 @@ def short(uri: str) -> str:
     return uri if len(uri) <= 100 else f"{uri[:70]}...{uri[-20:]}"
 
 
-def on_list_resources(server: Any, params: Json, context: Context) -> Json:
+def on_list_resources(server: Any, params: Json, context: RequestContext) -> Json:
     """One page of the resources, those of directories as they are now; templates are listed apart.
 
     # spec: server/resources/list-answered, server/resources/list-paginated
@@ -294,13 +294,13 @@ def on_list_resources(server: Any, params: Json, context: Context) -> Json:
     return page
 
 
-def on_list_templates(server: Any, params: Json, context: Context) -> Json:
+def on_list_templates(server: Any, params: Json, context: RequestContext) -> Json:
     """# spec: server/resources/templates-paginated"""
     page: Json = server.templates.page(context.revision, params.get("cursor"))
     return page
 
 
-def on_read_resource(server: Any, params: Json, context: Context) -> Json:
+def on_read_resource(server: Any, params: Json, context: RequestContext) -> Json:
     """Find the resource, read it, and say so where one of the two fails."""
     uri = _checked(params["uri"])
     try:
@@ -329,7 +329,7 @@ def write(result: Json) -> Encoded:
         raise InternalError(f"what was read is no JSON: {problem}") from None
 
 
-def on_subscribe(server: Any, params: Json, context: Context) -> Json:
+def on_subscribe(server: Any, params: Json, context: RequestContext) -> Json:
     """From now on, this client is told of changes of one resource.
 
     # spec: server/resources/subscribe-method, server/resources/subscribe-empty-result
@@ -343,7 +343,7 @@ def on_subscribe(server: Any, params: Json, context: Context) -> Json:
     return {}
 
 
-def on_unsubscribe(server: Any, params: Json, context: Context) -> Json:
+def on_unsubscribe(server: Any, params: Json, context: RequestContext) -> Json:
     """No longer. The resource may be gone by now, and no subscription is no error."""
     server.listeners.unsubscribe(context.connection, _checked(params["uri"]))
     return {}

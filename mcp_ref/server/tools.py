@@ -59,8 +59,8 @@ from mcp_ref.server.utilities.caching import CacheScope, TtlMs, fresh_for
 from mcp_ref.server.utilities.pagination import PaginatedRequestParams
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
     from mcp_ref.api.from_function.tool import RegisteredTool
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequiredResult, InputResponses
     from mcp_ref.basic.utilities.tasks import TaskMetadata
 
@@ -208,13 +208,13 @@ DEFINITIONS: dict[str, Any] = {
 # ----------------------------------------------------------------------- server half
 
 
-def on_list_tools(server: Any, params: Json, context: Context) -> Json:
+def on_list_tools(server: Any, params: Json, context: RequestContext) -> Json:
     """# spec: server/tools/list-answered"""
     page: Json = server.toolbox.page(context.revision, params.get("cursor"))
     return page
 
 
-def on_call_tool(server: Any, params: Json, context: Context) -> Json:
+def on_call_tool(server: Any, params: Json, context: RequestContext) -> Json:
     """Find the tool, check the arguments, run it, check what it returns."""
     outcome, wait = "refused", 1.0
     limiter = server.limiter(context)
@@ -265,7 +265,7 @@ QUICK = frozenset(
 """What the server has at hand."""
 
 
-def is_quick(server: Any, context: Context) -> bool:
+def is_quick(server: Any, context: RequestContext) -> bool:
     """A list; or a tool that says and asks nothing, for want of a Context, and was quick the last time."""
     if context.method != "tools/call":
         return context.method in QUICK

@@ -707,8 +707,7 @@ def test_questions_that_go_together_have_the_time_that_a_person_takes(monkeypatc
     assert timeouts == [FOR_PEOPLE, FOR_PEOPLE, None]
 
 
-@pytest.mark.parametrize("revision", REVISIONS[2:])
-def test_a_handler_may_keep_its_own_state(revision):
+def test_a_handler_may_keep_its_own_state():
     form = {"mode": "form", "message": "Mona", "requestedSchema": NAME}
     asked = {"name": {"method": "elicitation/create", "params": form}}
     server, answers = Server("asks"), asks(None)[1]
@@ -720,7 +719,7 @@ def test_a_handler_may_keep_its_own_state(revision):
             return {"resultType": "input_required", "inputRequests": asked, "requestState": "asked"}
         return f"{ctx.request_state}: {ctx.input_responses['name']['content']}"
 
-    with connect(server, revision=revision, **answers) as client:
+    with connect(server, **answers) as client:
         assert client.call_tool("ask").text == "asked: {'name': 'Mona'}"
 
 

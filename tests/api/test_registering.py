@@ -333,9 +333,10 @@ def by_returning(method, ctx):
 
 
 @pytest.mark.spec("basic/patterns/mrtr/supported-requests")
-@pytest.mark.parametrize("date", [*LEGACY[2:], MODERN])
+@pytest.mark.parametrize(
+    ("how", "date"), [*((by_asking, date) for date in [*LEGACY[2:], MODERN]), (by_returning, MODERN)]
+)
 @pytest.mark.parametrize("method", RESULTS)
-@pytest.mark.parametrize("how", [by_asking, by_returning])
 @pytest.mark.parametrize("transport", ["memory", "http"])
 def test_a_handler_of_ones_own_may_ask_where_the_method_may(date, method, how, transport):
     server, questions = Server("own"), []

@@ -220,24 +220,29 @@ def test_a_root_may_be_a_file(project):
     assert not within(project / "src", rooted(main))
 
 
-def asking(date, answers=(), *, declared=None, session=None):
-    """A context whose client answers roots/list with these, one after another."""
-    context = SimpleNamespace(
-        revision=revision(date), session=session, client_capabilities={"roots": declared or {}}
-    )
-    answers = iter(answers)
+@pytest.fixture
+def asking(monkeypatch):
+    """Makes a context whose client answers roots/list with these, one after another."""
 
-    def ask(asked):
-        answer = next(answers)
-        return asked.question(context).read(answer() if callable(answer) else answer)
+    def make(date, answers=(), *, declared=None, session=None):
+        context = SimpleNamespace(
+            revision=revision(date), session=session, client_capabilities={"roots": declared or {}}
+        )
+        context.answers = iter(answers)
+        return context
 
-    context.ask = ask
-    return context
+    def ask(context, questions):
+        (question,) = questions
+        answer = next(context.answers)
+        return [question.read(answer() if callable(answer) else answer)]
+
+    monkeypatch.setattr(roots, "ask", ask)
+    return make
 
 
 @pytest.mark.spec("client/roots/check-capability", "client/roots/list-input-request")
 @pytest.mark.parametrize("date", REVISIONS)
-def test_the_question_is_the_request_of_the_page(date):
+def test_the_question_is_the_request_of_the_page(asking, date):
     asked = ListRoots().question(asking(date))
     assert (asked.method, asked.params, asked.needs) == ("roots/list", {}, {"roots": {}})
     assert asked.read({"roots": [ROOT]}) == [ROOT]
@@ -245,7 +250,7 @@ def test_the_question_is_the_request_of_the_page(date):
 
 
 @pytest.mark.parametrize("date", REVISIONS)
-def test_roots_that_break_a_rule_are_not_taken(date):
+def test_roots_that_break_a_rule_are_not_taken(asking, date):
     read = ListRoots().question(asking(date)).read
     wrong = {
         "roots: is required": {},
@@ -268,7 +273,7 @@ def kept():
 
 
 @pytest.mark.spec("client/roots/cache-roots")
-def test_roots_are_asked_for_once_where_changes_are_told():
+def test_roots_are_asked_for_once_where_changes_are_told(asking):
     context = asking(LEGACY[3], [ONE], declared={"listChanged": True}, session=kept())
     first = roots.listed(context)
     assert first == ONE["roots"]
@@ -278,7 +283,7 @@ def test_roots_are_asked_for_once_where_changes_are_told():
 
 @pytest.mark.spec("client/roots/cache-roots")
 @pytest.mark.parametrize("declared", [{}, {"listChanged": False}])
-def test_roots_are_asked_for_each_time_where_changes_are_not_told(declared):
+def test_roots_are_asked_for_each_time_where_changes_are_not_told(asking, declared):
     context = asking(LEGACY[3], [ONE, TWO], declared=declared, session=kept())
     assert [roots.listed(context), roots.listed(context)] == [ONE["roots"], TWO["roots"]]
     modern = asking(MODERN, [ONE, TWO])
@@ -286,7 +291,7 @@ def test_roots_are_asked_for_each_time_where_changes_are_not_told(declared):
 
 
 @pytest.mark.spec("client/roots/handle-list-changes", "schema/roots-relist")
-def test_after_a_change_roots_are_asked_for_anew():
+def test_after_a_change_roots_are_asked_for_anew(asking):
     session = kept()
     context = asking(LEGACY[3], [ONE, TWO], declared={"listChanged": True}, session=session)
     assert roots.listed(context) == ONE["roots"]
@@ -294,7 +299,7 @@ def test_after_a_change_roots_are_asked_for_anew():
     assert roots.listed(context) == TWO["roots"]
 
 
-def test_a_change_while_they_are_asked_for_is_not_lost():
+def test_a_change_while_they_are_asked_for_is_not_lost(asking):
     session = kept()
 
     def changes():
@@ -306,7 +311,7 @@ def test_a_change_while_they_are_asked_for_is_not_lost():
     assert roots.listed(context) == TWO["roots"]
 
 
-def test_an_answer_that_is_none_is_not_kept():
+def test_an_answer_that_is_none_is_not_kept(asking):
     def fails():
         raise ProtocolError("no")
 

@@ -36,6 +36,7 @@ from mcp_ref.api.context import Context
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.index.general_fields import Icon, check_meta
 from mcp_ref.basic.index.messages import Json, encode, to_json
+from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
 from mcp_ref.runtime.checks import check_callable, check_count, check_text
 from mcp_ref.runtime.logs import logger
@@ -73,7 +74,7 @@ class RegisteredResource:
 
     definition: Resource
     """As the newest revision has it."""
-    read: Callable[[Context], list[Json] | Json]
+    read: Callable[[RequestContext], list[Json] | Json]
     """Its contents, as the newest revision has them; or a question that has to be answered before."""
     hints: Json | None = None
     """Its own ttlMs and cacheScope, if it has any."""
@@ -85,7 +86,7 @@ class RegisteredTemplate:
 
     definition: ResourceTemplate
     template: Template
-    read: Callable[[str, Variables, Context], list[Json] | Json]
+    read: Callable[[str, Variables, RequestContext], list[Json] | Json]
     hints: Json | None
     complete: Mapping[str, Completer]
     """What completes which variable."""
@@ -232,11 +233,11 @@ def check_annotations(annotations: Annotations) -> Annotations:
 
 def _reader(
     function: Callable[..., Any], parameters: TextParameters, mime_type: str | None, *, is_template: bool
-) -> Callable[[str, Variables, Context], list[Json] | Json]:
+) -> Callable[[str, Variables, RequestContext], list[Json] | Json]:
     """What runs the function, and makes contents of what it returns."""
     may_be_empty = _is_contents(return_hint(function))
 
-    def read(uri: str, variables: Variables, context: Context) -> list[Json] | Json:
+    def read(uri: str, variables: Variables, context: RequestContext) -> list[Json] | Json:
         try:
             arguments = parameters.load(variables)
         except Mismatch as problem:

@@ -30,8 +30,8 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import since
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
     from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.index.requester import Call
 
 __all__ = ["OnProgress", "Report", "ask", "on_progress", "report"]
@@ -82,7 +82,7 @@ OnProgress: TypeAlias = Callable[[float, float | None, str | None], Any]
 # ----------------------------------------------------------------------- whoever works
 
 
-def report(context: Context, progress: float, total: float | None, message: str | None) -> None:
+def report(context: RequestContext, progress: float, total: float | None, message: str | None) -> None:
     """Send a report, if the peer asked for any and this one is news.
 
     # spec: basic/patterns/progress/send-optional, basic/patterns/progress/active-token-only

@@ -37,8 +37,8 @@ from mcp_ref.runtime.threads.workers import QueueFull
 from mcp_ref.schema import since, until, was
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
     from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.index.requester import Call
 
 __all__ = ["Heartbeat", "on_ping", "ping", "watch"]
@@ -60,7 +60,7 @@ DEFINITIONS: dict[str, Any] = {"PingRequest": Annotated[PingRequest, until("2025
 # ---------------------------------------------------------------------- whoever is asked
 
 
-def on_ping(endpoint: Any, params: Json, context: Context) -> Json:
+def on_ping(endpoint: Any, params: Json, context: RequestContext) -> Json:
     """# spec: basic/utilities/ping/respond-empty"""
     return {}
 

@@ -11,3 +11,13 @@ The headings of the page, and where they are:
                                                                answers: content checked against a schema
     URL mode, its completion, -32042, Safe URL handling        url_mode
 """
+
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType
+from mcp_ref.client.elicitation import requests, url_mode
+
+__all__ = ["INPUT_REQUEST"]
+
+INPUT_REQUEST = InputRequestType(
+    "elicitation/create", requests.needs, url_mode.question_of, requests.check_result, requests.answer
+)
+"""What a server may ask of its client, in either mode."""

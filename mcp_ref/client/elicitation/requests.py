@@ -52,7 +52,7 @@ from mcp_ref.runtime.typing.values import dump_any
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.basic.versioning import Revision
 
@@ -152,7 +152,7 @@ class Elicit:
     message: str
     schema: Any = None
 
-    def question(self, context: Context) -> Question:
+    def question(self, context: RequestContext) -> Question:
         """# spec: client/elicitation/create-request, client/elicitation/create-input-request"""
         check_exists(context, "form")
         check_text(message=self.message)
@@ -180,7 +180,7 @@ class Elicit:
         return Question("elicitation/create", shaped, needs(shaped, context.revision), read)
 
 
-def check_exists(context: Context, mode: str) -> None:
+def check_exists(context: RequestContext, mode: str) -> None:
     first = URLS_SINCE if mode == "url" else FORMS_SINCE
     if not context.revision.reaches(first):
         raise LocalError(f"elicitation by {mode} came with {first}; this client speaks {context.revision}")
@@ -273,7 +273,7 @@ class Asked:
         return Answer("cancel")
 
 
-def answer(client: Any, params: Json, context: Context | None) -> Json:
+def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
     """Ask the application, and make a result of what it says. Raises ProtocolError."""
     callbacks, at = client.callbacks, client.revision
     if callbacks.elicitation is None or not at.reaches(FORMS_SINCE):

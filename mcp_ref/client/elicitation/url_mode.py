@@ -32,11 +32,19 @@ from mcp_ref.basic.index.error_responses import (
     ProtocolError,
 )
 from mcp_ref.basic.index.messages import Json, RequestId
-from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused, Question, ask_again, check_declared
+from mcp_ref.basic.patterns.mrtr.basic_workflow import (
+    InputRefused,
+    Question,
+    ask,
+    ask_again,
+    check_declared,
+    server_of,
+)
 from mcp_ref.basic.patterns.mrtr.replay import MAX_QUESTIONS
 from mcp_ref.client.elicitation.requests import (
     URLS_SINCE,
     Answer,
+    Elicit,
     ElicitRequestURLParams,
     check_exists,
     check_url,
@@ -53,8 +61,8 @@ from mcp_ref.runtime.threads import forks
 from mcp_ref.schema import checker, pruner, since, until
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
     from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.patterns.index.context import RequestContext
 
 __all__ = [
     "Completions",
@@ -132,7 +140,7 @@ class ElicitUrl:
     url: str
     elicitation_id: str | None = None
 
-    def question(self, context: Context) -> Question:
+    def question(self, context: RequestContext) -> Question:
         """# spec: client/elicitation/url-parameters, client/elicitation/url-parameters-with-id"""
         check_exists(context, "url")
         params = self.params()
@@ -172,7 +180,7 @@ class UrlElicitationRequired(ProtocolError):
         self.elicitations = elicitations
 
 
-def required(context: Context, problem: UrlElicitationRequired) -> None:
+def required(context: RequestContext, problem: UrlElicitationRequired) -> None:
     """Have it done in the way of the revision: never returns. Raises InputRequired or a ProtocolError.
 
     # spec: client/elicitation/server-errors, client/elicitation/handle-decline
@@ -181,7 +189,7 @@ def required(context: Context, problem: UrlElicitationRequired) -> None:
         check_exists(context, "url")
         check_declared(context, "elicitation/create", needs({"mode": "url"}, context.revision))
         if context.revision.modern:  # spec: basic/index/no-emit-32042
-            answers = context.ask_all(*problem.elicitations)
+            answers = ask(context, [each.question(context) for each in problem.elicitations])
             if not all(each.accepted for each in answers):
                 raise InternalError("the person did not agree to open the URL")
             # Consent is not completion: the handler looked again, and it is not done yet.
@@ -194,10 +202,17 @@ def required(context: Context, problem: UrlElicitationRequired) -> None:
     raise problem
 
 
-def remember(context: Context, elicitation_id: str) -> None:
+def question_of(params: Json, context: RequestContext) -> Question:
+    """The question that the params of elicitation/create ask, in either mode."""
+    if params.get("mode") == "url":
+        return ElicitUrl(params["message"], params["url"], params.get("elicitationId")).question(context)
+    return Elicit(params["message"], params["requestedSchema"]).question(context)
+
+
+def remember(context: RequestContext, elicitation_id: str) -> None:
     """Whom to tell when it is done.  # spec: client/elicitation/complete-to-initiator-only"""
     if not context.revision.modern:
-        asked = context.server.elicitations
+        asked = server_of(context).elicitations
         with _remembering:
             # spec: schema/elicitation-id-unique
             if asked.get(elicitation_id, context.connection) is not context.connection:

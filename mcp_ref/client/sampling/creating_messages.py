@@ -27,8 +27,9 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
@@ -40,7 +41,7 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.general_fields import JSONObject, RequestMeta
 from mcp_ref.basic.index.json_schema_usage import validator
 from mcp_ref.basic.index.messages import Json, RequestId
-from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType, Question
 from mcp_ref.basic.versioning import LATEST, Revision, missing_capabilities
 from mcp_ref.client.sampling.messages import (
     SamplingContent,
@@ -69,7 +70,7 @@ from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 from mcp_ref.server.content import Role
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.server.tools import Tool
 
@@ -187,7 +188,7 @@ class Sample:
     tool_choice: str | Json | None = None
     """"auto", "required" or "none"."""
 
-    def question(self, context: Context) -> Question:
+    def question(self, context: RequestContext) -> Question:
         """As the client of this request is to be asked.
 
         # spec: client/sampling/create-message-request, client/sampling/create-message-input-request
@@ -251,7 +252,7 @@ def _check_own(params: Json) -> None:
                 validator(schemas[name]).check(result["structuredContent"])
 
 
-def _without_undeclared_context(params: Json, context: Context) -> Json:
+def _without_undeclared_context(params: Json, context: RequestContext) -> Json:
     """# spec: client/sampling/include-context-needs-capability, schema/sampling-context-none"""
     lacking = missing_capabilities(needs(params, context.revision), context.client_capabilities)
     if "context" not in lacking.get("sampling", {}):
@@ -284,6 +285,13 @@ def _read(tools: bool, at: Revision, result: Json) -> Reply:
     return Reply(result)
 
 
+def question_of(params: Json, context: RequestContext) -> Question:
+    """The question that the params of sampling/createMessage ask."""
+    names = {re.sub("_(.)", lambda m: m[1].upper(), field.name): field.name for field in fields(Sample)}
+    options = {names[name]: value for name, value in params.items() if name in names}
+    return Sample(**options).question(context)
+
+
 def check_result(result: Any, tools: bool, at: Revision) -> None:
     """An answer as the page wants it. Raises Mismatch."""
     checker(CreateMessageResult, at.date)(result)
@@ -313,7 +321,7 @@ class SamplingRefused(ProtocolError):
         super().__init__(message)
 
 
-def answer(client: Any, params: Json, context: Context | None) -> Json:
+def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
     """Have the application's model answer, and its user agree.
 
     # spec: client/sampling/messages-not-retained
@@ -368,3 +376,13 @@ def _result(reply: Reply, tools: bool, at: Revision) -> Json:
     check_result(reply, tools, at)
     result: Json = pruned(dict(reply), at.date)
     return result
+
+
+INPUT_REQUEST = InputRequestType(
+    "sampling/createMessage",
+    needs,
+    question_of,
+    lambda result, date: checker(CreateMessageResult, date, ("stopReason",))(result),
+    answer,
+)
+"""What a server may ask of its client."""

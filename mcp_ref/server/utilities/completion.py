@@ -40,7 +40,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.api.context import Context
 from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
@@ -49,6 +48,7 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.versioning import Method
 from mcp_ref.runtime.errors import (
     InvalidResponse,
@@ -156,7 +156,7 @@ class Suggestions:
             raise ValueError(f"total is a whole number from 0 on, not {self.total!r:.60}")
 
 
-Completer: TypeAlias = Callable[[str, dict[str, str], Context], Sequence[Any] | Suggestions]
+Completer: TypeAlias = Callable[[str, dict[str, str], RequestContext], Sequence[Any] | Suggestions]
 """What was typed, what was chosen for other arguments, and the request -> what could be meant."""
 
 
@@ -196,7 +196,7 @@ def _among(values: list[str]) -> Completer:
     """
     folded = [(value, value.casefold()) for value in values]
 
-    def complete(typed: str, arguments: dict[str, str], context: Context) -> list[str]:
+    def complete(typed: str, arguments: dict[str, str], context: RequestContext) -> list[str]:
         wanted = typed.casefold()
         ranked: list[list[str]] = [[] for _ in range(5)]
         for value, text in folded:
@@ -226,7 +226,9 @@ def _asked(name: str, function: Callable[..., Any]) -> Completer:
     """Complete by a function of the author's."""
     context_name, takes = _signature(name, function)
 
-    def complete(typed: str, arguments: dict[str, str], context: Context) -> Sequence[Any] | Suggestions:
+    def complete(
+        typed: str, arguments: dict[str, str], context: RequestContext
+    ) -> Sequence[Any] | Suggestions:
         given: Json = dict(zip(takes, (typed, arguments), strict=False))
         if context_name is not None:
             given[context_name] = context
@@ -242,7 +244,7 @@ def _signature(name: str, function: Callable[..., Any]) -> tuple[str | None, lis
     hints = functions.hints_of(function)
     context, takes, closed = None, [], False
     for parameter in inspect.signature(function).parameters.values():
-        if functions.wants(hints.get(parameter.name, Any), Context):
+        if functions.wants(hints.get(parameter.name, Any), RequestContext):
             context = parameter.name
         elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
             # What has a default is the function's own, but for the name we give it ourselves.
@@ -272,7 +274,7 @@ def _gathered(found: Any) -> Sequence[Any] | Suggestions:
 # ----------------------------------------------------------------------- server half
 
 
-def on_complete(server: Any, params: Json, context: Context) -> Json:
+def on_complete(server: Any, params: Json, context: RequestContext) -> Json:
     """Find the argument, ask its completer, send the best.
 
     # spec: server/utilities/completion/rate-limit, server/utilities/completion/rate-limit-requests
@@ -337,7 +339,7 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(islice(names, 20)) or "none"
 
 
-def _run(completer: Completer, params: Json, context: Context) -> Json:
+def _run(completer: Completer, params: Json, context: RequestContext) -> Json:
     argument = params["argument"]
     chosen = _chosen(params, context)
     try:
@@ -349,7 +351,7 @@ def _run(completer: Completer, params: Json, context: Context) -> Json:
         raise InternalError(f"completing {argument['name']} failed: {told(problem)}") from None
 
 
-def _chosen(params: Json, context: Context) -> dict[str, str]:
+def _chosen(params: Json, context: RequestContext) -> dict[str, str]:
     """What was chosen for other arguments, where the revision can say so."""
     if not context.revision.reaches("2025-06-18"):
         return {}

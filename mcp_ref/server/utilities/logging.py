@@ -31,7 +31,7 @@ from mcp_ref.runtime.typing.values import dump_any
 from mcp_ref.schema import since, until
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
+    from mcp_ref.basic.patterns.index.context import RequestContext
 
 __all__ = ["LEVELS", "LoggingLevel", "bridge", "log"]
 
@@ -87,13 +87,13 @@ LEVELS: dict[LoggingLevel, int] = {  # spec: server/utilities/logging/syslog-lev
 }
 UNSET: LoggingLevel = "info"  # spec: server/utilities/logging/default-level-by-server
 
-current: ContextVar[Context | None] = ContextVar("mcp_ref request", default=None)
+current: ContextVar[RequestContext | None] = ContextVar("mcp_ref request", default=None)
 """The request that this thread works on."""
 
 # ----------------------------------------------------------------------- server half
 
 
-def on_set_level(server: Any, params: Json, context: Context) -> Json:
+def on_set_level(server: Any, params: Json, context: RequestContext) -> Json:
     """From now on, only messages at this level or above.
 
     # spec: server/utilities/logging/set-level-honoured, server/utilities/logging/set-level-empty-result
@@ -115,7 +115,7 @@ METHODS = (
 )
 
 
-def log(context: Context, level: LoggingLevel, data: Any, logger: str | None = None) -> None:
+def log(context: RequestContext, level: LoggingLevel, data: Any, logger: str | None = None) -> None:
     """Send one message that belongs to a request, if its client wants to hear it."""
     if level not in LEVELS:
         raise ValueError(f"{level!r} is no log level; there are {', '.join(LEVELS)}")
@@ -131,7 +131,7 @@ def log(context: Context, level: LoggingLevel, data: Any, logger: str | None = N
     context.notify("notifications/message", params)
 
 
-def _wanted(context: Context) -> LoggingLevel | None:
+def _wanted(context: RequestContext) -> LoggingLevel | None:
     """The level from which the client of a request wants to hear; None if it wants nothing.
 
     # spec: server/utilities/logging/capability-declared

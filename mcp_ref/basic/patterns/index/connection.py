@@ -30,7 +30,6 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_ref.api.context import Context
 from mcp_ref.basic.index.batching import Batch, wants_answer
 from mcp_ref.basic.index.error_responses import (
     InternalError,
@@ -57,6 +56,7 @@ from mcp_ref.basic.index.messages import (
 )
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.patterns import cancellation, progress
+from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.index.requester import Requester
 from mcp_ref.runtime.errors import (
     ConnectionClosed,
@@ -97,13 +97,17 @@ LATER: Any = object()
 class Endpoint(Protocol):
     """What a connection asks of the client or the server that owns it."""
 
-    def answer(self, context: Context) -> Json | Encoded:
+    @property
+    def context_type(self) -> type[RequestContext]:
+        """What its handlers get."""
+
+    def answer(self, context: RequestContext) -> Json | Encoded:
         """The result of a request; raises ProtocolError. Runs on a worker (IMMEDIATE: the reader)."""
 
-    def is_immediate(self, context: Context) -> bool:
+    def is_immediate(self, context: RequestContext) -> bool:
         """Whether the reader may answer a request of IMMEDIATE: no function of the author's runs for it."""
 
-    def is_quick(self, context: Context) -> bool:
+    def is_quick(self, context: RequestContext) -> bool:
         """Whether a request can neither speak before its answer nor, as far as is known, take long."""
 
     def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
@@ -133,7 +137,7 @@ class Connection(Requester):
         self.session = Session()
         self.limiter = Limiter(limit or USUAL)
         self._notices = Limiter(notices or USUAL)
-        self.serving: dict[Hashable, Context] = {}
+        self.serving: dict[Hashable, RequestContext] = {}
         self._ending = threading.Lock()  # makes "is it still this one? then take it out" one step
         self.answers = True
         """False on a client of the modern era, which sends no responses at all."""
@@ -220,7 +224,7 @@ class Connection(Requester):
         try:
             if type(params) is not dict:
                 raise InvalidParams(f"{method[:80]}: params must be an object")
-            context = Context(self, request_id, method, params, outbox)
+            context = self.endpoint.context_type(self, request_id, method, params, outbox)
             context.batch = batch
             outbox.begins(context)
             if self.serving.setdefault(context.key, context) is not context:
@@ -244,7 +248,7 @@ class Connection(Requester):
         except ProtocolError as problem:
             self.refuse(request_id, problem, outbox, batch)
 
-    def _run(self, context: Context, is_reader: bool = False) -> None:
+    def _run(self, context: RequestContext, is_reader: bool = False) -> None:
         """Run one request and send its answer: the one place where exceptions become errors."""
         if context.cancelled:
             return
@@ -274,7 +278,11 @@ class Connection(Requester):
         self._answer(context, line, error)
 
     def _answer(
-        self, context: Context, line: bytes, error: ProtocolError | None = None, wait: float | None = None
+        self,
+        context: RequestContext,
+        line: bytes,
+        error: ProtocolError | None = None,
+        wait: float | None = None,
     ) -> None:
         # A request that was cancelled is no longer in the table: its answer is dropped.
         # spec: basic/patterns/cancellation/no-response-after-cancel
@@ -283,14 +291,14 @@ class Connection(Requester):
         if taken:
             self._send_answer(line, context.outbox, context.batch, error, wait)
 
-    def complete(self, context: Context, result: Json, *, wait: float) -> None:
+    def complete(self, context: RequestContext, result: Json, *, wait: float) -> None:
         """The answer to a request whose handler left it for LATER. Any thread; once.
 
         It is dropped if there is no room for it within so many seconds.
         """
         self._answer(context, encode_result(context.request_id, result), wait=wait)
 
-    def _take_off(self, context: Context) -> bool:
+    def _take_off(self, context: RequestContext) -> bool:
         """No longer serve a request; False if its end came before. Its id may be another's by now."""
         with self._ending:  # spec: basic/patterns/cancellation/race-handling
             if self.serving.get(context.key) is not context:
@@ -343,7 +351,7 @@ class Connection(Requester):
             return False
         return self.give_up(context, reason)
 
-    def give_up(self, context: Context, reason: str | None) -> bool:
+    def give_up(self, context: RequestContext, reason: str | None) -> bool:
         """Stop a request; nothing is answered. False if its end came before."""
         if not self._take_off(context):
             return False

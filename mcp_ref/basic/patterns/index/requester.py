@@ -42,8 +42,8 @@ from mcp_ref.runtime.threads.outbox import INHERITED, Full, WayOut
 from mcp_ref.runtime.threads.timers import later
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
     from mcp_ref.basic.patterns import progress
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.runtime.threads.outbox import WayOut
 
 __all__ = [
@@ -208,7 +208,7 @@ class Requester:
         *,
         timeout: float | None = None,
         on_progress: progress.OnProgress | None = None,
-        on_behalf_of: Context | None = None,
+        on_behalf_of: RequestContext | None = None,
     ) -> Json:
         """Send a request and wait for its result.
 
@@ -234,7 +234,7 @@ class Requester:
         requests: Sequence[tuple[str, Json]],
         *,
         timeout: float | None = None,
-        on_behalf_of: Context,
+        on_behalf_of: RequestContext,
     ) -> list[Json]:
         """Send several requests at once and wait for all results. If one fails, the others are given up."""
         calls: list[Call] = []

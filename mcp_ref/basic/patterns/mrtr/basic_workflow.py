@@ -20,10 +20,10 @@ same again, or stands elsewhere, is asked anew and never gets the answer of anot
 what must not be done twice.
 
 A handler may also return an input_required result of its own making; then `ctx.input_responses` and
-`ctx.request_state` (signed on its way as well) are what the retry brings. In the legacy era its questions
-travel as requests, and it runs again with the answers.
+`ctx.request_state` (signed on its way as well) are what the retry brings: in the modern era only.
 
-Server half   `ask`, `once`, `resume`, `question`, `own`; what runs again is in basic/patterns/mrtr/replay
+Server half   `ask`, `once`, `resume`, `question`, `finish_handler_made`; what runs again is in
+basic/patterns/mrtr/replay
 Client half   `gather`, `retry`; the loop around them is `Client.request`, or whoever uses `Client.resume`
 
 Revisions   2026-07-28, on tools/call, prompts/get and resources/read; `ask` in all.
@@ -34,11 +34,8 @@ Threads     `ask`: the request's worker, or one that its handler made. `gather`:
 
 from __future__ import annotations
 
-import functools
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import fields
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Required, TypeAlias, TypedDict, Union
+from collections.abc import Callable, Container, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Required, TypeAlias, TypedDict, Union
 
 from mcp_ref.basic.index.error_responses import (
     InternalError,
@@ -48,7 +45,6 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.replay import (
-    KINDS,
     MAX_QUESTIONS,
     Exchange,
     InputRequired,
@@ -57,18 +53,14 @@ from mcp_ref.basic.patterns.mrtr.replay import (
 )
 from mcp_ref.basic.versioning import LATEST, Era, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    LocalError,
-    McpError,
-    RequestCancelled,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError
 from mcp_ref.runtime.seals import Broken
+from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.typing.mismatch import told
 from mcp_ref.schema import Mismatch, checker, since
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
+    from mcp_ref.basic.patterns.index.context import RequestContext, ServerRole
     from mcp_ref.basic.versioning import Revision
     from mcp_ref.client.elicitation.requests import ElicitRequest, ElicitResult
     from mcp_ref.client.roots import ListRootsRequest, ListRootsResult
@@ -116,16 +108,35 @@ DEFINITIONS: dict[str, Any] = {
     "InputResponses": Annotated[InputResponses, since("2026-07-28")],
 }
 
+# ------------------------------------------------------------------------------- what may be asked
+
+
+class InputRequestType(NamedTuple):
+    """A request that a server may ask of its client: a row of the page that defines it.
+
+    # spec: basic/patterns/mrtr/input-request-types
+    """
+
+    method: str
+    needs: Callable[[Json, Revision], Json]
+    """The capability that a client declares in order to be asked this, by its params and revision."""
+    question: Callable[[Json, RequestContext], Question]
+    """The question that these params ask. Raises ValueError or TypeError for what cannot be asked so."""
+    check_result: Callable[[Any, str], object]
+    """Raises Mismatch for a result that this date's shape does not allow."""
+    answer: Callable[[Any, Json, RequestContext | None], Json]
+    """The client's half: its result, from the callback of the application. Raises ProtocolError."""
+
+
 # ----------------------------------------------------------------------- server half: asking
 
 
-def ask(context: Context, questions: Sequence[Question], timeout: float | None = None) -> list[Any]:
+def ask(context: RequestContext, questions: Sequence[Question], timeout: float | None = None) -> list[Any]:
     """The answers to some questions, asked all at once.
 
     # spec: basic/patterns/mrtr/use-mrtr, basic/patterns/mrtr/server-may-respond
     """
-    if context.server is None:
-        raise LocalError("only a server asks its client")
+    server_of(context)
     if context.is_over:
         context.check_cancelled()
         raise LocalError(f"{context.method} was answered: nothing can be asked for it any more")
@@ -134,7 +145,14 @@ def ask(context: Context, questions: Sequence[Question], timeout: float | None =
     return WAYS[context.revision.era](context, questions, timeout)
 
 
-def check_declared(context: Context, method: str, needs: Json) -> None:
+def server_of(context: RequestContext) -> ServerRole:
+    """The server that answers a request. Raises LocalError where it is a client that does."""
+    if context.server is None:
+        raise LocalError("only a server asks its client")
+    return context.server
+
+
+def check_declared(context: RequestContext, method: str, needs: Json) -> None:
     """What the client did not declare is never asked.
 
     # spec: basic/patterns/mrtr/no-undeclared-input-request, basic/lifecycle/negotiated-capabilities-only
@@ -147,24 +165,50 @@ def check_declared(context: Context, method: str, needs: Json) -> None:
         raise LocalError(f"{method}: the client did not declare the capability {lacking}")
 
 
-def needs_of(method: str, params: Any, at: Revision) -> Json:
-    """What a client declares in order to be asked this: its page says. Nothing for a method of one's own."""
-    from mcp_ref.client import roots
-    from mcp_ref.client.elicitation import requests as elicitation
-    from mcp_ref.client.sampling import creating_messages as sampling
+def check_may_request(
+    context: RequestContext, method: str, params: Json | None, timeout: float | None
+) -> float | None:
+    """Raises LocalError if a server may not send this request now; else how long to wait for its answer."""
+    if context.revision.modern:
+        raise LocalError(f"in {context.revision} a server sends no requests, so not {method} either")
+    # spec: basic/lifecycle/no-requests-before-initialized
+    if method != "ping" and context.session is not None and not context.session.is_ready:
+        raise LocalError(f"{method}: the client did not send notifications/initialized yet; ask it later")
+    kind = context.server.input_requests.get(method) if context.server is not None else None
+    if kind is not None:
+        check_declared(context, method, kind.needs(params or {}, context.revision))
+    if not context.outbox.two_way:
+        raise LocalError(
+            f"{method}: a client cannot be asked here while its request runs: responses are JSON "
+            "only (answers='json'), or the HTTP server has one thread"
+        )
+    context.check_cancelled()
+    if timeout is None and method.startswith(("sampling/", "elicitation/")):
+        return FOR_PEOPLE  # somebody is to read this, and to think
+    return timeout
 
-    pages = {"elicitation": elicitation.needs, "roots": roots.needs, "sampling": sampling.needs}
-    page = pages.get(method.partition("/")[0])
-    return {} if page is None else page(params if isinstance(params, dict) else {}, at)
+
+def request_all(
+    context: RequestContext, several: Sequence[tuple[str, Json]], timeout: float | None
+) -> list[Json]:
+    """The results of several requests that are sent at once; all have the time that the slowest may take."""
+    if not several:
+        return []
+    limits = [check_may_request(context, method, params, timeout) for method, params in several]
+    longest = max((seconds for seconds in limits if seconds is not None), default=None)
+    try:
+        return context.connection.request_all(several, timeout=longest, on_behalf_of=context)
+    except ConnectionClosed as problem:
+        raise context.given_up(problem) from problem
 
 
-def _by_request(context: Context, questions: Sequence[Question], timeout: float | None) -> list[Any]:
+def _by_request(context: RequestContext, questions: Sequence[Question], timeout: float | None) -> list[Any]:
     """Legacy: each question is a request of ours, and this thread waits. What lacks is told there."""
-    results = context.requests([(q.method, q.params) for q in questions], timeout=timeout)
+    results = request_all(context, [(q.method, q.params) for q in questions], timeout)
     return [question.read(result) for question, result in zip(questions, results, strict=True)]
 
 
-def _by_round(context: Context, questions: Sequence[Question], timeout: float | None) -> list[Any]:
+def _by_round(context: RequestContext, questions: Sequence[Question], timeout: float | None) -> list[Any]:
     """Modern: the answers that the client sent along, or the end of this round."""
     if not context.asks:  # spec: basic/patterns/mrtr/unsupported-requests
         raise LocalError(f"{context.method}: only {', '.join(ASKING)} may ask the client")
@@ -176,7 +220,7 @@ def _by_round(context: Context, questions: Sequence[Question], timeout: float | 
     return exchange_of(context).ask(questions)
 
 
-def ask_again(context: Context, questions: Sequence[Question]) -> NoReturn:
+def ask_again(context: RequestContext, questions: Sequence[Question]) -> NoReturn:
     """Ask once more what was answered last: the answers were not enough. Raises InputRequired.
 
     # spec: basic/patterns/mrtr/repeat-input-required
@@ -188,13 +232,13 @@ WAYS = {Era.LEGACY: _by_request, Era.MODERN: _by_round}
 """How a question gets to the client."""
 
 
-def once(context: Context, name: str, run: Callable[[], Any]) -> Any:
+def once(context: RequestContext, name: str, run: Callable[[], Any]) -> Any:
     """What `run` returns, as JSON; it runs the first time only, also where the handler is replayed."""
     check_text(name=name)
     return exchange_of(context).once(name, run)
 
 
-def exchange_of(context: Context) -> Exchange:
+def exchange_of(context: RequestContext) -> Exchange:
     """What was asked in this request."""
     if context.exchange is None:
         context.exchange = Exchange(context.method)
@@ -204,7 +248,7 @@ def exchange_of(context: Context) -> Exchange:
 # ------------------------------------------------------------------ server half: the rounds
 
 
-def resume(context: Context) -> None:
+def resume(context: RequestContext) -> None:
     """A retry came in: check its state, and have its answers ready. Raises InvalidParams.
 
     # spec: basic/patterns/mrtr/request-state-untrusted, basic/patterns/mrtr/request-state-reject-tampered
@@ -216,7 +260,7 @@ def resume(context: Context) -> None:
     state = None
     if text is not None:
         try:
-            state = context.server.seal.open(text, _binding(context))
+            state = server_of(context).seal.open(text, _binding(context))
         except Broken as problem:
             raise InvalidParams(f"{context.method}: requestState is refused: {problem}") from None
     exchange = context.exchange = Exchange(context.method, state)
@@ -224,7 +268,7 @@ def resume(context: Context) -> None:
     exchange.hear(responses, lambda key, method, response: check_response(key, method, response, context))
 
 
-def question(context: Context) -> Json:
+def question(context: RequestContext) -> Json:
     """The InputRequiredResult that asks what is pending.
 
     # spec: basic/index/result-type-input-required
@@ -239,7 +283,7 @@ def question(context: Context) -> Json:
     }
 
 
-def _binding(context: Context) -> bytes:
+def _binding(context: RequestContext) -> bytes:
     """What a requestState belongs to.
 
     # spec: basic/patterns/mrtr/request-state-principal, basic/patterns/mrtr/request-state-request-digest
@@ -249,38 +293,24 @@ def _binding(context: Context) -> bytes:
     return canonical([context.principal, context.method, params])
 
 
-def _sealed(context: Context, state: Json) -> str:
+def _sealed(context: RequestContext, state: Json) -> str:
     """# spec: basic/patterns/mrtr/request-state-integrity, basic/patterns/mrtr/request-state-expiry"""
     try:
-        text: str = context.server.seal.close(state, _binding(context))
+        text: str = server_of(context).seal.close(state, _binding(context))
     except ValueError as problem:
         raise InternalError(f"{context.method}: what was answered so far cannot travel: {problem}") from None
     return text
 
 
-def check_response(key: str, method: str, response: Any, context: Context) -> None:
+def check_response(key: str, method: str, response: Any, context: RequestContext) -> None:
     """The shape of one answer; its contents are the asker's to check. Raises InvalidParams.
 
     # spec: basic/patterns/mrtr/validate-input-responses
     """
     try:
-        _check_result(method, response, context)
+        server_of(context).input_requests[method].check_result(response, context.revision.date)
     except Mismatch as problem:
         raise InvalidParams(f"inputResponses.{key:.80}: {problem}") from None
-
-
-def _check_result(method: str, result: Any, context: Context) -> None:
-    from mcp_ref.client import roots
-    from mcp_ref.client.elicitation import requests as elicitation
-    from mcp_ref.client.sampling import creating_messages as sampling
-
-    date = context.revision.date
-    checks: dict[str, Callable[[Any], object]] = {
-        "elicitation/create": functools.partial(elicitation.check_result, date=date),
-        "sampling/createMessage": checker(sampling.CreateMessageResult, date, ("stopReason",)),
-        "roots/list": checker(roots.ListRootsResult, date),
-    }
-    checks[method](result)
 
 
 def is_question(result: Any) -> bool:
@@ -291,32 +321,39 @@ def is_question(result: Any) -> bool:
 # ------------------------------------------------ server half: results of a handler's own making
 
 
-def own(context: Context, result: Json, run: Callable[[Json], Any]) -> Any:
+def finish_handler_made(context: RequestContext, result: Json) -> Json:
     """An input_required result that a handler made itself, checked and with its state signed.
 
-    In the legacy era its questions travel as requests, and `run` runs the handler again with the answers.
+    Raises InternalError for one that breaks a rule of the pages of its questions. There is no such
+    result before
+    2026-07-28: `ctx.elicit` and the others ask in every revision.
     """
+    if not context.revision.modern:
+        raise InternalError(
+            f"{context.method}: a result cannot ask in {context.revision}; "
+            "ask with ctx.elicit, ctx.sample or ctx.ask"
+        )
+    questions = _questions_of(context, result)
     exchange = exchange_of(context)
-    for _ in range(MAX_ROUNDS):
-        questions = _own_questions(context, result)
-        exchange.own = result.get("requestState")
-        if context.revision.modern:
-            return _own_result(context, result, questions)
-        _have_answered(context, questions)
-        result = run(context.params)
-        if not is_question(result):
-            return result
-    raise InternalError(f"{context.method}: the handler asked {MAX_ROUNDS} times, and again")
+    exchange.own = result.get("requestState")
+    asked = {key: {"method": each.method, "params": each.params} for key, each in questions.items()}
+    found = {**result, "inputRequests": asked} if "inputRequests" in result else dict(result)
+    state = exchange.state()
+    return {**found, "requestState": _sealed(context, state)} if state else found
 
 
-def _own_questions(context: Context, result: Json) -> dict[str, Question]:
-    """Its questions, in the client's revision. Raises InternalError for what breaks a rule of their pages."""
+def _questions_of(context: RequestContext, result: Json) -> dict[str, Question]:
+    """The questions of a handler's own result, each as the page of its method makes it."""
     if result.get("inputRequests") is None and result.get("requestState") is None:
         raise InternalError(f"{context.method}: input_required without inputRequests or requestState")
+    kinds = server_of(context).input_requests
     try:
         checker(InputRequiredResult, LATEST.date)(result)
-        asked = {key: _author_of(request) for key, request in result.get("inputRequests", {}).items()}
-        questions = {key: each.question(context) for key, each in asked.items()}
+        asked = result.get("inputRequests", {})
+        questions = {
+            key: kinds[each["method"]].question(each.get("params", {}), context)
+            for key, each in asked.items()
+        }
         for question in questions.values():
             check_declared(context, question.method, question.needs)
     except (ValueError, TypeError, LocalError) as problem:
@@ -326,60 +363,22 @@ def _own_questions(context: Context, result: Json) -> dict[str, Question]:
     return questions
 
 
-def _author_of(request: Json) -> Any:
-    """The Elicit, ElicitUrl, Sample or ListRoots that would ask this."""
-    from mcp_ref.client import roots
-    from mcp_ref.client.elicitation import requests as elicitation
-    from mcp_ref.client.elicitation import url_mode as url_elicitation
-    from mcp_ref.client.sampling import creating_messages as sampling
-
-    params = request.get("params", {})
-    if request["method"] == "roots/list":
-        return roots.ListRoots()
-    if request["method"] == "sampling/createMessage":
-        names = {re.sub("_(.)", lambda m: m[1].upper(), f.name): f.name for f in fields(sampling.Sample)}
-        return sampling.Sample(**{names[name]: value for name, value in params.items() if name in names})
-    if params.get("mode") == "url":
-        return url_elicitation.ElicitUrl(params["message"], params["url"], params.get("elicitationId"))
-    return elicitation.Elicit(params["message"], params["requestedSchema"])
-
-
-def _own_result(context: Context, result: Json, questions: dict[str, Question]) -> Json:
-    """Modern: the result as it goes. Its state is signed, together with what was asked otherwise."""
-    asked = {key: {"method": each.method, "params": each.params} for key, each in questions.items()}
-    found = {**result, "inputRequests": asked} if "inputRequests" in result else dict(result)
-    state = exchange_of(context).state()
-    return {**found, "requestState": _sealed(context, state)} if state else found
-
-
-def _have_answered(context: Context, questions: dict[str, Question]) -> None:
-    """Legacy: ask, and wait for the answers. Raises InternalError."""
-    try:
-        results = context.requests([(each.method, each.params) for each in questions.values()])
-        for each, result in zip(questions.values(), results, strict=True):
-            _check_result(each.method, result, context)
-    except RequestCancelled:
-        raise
-    except (McpError, Mismatch) as problem:
-        raise InternalError(f"{context.method}: {problem}") from None
-    exchange_of(context).responses = dict(zip(questions, results, strict=True))
-
-
-def responses(context: Context) -> Json:
+def responses(context: RequestContext) -> Json:
     """What a retry brought for the questions of a handler's own. Raises InvalidParams.
 
     Which they were, only the handler knows: each is to be an answer to something that may be asked.
     """
     found = context.exchange.responses if context.exchange is not None else {}
+    kinds = server_of(context).input_requests.values() if found else ()
     for key, response in found.items():
-        if not any(_is_result(method, response, context) for method in KINDS):
+        if not any(_is_result(kind, response, context) for kind in kinds):
             raise InvalidParams(f"inputResponses.{key:.80}: answers nothing that may be asked")
     return found
 
 
-def _is_result(method: str, response: Any, context: Context) -> bool:
+def _is_result(kind: InputRequestType, response: Any, context: RequestContext) -> bool:
     try:
-        _check_result(method, response, context)
+        kind.check_result(response, context.revision.date)
     except Mismatch:
         return False
     return True
@@ -419,7 +418,7 @@ def gather(client: Any, method: str, result: Json) -> Json:
     if len(asked) > MAX_QUESTIONS:
         raise InvalidResponse(f"{method}: {len(asked)} questions at once; {MAX_QUESTIONS} are the most")
     for key, request in asked.items():  # all of them, before anybody is asked anything
-        _check_request(f"{method}: inputRequests.{key:.80}", request)
+        _check_request(f"{method}: inputRequests.{key:.80}", request, client.input_requests)
     for key, request in asked.items():
         try:
             responses[key] = client.fulfil(request["method"], request.get("params", {}), None)
@@ -429,10 +428,10 @@ def gather(client: Any, method: str, result: Json) -> Json:
     return responses
 
 
-def _check_request(place: str, request: Any) -> None:
+def _check_request(place: str, request: Any, known: Container[str]) -> None:
     """Raises InvalidResponse for what is nothing that may be asked."""
-    kind = request.get("method") if isinstance(request, dict) else None
-    if not isinstance(kind, str) or kind not in KINDS or not isinstance(request.get("params", {}), dict):
+    method = request.get("method") if isinstance(request, dict) else None
+    if not isinstance(method, str) or method not in known or not isinstance(request.get("params", {}), dict):
         raise InvalidResponse(f"{place} is nothing that may be asked")
 
 

@@ -25,7 +25,7 @@ from mcp_ref.basic.index.messages import Json, to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.values import dump_any
 
-__all__ = ["KINDS", "Exchange", "InputRequired", "Question", "canonical"]
+__all__ = ["Exchange", "InputRequired", "Question", "canonical"]
 
 _log = logger("mcp_ref.mrtr")
 
@@ -34,13 +34,6 @@ MAX_QUESTIONS = 100
 
 MAX_CHANGES = 5
 """How often a handler may ask something else than it did the last time, before it is given up."""
-
-KINDS = {
-    "elicitation/create": "elicitation",
-    "sampling/createMessage": "sampling",
-    "roots/list": "roots",
-}
-"""What may be asked -> the client capability behind it.  # spec: basic/patterns/mrtr/input-request-types"""
 
 
 class Question(NamedTuple):
@@ -128,7 +121,7 @@ class Exchange:
         if known is not None:
             self._changed(int(number), question)
         # The number makes it unique.  # spec: basic/patterns/mrtr/input-request-keys-unique
-        key = f"{KINDS[question.method]}-{number}"
+        key = f"{question.method.partition('/')[0]}-{number}"
         # spec: basic/patterns/mrtr/input-request-no-envelope
         self.pending[key] = {"method": question.method, "params": question.params}
         self._expected[key] = [number, mark, question.method]

@@ -45,8 +45,8 @@ from mcp_ref.runtime.threads.timers import later
 from mcp_ref.schema import since
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
     from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.patterns.index.context import RequestContext
 
 __all__ = ["Change", "Listeners", "on_listen"]
 
@@ -158,7 +158,7 @@ LAST = 0.5
 """Seconds that an acknowledgment gets whose connection is about to end."""
 
 
-def on_listen(server: Any, params: Json, context: Context) -> Any:
+def on_listen(server: Any, params: Json, context: RequestContext) -> Any:
     """Acknowledge, and leave the request open.
 
     # spec: basic/patterns/subscriptions/ack-first, basic/patterns/subscriptions/nothing-before-ack
@@ -214,7 +214,7 @@ class Listener:
 class Stream(Listener):
     """A subscriptions/listen request: it hears of what its filter names, and of nothing else."""
 
-    def __init__(self, context: Context, kinds: set[str], uris: set[str]) -> None:
+    def __init__(self, context: RequestContext, kinds: set[str], uris: set[str]) -> None:
         super().__init__(context.connection)
         self.context, self.acknowledged = context, False
         self.kinds, self.uris = kinds, uris

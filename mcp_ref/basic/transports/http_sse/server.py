@@ -43,7 +43,7 @@ from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.transports.streamable_http import Application
     from mcp_ref.runtime.errors import McpError
 
@@ -105,7 +105,7 @@ class _Posted:
         self.settle = stream.settle
         self.fail = stream.fail
 
-    def begins(self, context: Context) -> None:
+    def begins(self, context: RequestContext) -> None:
         """Its request is about to run."""
         context.environ, context.principal = self._environ, self._principal
 

@@ -20,7 +20,7 @@ from mcp_ref.runtime.http_client.exchanges import HttpExchange
 from mcp_ref.runtime.http_client.sockets import Aborted
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
 
 __all__ = ["Posts", "Way"]
@@ -40,7 +40,7 @@ class Posts:
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
-    def begins(self, context: Context) -> None:
+    def begins(self, context: RequestContext) -> None:
         """Every message has a POST of its own: there is nothing to prepare."""
 
     def send(self, line: bytes, wait: float | None = None) -> None:
@@ -77,7 +77,7 @@ class Way(Posts):
         self._lock = threading.Lock()
         self._exchange: HttpExchange | None = None  # guarded by _lock
         self._is_over = False  # guarded by _lock
-        self._asked: list[Context] = []  # guarded by _lock
+        self._asked: list[RequestContext] = []  # guarded by _lock
 
     def go(self, exchange: HttpExchange) -> HttpExchange:
         """From now on it is this exchange. Raises Aborted if nobody wants the answer any more."""
@@ -87,7 +87,7 @@ class Way(Posts):
                 raise Aborted
         return exchange
 
-    def begins(self, context: Context) -> None:
+    def begins(self, context: RequestContext) -> None:
         """The server asks something on the stream of this request."""
         with self._lock:
             self._asked = [asked for asked in self._asked if not asked.is_over]

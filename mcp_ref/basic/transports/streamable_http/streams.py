@@ -34,8 +34,8 @@ from mcp_ref.runtime.errors import ConnectionClosed, McpError
 from mcp_ref.runtime.threads.outbox import Full
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
     from mcp_ref.basic.index.messages import Json
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.transports.streamable_http.log import Log
     from mcp_ref.basic.transports.streamable_http.responses import EventResponse
 
@@ -83,7 +83,7 @@ class HttpStream:
         self.two_way = not mute and (environ is None or bool(environ.get("wsgi.multithread", True)))
         self.name = ""
         """In the log, once there is an event in it."""
-        self.context: Context | None = None
+        self.context: RequestContext | None = None
         self.problem: McpError | None = None
         """What the answer says went wrong."""
         self.is_modern, self.is_eager = keyed, eager
@@ -115,7 +115,7 @@ class HttpStream:
         """Nobody here waits for another who writes."""
         return False
 
-    def begins(self, context: Context) -> None:
+    def begins(self, context: RequestContext) -> None:
         """Its request is about to run."""
         self.context = context
         context.environ, context.principal = self.environ, self.principal

@@ -770,6 +770,8 @@ class Way(Outbox):
 class Desk:
     """A connection, and its endpoint: what it answers, and whether at once, is the test's to say."""
 
+    context_type = Context
+
     def __init__(self, answer: Any = lambda context: {}, **options: Any) -> None:
         self.answer = answer
         self.noticed: list[str] = []

@@ -967,47 +967,38 @@ def test_a_state_of_a_handlers_own_travels_signed():
             refused(call(raw, "tool", inputResponses={"sure": YES}, requestState=forged))
 
 
-@pytest.mark.parametrize("date", WITH_FORMS)
-def test_a_result_of_a_handlers_own_works_in_both_eras(date):
+def test_a_client_answers_what_a_handler_asks_by_a_result_of_its_own():
     asked = []
-    with connect(
-        owning(by_hand), revision=date, elicitation=lambda q: asked.append(q.message) or True
-    ) as client:
+    with connect(owning(by_hand), elicitation=lambda q: asked.append(q.message) or True) as client:
         assert client.call_tool("tool").text == "step 1: accept"
     assert asked == ["Sure?"]
 
 
-@pytest.mark.parametrize("date", LEGACY[2:])
-def test_a_question_of_a_handlers_own_is_as_the_clients_revision_has_it(date):
-    with RawClient(owning(by_hand), revision=date, capabilities=ALL) as raw:
-        called = raw.call("tool")
-        request = raw.receive()
-        assert ("mode" in request["params"]) == (date >= "2025-11-25")
-        raw.send({"jsonrpc": "2.0", "id": request["id"], "result": YES})
-        assert text(raw.answer(called)) == "step 1: accept"
+@pytest.mark.parametrize("date", LEGACY)
+def test_a_result_cannot_ask_in_the_legacy_era_and_the_error_says_what_can(date):
+    with (
+        connect(owning(by_hand), revision=date, elicitation=pytest.fail) as client,
+        pytest.raises(ErrorResponse) as problem,
+    ):
+        client.call_tool("tool")
+    said = f"tools/call: a result cannot ask in {date}; ask with ctx.elicit, ctx.sample or ctx.ask"
+    assert (problem.value.code, problem.value.message) == (-32603, said)
 
 
-def test_a_url_of_a_handlers_own_gets_an_id_where_there_are_ids():
+def test_a_url_of_a_handlers_own_goes_as_it_is():
     params = {"mode": "url", "message": "Go", "url": "https://example.com/"}
     own = {
         "resultType": "input_required",
         "inputRequests": {"a": {"method": "elicitation/create", "params": params}},
     }
     server = owning(lambda ctx: ctx.input_responses["a"]["action"] if ctx.input_responses else own)
-    with RawClient(server, revision="2025-11-25", capabilities=ALL) as raw:
-        called = raw.call("tool")
-        request = raw.receive()
-        assert set(request["params"]) == {*params, "elicitationId"}
-        raw.send({"jsonrpc": "2.0", "id": request["id"], "result": {"action": "accept"}})
-        assert text(raw.answer(called)) == "accept"
     with RawClient(server, revision=MODERN) as raw:
         asked = call(raw, "tool")["result"]
         assert asked["inputRequests"]["a"]["params"] == params
         assert "requestState" not in asked  # it has none of its own
 
 
-@pytest.mark.parametrize("date", WITH_FORMS)
-def test_all_kinds_of_questions_may_be_of_a_handlers_own(date):
+def test_all_kinds_of_questions_may_be_of_a_handlers_own():
     sample = {"messages": [{"role": "user", "content": {"type": "text", "text": "?"}}], "maxTokens": 5}
     own = {
         "resultType": "input_required",
@@ -1019,15 +1010,14 @@ def test_all_kinds_of_questions_may_be_of_a_handlers_own(date):
     }
     server = owning(lambda ctx: json.dumps(ctx.input_responses) if ctx.input_responses else own)
     options = {"elicitation": lambda q: True, "sampling": lambda request: request.system_prompt, "roots": []}
-    with connect(server, revision=date, **options) as client:
+    with connect(server, **options) as client:
         found = json.loads(client.call_tool("tool").text)
     assert found["form"] == {"action": "accept", "content": {}}
     assert found["sample"]["content"]["text"] == "be brief"
     assert found["roots"] == {"roots": []}
 
 
-@pytest.mark.parametrize("date", WITH_FORMS)
-def test_both_ways_to_ask_go_together(date):
+def test_both_ways_to_ask_go_together():
     """What was asked with ctx, and what `once` keeps, is not lost by a result of the handler's own."""
     charged = []
 
@@ -1039,12 +1029,9 @@ def test_both_ways_to_ask_go_together(date):
         return f"{first} {number} {ctx.input_responses['sure']['action']} {ctx.request_state}"
 
     asked = []
-    with connect(
-        owning(make), revision=date, elicitation=lambda q: asked.append(q.message) or True
-    ) as client:
+    with connect(owning(make), elicitation=lambda q: asked.append(q.message) or True) as client:
         assert client.call_tool("tool").text == "accept 1 accept step 1"
-    assert asked[:2] == ["First?", "Sure?"]
-    assert len(asked) == (2 if date == MODERN else 3)
+    assert asked == ["First?", "Sure?"]
     assert charged == [1]
 
 
@@ -1053,13 +1040,11 @@ def test_a_handler_may_ask_for_nothing_but_to_come_again():
         count = int(ctx.request_state or 0)
         return "done" if count == 3 else {"resultType": "input_required", "requestState": str(count + 1)}
 
-    for date in WITH_FORMS:
-        with connect(owning(make), revision=date) as client:
-            assert client.call_tool("tool").text == "done"
+    with connect(owning(make)) as client:
+        assert client.call_tool("tool").text == "done"
 
 
 @pytest.mark.spec("basic/patterns/mrtr/at-least-one-field", "basic/patterns/mrtr/input-request-types")
-@pytest.mark.parametrize("date", WITH_FORMS)
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -1086,10 +1071,10 @@ def test_a_handler_may_ask_for_nothing_but_to_come_again():
         ),
     ],
 )
-def test_a_wrong_result_of_a_handlers_own_is_named_and_not_sent(date, wrong, said):
+def test_a_wrong_result_of_a_handlers_own_is_named_and_not_sent(wrong, said):
     server = owning(lambda ctx: {"resultType": "input_required", **wrong})
     with (
-        connect(server, revision=date, elicitation=pytest.fail, sampling=pytest.fail) as client,
+        connect(server, elicitation=pytest.fail, sampling=pytest.fail) as client,
         pytest.raises(ErrorResponse) as problem,
     ):
         client.call_tool("tool")
@@ -1098,44 +1083,11 @@ def test_a_wrong_result_of_a_handlers_own_is_named_and_not_sent(date, wrong, sai
 
 
 @pytest.mark.spec("basic/patterns/mrtr/no-undeclared-input-request")
-@pytest.mark.parametrize("date", WITH_FORMS)
-def test_an_undeclared_question_of_a_handlers_own_is_not_sent(date):
-    with connect(owning(by_hand), revision=date) as client, pytest.raises(ErrorResponse) as problem:
+def test_an_undeclared_question_of_a_handlers_own_is_not_sent():
+    with connect(owning(by_hand)) as client, pytest.raises(ErrorResponse) as problem:
         client.call_tool("tool")
-    assert problem.value.code == (-32021 if date == MODERN else -32603)
+    assert problem.value.code == -32021
     assert "elicitation" in problem.value.message
-
-
-@pytest.mark.parametrize("date", LEGACY[2:])
-def test_what_a_legacy_client_makes_of_a_question_of_a_handlers_own(date):
-    """Its error, or an answer that is none, is the end of the request, with a clear error."""
-    with RawClient(owning(by_hand), revision=date, capabilities=ALL) as raw:
-        for answer, said in (
-            ({"error": {"code": -32603, "message": "nobody there"}}, "nobody there"),
-            ({"result": {"action": "maybe"}}, "action: must be one of"),
-        ):
-            called = raw.call("tool")
-            raw.send({"jsonrpc": "2.0", "id": raw.receive()["id"], **answer})
-            assert said in raw.answer(called)["error"]["message"]
-        called = raw.call("tool")
-        asked = raw.receive()["id"]
-        raw.notify("notifications/cancelled", {"requestId": called})
-        assert raw.receive()["params"]["requestId"] == asked
-        assert raw.is_alive()
-        assert not raw.aside
-
-
-@pytest.mark.parametrize("date", LEGACY[2:])
-def test_a_handler_that_always_asks_is_given_up_in_the_legacy_era(date):
-    asked = []
-    with (
-        connect(
-            owning(lambda ctx: OWN), revision=date, elicitation=lambda q: asked.append(1) or True
-        ) as client,
-        pytest.raises(ErrorResponse, match="asked 30 times, and again"),
-    ):
-        client.call_tool("tool")
-    assert len(asked) == mrtr.MAX_ROUNDS
 
 
 @pytest.mark.spec("basic/patterns/mrtr/validate-input-responses")

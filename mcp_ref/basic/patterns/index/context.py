@@ -1,0 +1,231 @@
+"""One request, as the pages see it (page: basic/patterns/index, "Request and Response").
+
+The two doors (basic/lifecycle, basic/versioning) turn an incoming request into the same object: who asks, in
+which revision, with which capabilities; whether the answer is still wanted; a way to send what belongs to it.
+Everything behind the doors is written once, against this. What a handler calls stands on top of it
+(api/context).
+
+Revisions   all.
+Threads     made by the reader, then owned by the one worker that runs the request. `cancel` is called by the
+            reader, or by the thread that ends the connection, and is quick; everything else is the
+            worker's. A
+            handler may hand its context to threads of its own: `notify` is safe there.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.basic.versioning import TABLE, Revision
+from mcp_ref.runtime.errors import ConnectionClosed, RequestCancelled
+from mcp_ref.runtime.logs import logger
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.index.batching import Batch
+    from mcp_ref.basic.lifecycle import Session
+    from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType
+    from mcp_ref.basic.patterns.mrtr.replay import Exchange
+    from mcp_ref.runtime.seals import Seal
+    from mcp_ref.runtime.threads.outbox import WayOut
+    from mcp_ref.server.utilities.logging import LoggingLevel
+
+__all__ = ["RequestContext", "ServerRole"]
+
+_log = logger("mcp_ref.context")
+
+
+class ServerRole(Protocol):
+    """What a page needs of the server that answers a request."""
+
+    @property
+    def logging(self) -> bool:
+        """Whether it sends log messages."""
+
+    @property
+    def seal(self) -> Seal:
+        """What signs the state of a request that its client is to send again."""
+
+    @property
+    def input_requests(self) -> Mapping[str, InputRequestType]:
+        """What a client may be asked, by method."""
+
+    @property
+    def elicitations(self) -> MutableMapping[str, Connection]:
+        """The elicitations by URL that are not completed yet, and the client that each was asked of."""
+
+
+class RequestContext:
+    """One request that a peer asked of this side."""
+
+    __slots__ = (
+        "_cancelled",
+        "_enders",
+        "_wakes",
+        "asks",
+        "batch",
+        "client_capabilities",
+        "client_info",
+        "connection",
+        "environ",
+        "exchange",
+        "hints",
+        "identity",
+        "key",
+        "lifespan",
+        "log_level",
+        "meta",
+        "method",
+        "outbox",
+        "params",
+        "principal",
+        "progress_sent",
+        "progress_token",
+        "reason",
+        "request_id",
+        "revision",
+        "server",
+        "session",
+        "speaking",
+    )
+
+    def __init__(
+        self,
+        connection: Connection,
+        request_id: RequestId,
+        method: str,
+        params: Json,
+        outbox: WayOut | None = None,
+    ) -> None:
+        self.connection = connection
+        self.request_id = request_id
+        self.method = method
+        self.params = params
+        self.outbox = outbox or connection.outbox
+        """Where all that belongs to this request goes."""
+        self.key: Hashable = request_id
+        """What tells it from all others that the connection serves."""
+        self.environ: Json | None = None  # over HTTP: what WSGI says of the request
+        meta = params.get("_meta")
+        # Whatever keys it has, with whatever values.
+        # spec: basic/index/meta-reserved-key-no-assumptions
+        self.meta: Json = meta if type(meta) is dict else {}
+        self.batch: Batch | None = None
+        # What the door fills in.
+        self.revision: Revision = TABLE[0]
+        self.session: Session | None = None
+        self.client_info: Any = {}
+        self.client_capabilities: Any = {}
+        self.log_level: LoggingLevel | None = None
+        self.progress_token: RequestId | None = None
+        # What the server fills in.
+        self.server: ServerRole | None = None
+        self.lifespan: Any = None
+        self.principal: str | None = None
+        self.identity: Any = None
+        self.asks = False  # whether the answer may be a question (basic/patterns/mrtr)
+        self.hints: Json | None = None  # a resource's own, see server/utilities/caching
+        self.exchange: Exchange | None = None  # what was asked, and answered, in this request
+        self.progress_sent: float | None = None  # guarded by speaking
+        # Held while something is said of this request, by whichever thread: so reports keep their
+        # order, and none comes after the answer.
+        self.speaking = threading.Lock()
+        # Written by the reader, read by anyone.
+        self._cancelled = False
+        self.reason: str | None = None
+        self._wakes: threading.Event | None = None
+        self._enders: list[Callable[[str], object]] = []
+
+    # -- cancellation (basic/patterns/cancellation) ---------------------------------
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the answer is no longer wanted. A long tool looks at this now and then."""
+        return self._cancelled
+
+    def check_cancelled(self) -> None:
+        """Raise RequestCancelled if the answer is no longer wanted."""
+        if self._cancelled:
+            raise RequestCancelled(self.reason or "the client cancelled the request")
+
+    def sleep(self, seconds: float) -> None:
+        """Like `time.sleep`, but ends at once with RequestCancelled when the request is cancelled."""
+        if self._wakes is None:
+            self._wakes = threading.Event()
+        end = time.monotonic() + seconds
+        while not self._cancelled and (left := end - time.monotonic()) > 0:
+            self._wakes.wait(min(left, threading.TIMEOUT_MAX))
+        self.check_cancelled()
+
+    def cancel(self, reason: str | None) -> None:
+        """The answer is no longer wanted: sets the flag, wakes `sleep`, ends what ends with the request.
+
+        # spec: basic/patterns/cancellation/free-resources, basic/transports/stdio/stop-cancelled-work
+        """
+        self.reason = reason
+        self._cancelled = True
+        if self._wakes is not None:
+            self._wakes.set()
+        for end in list(self._enders):
+            try:
+                end(reason or "the request it belongs to was cancelled")
+            except Exception:  # the reader goes on reading, whatever a tool does here
+                _log.exception("%s: what should end with it failed", self.method)
+
+    def ends_with(self, end: Callable[[str], object]) -> None:
+        """Have `end(reason)` called when the request is cancelled, or now if it was.
+
+        The reader calls it: it is to be quick. It may be called twice if both happen at once.
+        """
+        self._enders.append(end)
+        if self._cancelled:
+            end(self.reason or "the request it belongs to was cancelled")
+
+    @contextmanager
+    def ending(self, end: Callable[[str], object]) -> Iterator[None]:
+        """Like `ends_with`, for as long as the block runs."""
+        self.ends_with(end)
+        try:
+            yield
+        finally:
+            self._enders.remove(end)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the request was answered or cancelled, so that nothing more belongs to it."""
+        return self.connection.serving.get(self.key) is not self
+
+    # -- what is said while it runs -----------------------------------------------------
+
+    def notify(self, method: str, params: Json | None = None) -> None:
+        """Send a notification that belongs to this request; nothing once it is answered or cancelled.
+
+        # spec: basic/patterns/index/request-scoped-notifications, basic/transports/stdio/silent-after-cancel
+        """
+        with self.speaking:
+            self.say(method, params)
+
+    def say(self, method: str, params: Json | None) -> None:
+        """Send one notification now. Holds `speaking`.
+
+        # spec: basic/patterns/progress/in-progress-only, basic/patterns/progress/rate-limit
+        """
+        # spec: basic/transports/stdio/server-message-kinds
+        if not self.is_over and self.connection.may_notify():
+            try:
+                self.connection.notify(method, params, outbox=self.outbox)
+            except ConnectionClosed as problem:
+                raise self.given_up(problem) from problem
+
+    def given_up(self, problem: ConnectionClosed) -> RequestCancelled:
+        """What a handler meets that speaks to a client which is gone: nobody waits for its answer either.
+
+        Not ConnectionClosed, which would count as a fault of the handler, as does one of a connection that it
+        made itself, and be logged with a traceback at each shutdown.
+        """
+        return RequestCancelled(f"{self.method}: {problem}")
