@@ -1,10 +1,10 @@
 """api/context: one request as its handler sees it; what ends with it, and what belongs to it."""
 
-import json
 import logging
 import threading
 
 import pytest
+from handlers import Handler, cancel, nothing_about
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
 
 from mcp_ref import Context, Elicit, ListRoots, Sample, Server, connect
@@ -27,333 +27,13 @@ def no_thread_stays():
         yield
 
 
-class Handler:
-    """A server whose one method does what the test says, and tells how it went."""
-
-    def __init__(self, run, **options):
-        self.server = Server("contexts", **options)
-        self.entered = threading.Semaphore(0)
-        self.left = threading.Semaphore(0)
-        self.outcomes = []
-        self.contexts = []
-
-        @self.server.on_request("vendor/x")
-        def handle(params, ctx: Context):
-            self.contexts.append(ctx)
-            self.entered.release()
-            try:
-                result = run(ctx)
-                self.outcomes.append(result)
-                return {"value": result}
-            except BaseException as problem:
-                self.outcomes.append(problem)
-                raise
-            finally:
-                self.left.release()
-
-    def is_entered(self):
-        assert self.entered.acquire(timeout=PATIENCE)
-
-    def outcome(self):
-        """What the handler returned or raised, as soon as it did."""
-        assert self.left.acquire(timeout=PATIENCE)
-        return self.outcomes[-1]
-
-
-def cancel(raw, request_id, **more):
-    raw.notify("notifications/cancelled", {"requestId": request_id, **more})
-
-
-def nothing_about(raw, request_id):
-    """Whether what the server says from now on is the answer to a further request, and no more."""
-    other = raw.ask("vendor/none")
-    message = raw.receive()
-    return message["id"] == other and message["id"] != request_id
-
-
 # -- what it knows ----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_a_handler_knows_its_request(revision):
-    handler = Handler(
-        lambda ctx: [ctx.request_id, ctx.method, ctx.params["a"], str(ctx.revision), ctx.cancelled]
-    )
-    with RawClient(handler.server, revision=revision) as raw:
-        answer = raw.request("vendor/x", {"a": 1}, id="the id")
-        assert answer["result"]["value"] == ["the id", "vendor/x", 1, revision, False]
-
-
-@pytest.mark.parametrize("revision", LEGACY)
-def test_in_the_legacy_era_it_has_the_session(revision):
-    handler = Handler(lambda ctx: ctx.session is ctx.connection.session)
-    with RawClient(handler.server, revision=revision) as raw:
-        assert raw.request("vendor/x")["result"]["value"] is True
-    assert handler.contexts[0].client_info == {"name": "raw", "version": "1"}
-
-
-def test_in_the_modern_era_it_has_none():
-    handler = Handler(lambda ctx: ctx.session is None)
-    with RawClient(handler.server, revision=MODERN) as raw:
-        assert raw.request("vendor/x")["result"]["value"] is True
 
 
 # -- cancellation -----------------------------------------------------------------------------
 
 
-@pytest.mark.spec("basic/transports/stdio/stop-cancelled-work", "basic/transports/stdio/silent-after-cancel")
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_a_cancelled_handler_finds_out_and_its_answer_is_dropped(revision):
-    go_on = threading.Event()
-
-    def run(ctx):
-        assert go_on.wait(PATIENCE)
-        return [ctx.cancelled, ctx.reason, ctx.is_over]
-
-    handler = Handler(run)
-    with RawClient(handler.server, revision=revision) as raw:
-        request_id = raw.ask("vendor/x")
-        handler.is_entered()
-        cancel(raw, request_id, reason="changed my mind")
-        assert nothing_about(raw, request_id)
-        go_on.set()
-        assert handler.outcome() == [True, "changed my mind", True]
-        assert nothing_about(raw, request_id)
-
-
-@pytest.mark.parametrize(
-    ("reason", "words"), [("enough", "enough"), (None, "the client cancelled the request")]
-)
-def test_check_cancelled_raises_with_the_reason(reason, words):
-    go_on = threading.Event()
-
-    def run(ctx):
-        ctx.check_cancelled()  # nothing yet
-        assert go_on.wait(PATIENCE)
-        ctx.check_cancelled()
-
-    handler = Handler(run)
-    with RawClient(handler.server, revision="2025-06-18") as raw:
-        request_id = raw.ask("vendor/x")
-        handler.is_entered()
-        cancel(raw, request_id, **({"reason": reason} if reason else {}))
-        assert raw.is_alive()
-        go_on.set()
-        problem = handler.outcome()
-        assert isinstance(problem, RequestCancelled)
-        assert str(problem) == words
-
-
-@pytest.mark.spec("basic/transports/stdio/stop-cancelled-work", "basic/patterns/cancellation/free-resources")
-@pytest.mark.parametrize("seconds", [3600, float("inf"), 1e30])
-@pytest.mark.parametrize("revision", [LEGACY[0], MODERN])
-def test_sleep_ends_at_once_when_the_request_is_cancelled(revision, seconds):
-    handler = Handler(lambda ctx: ctx.sleep(seconds))
-    with RawClient(handler.server, revision=revision) as raw:
-        request_id = raw.ask("vendor/x")
-        handler.is_entered()
-        cancel(raw, request_id)
-        assert isinstance(handler.outcome(), RequestCancelled)
-        assert nothing_about(raw, request_id)
-
-
-def test_sleep_ends_at_once_when_the_client_goes():
-    handler = Handler(lambda ctx: ctx.sleep(3600))
-    with RawClient(handler.server, revision="2025-11-25") as raw:
-        raw.ask("vendor/x")
-        handler.is_entered()
-    assert isinstance(handler.outcome(), RequestCancelled)
-
-
-def test_sleep_after_the_cancellation_does_not_sleep():
-    go_on = threading.Event()
-    handler = Handler(lambda ctx: go_on.wait(PATIENCE) and ctx.sleep(3600))
-    with RawClient(handler.server, revision="2025-11-25") as raw:
-        request_id = raw.ask("vendor/x")
-        handler.is_entered()
-        cancel(raw, request_id)
-        assert raw.is_alive()
-        go_on.set()
-        assert isinstance(handler.outcome(), RequestCancelled)
-
-
-@pytest.mark.parametrize("seconds", [0.01, 0, -1])
-def test_sleep_otherwise_lasts_as_long_as_it_should(seconds):
-    def run(ctx):
-        ctx.sleep(seconds)
-        ctx.sleep(seconds)
-        return "awake"
-
-    handler = Handler(run)
-    with RawClient(handler.server, revision=MODERN) as raw:
-        assert raw.request("vendor/x")["result"]["value"] == "awake"
-
-
-@pytest.mark.spec("basic/patterns/cancellation/free-resources")
-def test_what_ends_with_a_request_is_told_on_cancellation():
-    told = []
-    go_on = threading.Event()
-
-    def run(ctx):
-        ctx.ends_with(told.append)
-        ctx.ends_with(lambda reason: told.append(f"second: {reason}"))
-        assert go_on.wait(PATIENCE)
-        ctx.ends_with(lambda reason: told.append(f"late: {reason}"))
-
-    handler = Handler(run)
-    with RawClient(handler.server, revision="2025-11-25") as raw:
-        request_id = raw.ask("vendor/x")
-        handler.is_entered()
-        cancel(raw, request_id, reason="enough")
-        assert raw.is_alive()
-        assert told == ["enough", "second: enough"]
-        go_on.set()
-        handler.outcome()
-        assert told[2:] == ["late: enough"]
-
-
-def test_without_a_reason_there_is_one_all_the_same():
-    told = []
-    context = Context(None, 1, "vendor/x", {}, Outbox(print))
-    context.ends_with(told.append)
-    context.cancel(None)
-    context.ends_with(told.append)
-    assert told == ["the request it belongs to was cancelled"] * 2
-
-
-def test_what_fails_while_it_ends_harms_neither_the_others_nor_the_connection(caplog):
-    told = []
-
-    def run(ctx):
-        ctx.ends_with(lambda reason: 1 / 0)
-        ctx.ends_with(told.append)
-        ctx.sleep(3600)
-
-    handler = Handler(run)
-    with RawClient(handler.server, revision="2025-11-25") as raw, caplog.at_level(logging.ERROR):
-        request_id = raw.ask("vendor/x")
-        handler.is_entered()
-        while not (handler.contexts and len(handler.contexts[0]._enders) == 2):
-            assert raw.is_alive()
-        cancel(raw, request_id, reason="enough")
-        assert raw.is_alive()
-        assert isinstance(handler.outcome(), RequestCancelled)
-    assert told == ["enough"]
-    assert "what should end with it failed" in caplog.text
-
-
-def test_a_handler_that_finishes_ends_nothing():
-    told = []
-    handler = Handler(lambda ctx: ctx.ends_with(told.append))
-    with RawClient(handler.server, revision="2025-11-25") as raw:
-        raw.request("vendor/x")
-        assert handler.contexts[0].is_over
-        cancel(raw, 1)
-        assert raw.is_alive()
-    assert not told
-
-
 # -- what belongs to the request --------------------------------------------------------------
-
-
-@pytest.mark.spec("basic/patterns/index/request-scoped-notifications")
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_what_a_handler_sends_comes_before_its_answer(revision):
-    def run(ctx):
-        ctx.notify("vendor/bare")
-        ctx.notify("vendor/news", {"n": 1})
-        ctx.progress(1, 2)
-        return "done"
-
-    handler = Handler(run)
-    with RawClient(handler.server, revision=revision) as raw:
-        request_id = raw.ask("vendor/x", {"_meta": {"progressToken": "t"}})
-        messages = [raw.receive() for _ in range(4)]
-        assert messages[0] == {"jsonrpc": "2.0", "method": "vendor/bare"}
-        assert messages[1] == {"jsonrpc": "2.0", "method": "vendor/news", "params": {"n": 1}}
-        assert messages[2]["params"] == {"progressToken": "t", "progress": 1, "total": 2}
-        assert messages[3]["id"] == request_id
-
-
-def everything(ctx):
-    ctx.notify("vendor/news", {"late": True})
-    ctx.progress(99)
-    ctx.log("emergency", "late")
-
-
-LOUD = {"io.modelcontextprotocol/logLevel": "debug", "progressToken": "t"}
-
-
-@pytest.mark.spec(
-    "basic/transports/stdio/silent-after-cancel", "basic/patterns/index/request-scoped-notifications"
-)
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_nothing_belongs_to_a_request_that_was_cancelled(revision):
-    go_on = threading.Event()
-
-    def run(ctx):
-        everything(ctx)
-        assert go_on.wait(PATIENCE)
-        everything(ctx)
-
-    handler = Handler(run)
-    with RawClient(handler.server, revision=revision) as raw:
-        request_id = raw.ask("vendor/x", {"_meta": LOUD})
-        for _ in range(3):
-            assert "method" in raw.receive()
-        cancel(raw, request_id)
-        assert nothing_about(raw, request_id)
-        go_on.set()
-        assert handler.outcome() is None
-        assert nothing_about(raw, request_id)
-
-
-@pytest.mark.spec("basic/patterns/index/request-scoped-notifications")
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_nothing_belongs_to_a_request_that_was_answered(revision):
-    """A thread that a tool left behind can no longer speak for it."""
-    handler = Handler(lambda ctx: "done")
-    with RawClient(handler.server, revision=revision) as raw:
-        answer = raw.request("vendor/x", {"_meta": LOUD})
-        assert handler.contexts[0].is_over
-        everything(handler.contexts[0])
-        assert nothing_about(raw, answer["id"])
-
-
-@pytest.mark.parametrize("revision", REVISIONS)
-def test_a_new_request_with_the_same_id_is_another_one(revision):
-    """The context of the first stays over, although its id is at work again."""
-    handler = Handler(lambda ctx: ctx.is_over)
-    with RawClient(handler.server, revision=revision) as raw:
-        for _ in range(2):
-            assert raw.request("vendor/x", {"_meta": LOUD}, id=7)["result"]["value"] is False
-        first, second = handler.contexts
-        first.connection.serving[7] = second
-        assert first.is_over
-        assert not second.is_over
-        everything(first)
-        del first.connection.serving[7]
-        assert nothing_about(raw, 7)
-
-
-def test_threads_of_a_handlers_own_may_speak_for_it():
-    def run(ctx):
-        threads = [
-            threading.Thread(target=lambda n=n: [ctx.notify("vendor/news", {"n": n}) for _ in range(20)])
-            for n in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(PATIENCE)
-        return "done"
-
-    handler = Handler(run)
-    with RawClient(handler.server, revision=MODERN) as raw:
-        request_id = raw.ask("vendor/x")
-        messages = [raw.receive() for _ in range(81)]
-        assert messages[-1]["id"] == request_id
-        assert sorted(m["params"]["n"] for m in messages[:-1]) == sorted(list(range(4)) * 20)
 
 
 # -- asking the client ------------------------------------------------------------------------
@@ -519,20 +199,6 @@ def test_a_handler_goes_on_only_with_a_client_that_can(revision):
     with RawClient(handler.server, revision=revision, capabilities={"sampling": {}}) as raw:
         meta = {"io.modelcontextprotocol/clientCapabilities": {"sampling": {}}} if revision == MODERN else {}
         assert "result" in raw.request("vendor/x", {"_meta": meta})
-
-
-def test_a_notification_to_nobody_is_a_lost_connection_and_no_more():
-    """A handler that outlives its client: what it says goes nowhere."""
-    server = Server("gone")
-    out = []
-    connection = server.attach(Outbox(out.append))
-    context = Context(connection, 1, "vendor/x", {})
-    connection.serving[1] = context
-    context.notify("vendor/news")
-    assert [json.loads(line)["method"] for line in out] == ["vendor/news"]
-    server.detach(connection, "the client went")
-    context.notify("vendor/news")
-    assert len(out) == 1
 
 
 @pytest.mark.spec("basic/lifecycle/negotiated-capabilities-only")
@@ -732,17 +398,6 @@ def test_nothing_is_asked_for_a_request_that_was_answered(revision):
         client.call_tool("ask")
         with pytest.raises(LocalError, match="tools/call was answered"):
             kept[0].elicit("Sure?")
-
-
-def test_what_ends_with_a_request_is_forgotten_when_its_block_is_over():
-    """A tool may ask a thousand times in one request: none of the answers is kept for it."""
-    ended = []
-    context = Context(None, 1, "tools/call", {}, Outbox(print))
-    with context.ending(ended.append):
-        pass
-    with context.ending(ended.append):
-        context.cancel("not wanted")
-    assert ended == ["not wanted"]
 
 
 @pytest.mark.parametrize("revision", REVISIONS)

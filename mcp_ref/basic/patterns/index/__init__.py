@@ -6,4 +6,5 @@ responder  -> requester   {id, result}     or     {id, error}
 
 requester    what we ask: a request is sent, waited for, given up
 connection   what we are asked: a request is received, run, answered; and one peer as a whole
+    context      one request of those, as the pages see it
 """
