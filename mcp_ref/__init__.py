@@ -24,7 +24,7 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.patterns.subscriptions.server import Change
-from mcp_ref.basic.transports.streamable_http.refusals import Denied
+from mcp_ref.basic.transports.streamable_http.security import Denied
 from mcp_ref.client.elicitation.requests import Answer, Elicit
 from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
 from mcp_ref.client.roots import ListRoots

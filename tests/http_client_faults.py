@@ -20,7 +20,7 @@ from peers import MODERN, PATIENCE, eventually, nothing_left
 from web import Request, Wire, open_files, talking, text
 
 from mcp_ref import Client
-from mcp_ref.basic.transports.streamable_http import client_streams as http_client_streams
+from mcp_ref.basic.transports.streamable_http import receiving as http_client_streams
 
 OLD = "2025-11-25"
 ERAS = (OLD, MODERN)

@@ -212,7 +212,7 @@ def touch(uris: list[str]) -> int:
 @server.tool
 def touch_together(uris: list[str]) -> int:
     '''As touch; the round that tells of it begins when all have changed, however long that takes.'''
-    from mcp_ref.basic.patterns import subscriptions
+    from mcp_ref.basic.patterns.subscriptions import server as subscriptions
     rounds, later = [], subscriptions.later
     subscriptions.later = lambda seconds, tell: rounds.append(tell)
     try:

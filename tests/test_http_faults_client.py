@@ -18,7 +18,7 @@ from peers import PATIENCE
 from web import JSON, STREAM, Request, Wire, result_of, text, web
 
 from mcp_ref import ConnectionClosed, InvalidResponse, McpError, connect
-from mcp_ref.basic.transports.streamable_http.answers import HttpError
+from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
 from mcp_ref.runtime.errors import LocalError
 
 BOTH = pytest.mark.parametrize("revision", ERAS)

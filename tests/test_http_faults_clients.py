@@ -19,7 +19,7 @@ from http_peers import Peer, RawHttp, Reply
 from peers import LEGACY, MODERN, PATIENCE, Json, eventually, one_sentence
 
 from mcp_ref import Denied
-from mcp_ref.basic.transports.streamable_http import streams as http_streams
+from mcp_ref.basic.transports.streamable_http import receiving as http_streams
 
 BOTH = pytest.mark.parametrize("revision", ERAS)
 SESSIONS = pytest.mark.parametrize("revision", LEGACY[1:])

@@ -30,7 +30,7 @@ REPORTS = {"progressToken": "p"}
 SERVER = """
 import functools, logging, os, subprocess, sys, threading
 from mcp_ref import Context, Server
-from mcp_ref.basic.transports import streamable_http
+from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
 
 logging.basicConfig()
 streamable_http.Workers = functools.partial(streamable_http.Workers, idle=0.2)  # so that they end soon

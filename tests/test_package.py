@@ -14,7 +14,7 @@ import pytest
 import mcp_ref
 from mcp_ref import Client, Context, Result, Server, connect
 from mcp_ref.api.results import PendingCall
-from mcp_ref.basic.transports.streamable_http.refusals import Refused
+from mcp_ref.basic.transports.streamable_http.security import Refused
 from mcp_ref.runtime.threads.outbox import Full
 
 ROOT = Path(__file__).resolve().parents[1]

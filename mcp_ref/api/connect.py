@@ -22,7 +22,7 @@ from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import MAX_ROUNDS
 from mcp_ref.basic.transports import index as memory
 from mcp_ref.basic.transports.stdio import backward_compatibility as era
-from mcp_ref.basic.transports.stdio import framing as stdio
+from mcp_ref.basic.transports.stdio import client as stdio
 from mcp_ref.client.roots import as_roots
 from mcp_ref.runtime.checks import (
     check_callable,

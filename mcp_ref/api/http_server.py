@@ -26,7 +26,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.signals import IN_PEACE, Handled
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.transports.streamable_http import Application
+    from mcp_ref.basic.transports.streamable_http.endpoint import Application
 
 __all__ = ["serve"]
 

@@ -17,7 +17,7 @@ from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.transports.http_sse.client import OldConnection
 from mcp_ref.basic.transports.stdio.backward_compatibility import NOTHING_KNOWN, KnownEra
 from mcp_ref.basic.transports.streamable_http import backward_compatibility as http_era
-from mcp_ref.basic.transports.streamable_http.answers import HttpError, RefusedByStatus
+from mcp_ref.basic.transports.streamable_http.http_errors import HttpError, RefusedByStatus
 from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
 from mcp_ref.basic.versioning import Era
 from mcp_ref.runtime.http_client.exchanges import Exchanges

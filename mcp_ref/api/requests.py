@@ -34,7 +34,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import (
     retry,
 )
 from mcp_ref.basic.patterns.progress import OnProgress
-from mcp_ref.basic.transports.streamable_http import client_behavior as tool_headers
+from mcp_ref.basic.transports.streamable_http import schema_extension as tool_headers
 from mcp_ref.basic.versioning import (
     TABLE,
     Era,

@@ -74,7 +74,7 @@ from mcp_ref.server.utilities.caching import CacheScope, Caching
 from mcp_ref.server.utilities.caching import table as hint_table
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.transports.streamable_http import Application
+    from mcp_ref.basic.transports.streamable_http.endpoint import Application
 
 __all__ = ["Server"]
 
@@ -227,7 +227,7 @@ class Server(Registry):
         Over HTTP `host` and `port` say where; the other options are those of `wsgi_app`.
         """
         if transport == "stdio":
-            from mcp_ref.basic.transports.stdio import framing as stdio
+            from mcp_ref.basic.transports.stdio import server as stdio
 
             stdio.serve(self, **options)
         elif transport == "http":
@@ -239,7 +239,7 @@ class Server(Registry):
 
     def wsgi_app(self, path: str = "/mcp", **options: Any) -> Application:
         """This server as a WSGI application (basic/transports/streamable_http has the options)."""
-        from mcp_ref.basic.transports.streamable_http import Application
+        from mcp_ref.basic.transports.streamable_http.endpoint import Application
 
         return Application(self, path, **options)
 

@@ -23,7 +23,7 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
-from mcp_ref.basic.transports.streamable_http.answers import RefusedByStatus
+from mcp_ref.basic.transports.streamable_http.http_errors import RefusedByStatus
 from mcp_ref.runtime.errors import LocalError
 
 

@@ -26,7 +26,7 @@ from mcp_ref.api import http_server
 from mcp_ref.api import server as module
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.lifecycle import ServerCapabilities
-from mcp_ref.basic.transports.stdio import framing as stdio
+from mcp_ref.basic.transports.stdio import server as stdio
 from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationRequired
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import Outbox
@@ -794,7 +794,7 @@ def test_a_limit_is_a_limit(options):
 
 
 def test_run_serves_the_streams_of_this_process(monkeypatch):
-    from mcp_ref.basic.transports.stdio import framing as stdio
+    from mcp_ref.basic.transports.stdio import server as stdio
 
     served = []
     monkeypatch.setattr(stdio, "serve", served.append)

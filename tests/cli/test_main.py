@@ -14,7 +14,7 @@ import pytest
 from peers import PATIENCE, eventually, source
 
 from mcp_ref import __version__
-from mcp_ref.basic.transports.streamable_http.answers import HttpError
+from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
 from mcp_ref.cli import actions
 from mcp_ref.cli.main import main
 from mcp_ref.runtime.errors import (

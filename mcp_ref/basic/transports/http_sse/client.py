@@ -15,7 +15,7 @@ end of all.
 The URI must be on the server that the stream came from: nothing is ever sent to another.
 
 Revisions   2024-11-05. Servers that still have this transport may agree on a later one, with initialize.
-Errors      HttpError, RefusedByStatus (basic/transports/streamable_http/answers); InvalidResponse for a
+Errors      HttpError, RefusedByStatus (basic/transports/streamable_http/sending); InvalidResponse for a
 stream
             that does not begin as it should; RequestTimeout; ConnectionClosed when it ended.
 Threads     `mcp_ref reader` reads the stream, from `open` to the end. It never POSTs: what it has to answer
@@ -34,8 +34,8 @@ from urllib.parse import urljoin, urlsplit
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
-from mcp_ref.basic.transports.streamable_http.answers import JSON, STREAM, refusal, wrong_type
-from mcp_ref.basic.transports.streamable_http.channels import Posts
+from mcp_ref.basic.transports.streamable_http.http_errors import JSON, STREAM, refusal, wrong_type
+from mcp_ref.basic.transports.streamable_http.sending import Posts
 from mcp_ref.runtime.errors import (
     ConnectionClosed,
     InvalidResponse,

@@ -33,10 +33,8 @@ from urllib.parse import parse_qs, quote
 from mcp_ref.basic.index.batching import wants_answer
 from mcp_ref.basic.index.error_responses import InvalidRequest
 from mcp_ref.basic.index.messages import Json, classify, is_broken_response, is_id
-from mcp_ref.basic.transports.streamable_http.refusals import Refused
-from mcp_ref.basic.transports.streamable_http.responses import ACCEPTED, HttpAnswer
-from mcp_ref.basic.transports.streamable_http.security import accepts, check_post
-from mcp_ref.basic.transports.streamable_http.streams import HttpStream
+from mcp_ref.basic.transports.streamable_http.receiving import ACCEPTED, HttpAnswer, HttpStream, ignore
+from mcp_ref.basic.transports.streamable_http.security import Refused, accepts, check_post
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern, revision
 from mcp_ref.runtime import events
 from mcp_ref.runtime.errors import ConnectionClosed
@@ -44,7 +42,7 @@ from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
-    from mcp_ref.basic.transports.streamable_http import Application
+    from mcp_ref.basic.transports.streamable_http.endpoint import Application
     from mcp_ref.runtime.errors import McpError
 
 __all__ = ["OldTransport"]
@@ -196,7 +194,7 @@ class OldTransport:
                 self._sessions.pop(session.id, None)
             session.end("the stream has ended")
 
-        return app.waiting.streamed(session.stream, environ, gone=_nothing, over=over)
+        return app.waiting.streamed(session.stream, environ, gone=ignore, over=over)
 
     # -- messages --------------------------------------------------------------------------------
 
@@ -282,7 +280,3 @@ def _no_session() -> Refused:
         "this process knows no such session (any more); open a stream for a new one, and where several "
         "processes serve one URL, route a stream and its messages to the same process",
     )
-
-
-def _nothing(stream: HttpStream) -> None:
-    """That the client went is the end of the stream like any other."""

@@ -6,6 +6,7 @@
 
 The headings of the page, and where they are:
 
-    Sending and receiving messages, Shutdown     framing: lines of bytes; the server's half, the client's half
-    Backward compatibility                       backward_compatibility: which era the server speaks
+    Sending and Receiving Messages      framing: lines of bytes
+    Shutdown, Unexpected Termination    server, client: the process at either end
+    Backward Compatibility              backward_compatibility: which era the server speaks
 """

@@ -33,7 +33,7 @@ from mcp_ref.basic.transports.stdio.backward_compatibility import (
     judge,
     speak_legacy,
 )
-from mcp_ref.basic.transports.streamable_http.answers import (
+from mcp_ref.basic.transports.streamable_http.http_errors import (
     HttpError,
     HttpFailure,
     RefusedByStatus,

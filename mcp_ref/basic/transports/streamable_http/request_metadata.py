@@ -32,8 +32,9 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.index.error_responses import ProtocolError
-from mcp_ref.runtime.errors import LocalError
+from mcp_ref.basic.index.error_responses import InvalidRequest, MethodNotFound, ProtocolError, TooManyRequests
+from mcp_ref.basic.versioning import InvalidMeta, MissingRequiredClientCapability, UnsupportedProtocolVersion
+from mcp_ref.runtime.errors import LocalError, McpError
 from mcp_ref.runtime.typing.mismatch import place, shown
 from mcp_ref.schema import since
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
 
 __all__ = [
+    "STATUS",
     "DraftHeaderMismatch",
     "HeaderMismatch",
     "check",
@@ -101,6 +103,17 @@ class DraftHeaderMismatch(HeaderMismatch):
         ProtocolError.__init__(self, problem.message)
         self.code = -32001
 
+
+STATUS: dict[type[McpError], int] = {
+    InvalidMeta: 400,  # spec: basic/index/meta-missing-field-http-400
+    HeaderMismatch: 400,  # spec: basic/transports/streamable-http/header-failure-400
+    UnsupportedProtocolVersion: 400,  # spec: basic/transports/streamable-http/version-unsupported-400
+    MissingRequiredClientCapability: 400,  # spec: basic/index/missing-capability-http-400
+    InvalidRequest: 400,
+    MethodNotFound: 404,  # spec: basic/transports/streamable-http/method-unknown-404
+    TooManyRequests: 429,
+}
+"""Of a modern error response, by its exception; 200 for all others."""
 
 # -------------------------------------------------------------------------- the values
 
@@ -336,6 +349,9 @@ def mirror(method: str, params: Json | None, date: str, annotated: Paths | None 
     # spec: basic/transports/streamable-http/version-header-matches-meta
     # spec: basic/transports/streamable-http/extract-standard-headers
     # spec: basic/transports/streamable-http/mcp-method-header
+    # spec: basic/transports/streamable-http/append-standard-headers
+    # spec: basic/transports/streamable-http/append-param-headers
+    # spec: basic/transports/streamable-http/append-encoded-values
     """
     if not (method.isascii() and method.isprintable()):
         raise LocalError(f"{shown(method)} cannot go into the header Mcp-Method")

@@ -11,12 +11,18 @@ Everybody on the way sees such a header: no passwords, no keys, nothing personal
 the same of all this.
 
 A mark that breaks a rule makes the whole tool void: a server does not register it, a client leaves it out.
+What a client has to know for a call:
+
+    known tool        the arguments that its definition marks (client.mirrored keeps them)
+    unknown tool      the list of tools is fetched once, in the time of the first call
+    -32020            the tool wants other headers than we know of: the list is fetched anew, and the call
+                      sent again, once
 
 Revisions   interim drafts  also for type number, and any ASCII but space and colon; what we let pass is
                             good there too
             2026-07-28      type string, integer or boolean; HTTP's tokens; reached by `properties` alone
 Errors      BadAnnotation, which is a ValueError and travels nowhere.
-Threads     plain functions.
+Threads     the caller's; for futures a worker's.
 """
 
 from __future__ import annotations
@@ -25,13 +31,27 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mcp_ref.basic.index.error_responses import ErrorResponse
+from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.transports.streamable_http import schema_extension as http_annotations
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import place, shown
+from mcp_ref.server import tools
 
 if TYPE_CHECKING:
     from mcp_ref.basic.index.messages import Json
+    from mcp_ref.runtime.threads.deadlines import Deadline
 
-__all__ = ["BadAnnotation", "Paths", "annotated", "annotated_by_us", "usable"]
+__all__ = [
+    "BadAnnotation",
+    "Paths",
+    "annotated",
+    "annotated_by_us",
+    "is_about_headers",
+    "mirrored",
+    "refresh",
+    "usable",
+]
 
 _log = logger("mcp_ref.http")
 
@@ -193,3 +213,37 @@ def usable(tools: list[Json]) -> list[Json]:
         else:
             kept.append(tool)
     return kept
+
+
+Mirrored: TypeAlias = "dict[str, tuple[Any, Paths]]"
+"""The name of a tool -> its definition, and the arguments that it wants in headers."""
+
+HEADER_MISMATCH = -32020
+"""basic/transports/streamable_http/request_metadata"""
+
+
+def mirrored(client: Any, name: Any, deadline: Deadline | None) -> Paths | None:
+    """Which arguments of a tool go into headers, by the definition that we know, or get in time.
+
+    # spec: basic/transports/streamable-http/inspect-input-schema
+    """
+    tool = client.known_tools.get(name)
+    if tool is None:
+        tool = tools.fetched(client, name, deadline=deadline)
+    kept: tuple[Any, Paths] | None = client.mirrored.get(name)
+    if kept is None or kept[0] is not tool:
+        kept = tool, http_annotations.annotated(tool.get("inputSchema", {}))
+        client.mirrored[name] = kept
+    return kept[1]
+
+
+def is_about_headers(client: Any, method: str, problem: Any) -> bool:
+    """Whether a call was refused for its headers: the tool may want others than we know of."""
+    code = problem.code if isinstance(problem, ErrorResponse) else None
+    return method == "tools/call" and code == HEADER_MISMATCH and bool(client.repeats_arguments)
+
+
+def refresh(client: Any, params: Json, timeout: float | None) -> None:
+    """Ask for the tools anew.  # spec: basic/transports/streamable-http/header-mismatch-refresh"""
+    client.forget_cached("tools/list")
+    tools.fetched(client, params.get("name"), timeout=timeout)

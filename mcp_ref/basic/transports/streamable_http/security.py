@@ -13,14 +13,20 @@ its message is read,
     BodyBudget      503   too many large bodies are under way
     read_body       413   it is too long          400, 411   its length is wrong, or is not told
 
-and what does not pass is a `Refused`: a status, headers, and as body a JSON-RPC error without id.
+and what does not pass is a `Refused`: a status, headers, and as body a JSON-RPC error without id. `Denied` is
+for an `authenticate` hook of the application's:
+
+    def authenticate(request):
+        if request.authorization is None:
+            raise Denied("a token, please")
+
 Nothing here looks at X-Forwarded-For or other headers by which a proxy vouches for somebody.
 
 Revisions   2024-11-05  the Origin is checked
             2025-11-25  + a wrong one is 403; the body may be an error without id
 Not here    what a message's own headers must say (basic/transports/streamable_http/request_metadata), on
-which address
-            a server listens (basic/transports/streamable_http).
+which
+            address a server listens (basic/transports/streamable_http/endpoint).
 Threads     whichever the WSGI server serves a request on. What was decided about the
             value of a header is kept in dicts that need no lock; `Rates` has one for its table, and
             `BodyBudget` one for its shares.
@@ -38,7 +44,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
-from mcp_ref.basic.transports.streamable_http.refusals import Refused
+from mcp_ref.basic.index.error_responses import TooManyRequests
+from mcp_ref.basic.index.messages import Json, encode
+from mcp_ref.runtime.errors import McpError
 from mcp_ref.runtime.http_server.places import Hosts, Origins
 from mcp_ref.runtime.http_server.requests_in import BadRequest
 from mcp_ref.runtime.limits import Limit, Limiter
@@ -51,14 +59,56 @@ __all__ = [
     "Authenticate",
     "BodyBudget",
     "BodyShare",
+    "Denied",
     "Gate",
     "Rates",
+    "Refused",
     "accepts",
     "authenticated",
     "check_post",
     "log_request",
     "read_body",
 ]
+
+_VISIBLE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
+
+
+class Refused(McpError):
+    """The answer to a request whose message is not looked at."""
+
+    def __init__(self, status: int, message: str, headers: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = tuple(headers)
+
+    def body(self) -> bytes:
+        """An error of no request: it has no id. Its type is application/json.
+
+        # spec: basic/transports/streamable-http/origin-403-body
+        """
+        error: Json = {"code": -32600, "message": self.message}
+        if self.status == TooManyRequests.code:
+            seconds = dict(self.headers).get("Retry-After", "1")
+            error = {**error, "code": 429, "data": {"retryAfterMs": 1000 * int(seconds)}}
+        return encode({"jsonrpc": "2.0", "error": error}).rstrip(b"\n")
+
+
+class Denied(Refused):
+    """Raised by an `authenticate` hook: this caller may not, or must first say who it is.
+
+    `challenge` is the WWW-Authenticate header, which no 401 may lack.
+    """
+
+    def __init__(self, message: str, *, status: int = 401, challenge: str | None = None) -> None:
+        if not 400 <= status <= 599:
+            raise ValueError(f"whoever is denied gets a status from 400 to 599, not {status}")
+        if challenge is None and status == 401:
+            challenge = "Bearer"
+        if challenge is not None and not _VISIBLE.fullmatch(challenge):
+            raise ValueError(f"a challenge is visible ASCII and spaces, not {challenge!r:.80}")
+        super().__init__(status, message, [("WWW-Authenticate", challenge)] if challenge else ())
+
 
 _log = logger("mcp_ref.http")
 _requests = logger("mcp_ref.http.requests")

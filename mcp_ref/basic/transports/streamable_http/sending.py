@@ -10,20 +10,29 @@ the response:
     client -> server   GET (legacy)            -> 200 text/event-stream   what belongs to no request, or 405
     client -> server   DELETE (legacy)         -> the session is over
 
-Whoever waits for a result reads it as well: the caller's thread POSTs its request, waits for the answer and
-takes it, without handing anything to another. Only where nobody waits (a future, a subscription), or where
+The thread that waits for a result reads it as well: the caller's thread POSTs its request, waits for the
+answer
+and takes it, without handing anything to another. Only where no thread waits (a future, a subscription),
+or where
 the caller has progress to look at, a worker reads the stream.
 
-Revisions   2025-03-26  sessions (http_client_sessions), the GET stream, resumption (http_client_streams)
+Where a pipe has its outbox, a message goes by one of these:
+
+    Posts   for a notification or a response: a POST that is over when the server has taken it
+    Way     for one request: its POST, and the GETs that resume its stream; giving the request up ends the
+            one that is under way, and what the server asked on it
+
+Revisions   2025-03-26  sessions (sessions), the GET stream, resumption (receiving)
             2025-06-18  + MCP-Protocol-Version, from initialization on
-            2026-07-28  no sessions; headers that repeat the body (http_headers); letting go of the answer
+            2026-07-28  no sessions; headers that repeat the body (request_metadata); letting go of the answer
                         cancels the request
-Errors      HttpError and RefusedByStatus (http_client_answers); ConnectionClosed, where a connection ended
-            too early.
+Errors      HttpError and RefusedByStatus (http_errors); ConnectionClosed, where a connection ended too early;
+            Aborted, on a way whose request was given up.
 Threads     caller      POSTs its request, and reads the answer
-            worker      one a request that nobody waits for, one a stream that somebody else waits for;
+            worker      one a request that no thread waits for, one a stream that another thread waits for;
                         others run what the server asks
             No thread that reads POSTs an answer: that is for `_senders`, of which there are four.
+            `_lock` of a Way makes sure that no exchange begins on it once it is given up.
 """
 
 from __future__ import annotations
@@ -31,7 +40,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.index.batching import Batch
 from mcp_ref.basic.index.error_responses import (
@@ -43,15 +52,12 @@ from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
 from mcp_ref.basic.index.messages import Json, RequestId, decode, encode, weight
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
-from mcp_ref.basic.transports.streamable_http import (
-    client_streams as http_client_streams,
-)
+from mcp_ref.basic.transports.streamable_http import receiving as http_client_streams
 from mcp_ref.basic.transports.streamable_http import (
     request_metadata as http_headers,
 )
-from mcp_ref.basic.transports.streamable_http.answers import JSON, STREAM, refusal, wrong_type
-from mcp_ref.basic.transports.streamable_http.channels import Posts, Way
-from mcp_ref.basic.transports.streamable_http.client_sessions import UrlSession
+from mcp_ref.basic.transports.streamable_http.http_errors import JSON, STREAM, refusal, wrong_type
+from mcp_ref.basic.transports.streamable_http.sessions import UrlSession
 from mcp_ref.runtime.errors import (
     ConnectionClosed,
     InvalidResponse,
@@ -67,7 +73,97 @@ from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
 from mcp_ref.runtime.threads.outbox import WayOut
 from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
-__all__ = ["UrlConnection"]
+if TYPE_CHECKING:
+    from mcp_ref.basic.patterns.index.context import RequestContext
+
+__all__ = [
+    "Posts",
+    "UrlConnection",
+    "Way",
+]
+
+
+class Posts:
+    """The way of whatever is no request of ours: a POST each, which wants no more than to be taken.
+
+    # spec: basic/transports/streamable-http/new-post-per-message, basic/transports/streamable-http/use-post
+    """
+
+    closes = False
+    waits = False
+    two_way = True
+    is_busy = True  # whoever says something here waits for the server to take it
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def begins(self, context: RequestContext) -> None:
+        """Every message has a POST of its own: there is nothing to prepare."""
+
+    def send(self, line: bytes, wait: float | None = None) -> None:
+        """POST one message. Raises ConnectionClosed, HttpError."""
+        self._connection.post(line, self._connection.headers(None, None), wait)
+
+    def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
+        """POST a response."""
+        self._connection.reply(line, wait)
+
+    def abandon(self, reason: str) -> None:
+        """Nothing was begun that would have to be ended."""
+
+    def let_go(self) -> bool:
+        """A client has nobody who could come back."""
+        return False
+
+    def settle(self, seconds: float) -> bool:
+        """Whatever was sent, was sent by whoever called `send`."""
+        return True
+
+    def fail(self, problem: BaseException) -> None:
+        """The connection says so itself."""
+
+
+class Way(Posts):
+    """The way of one request: a POST of its own, and perhaps GETs that resume its stream."""
+
+    closes = True
+
+    def __init__(self, connection: UrlConnection, modern: bool = False) -> None:
+        super().__init__(connection)
+        self.is_modern = modern
+        self._lock = threading.Lock()
+        self._exchange: HttpExchange | None = None  # guarded by _lock
+        self._is_over = False  # guarded by _lock
+        self._asked: list[RequestContext] = []  # guarded by _lock
+
+    def go(self, exchange: HttpExchange) -> HttpExchange:
+        """From now on it is this exchange. Raises Aborted if nobody wants the answer any more."""
+        with self._lock:
+            self._exchange = exchange
+            if self._is_over:
+                raise Aborted
+        return exchange
+
+    def begins(self, context: RequestContext) -> None:
+        """The server asks something on the stream of this request."""
+        with self._lock:
+            self._asked = [asked for asked in self._asked if not asked.is_over]
+            self._asked.append(context)
+
+    def let_go_of_answer(self) -> None:
+        """Nobody wants the answer any more, or none will come. Any thread.
+
+        What the server asked meanwhile is given up with it: it could not take it back on this stream.
+        """
+        with self._lock:
+            self._is_over = True
+            exchange, asked = self._exchange, self._asked
+            self._asked = []
+        if exchange is not None:
+            exchange.abort()
+        for context in asked:
+            self._connection.give_up(context, "the request that it was asked for is over")
+
 
 _log = logger("mcp_ref.http")
 
@@ -119,9 +215,6 @@ class UrlConnection(Connection):
         """What the revision wants in the headers of a message; what it takes to know that counts as its time.
 
         # spec: basic/transports/streamable-http/metadata-headers
-        # spec: basic/transports/streamable-http/append-standard-headers
-        # spec: basic/transports/streamable-http/append-param-headers
-        # spec: basic/transports/streamable-http/append-encoded-values
         # spec: basic/transports/streamable-http/mcp-method-header-notifications
         """
         date = _date(params)

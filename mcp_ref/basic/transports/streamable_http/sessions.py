@@ -1,45 +1,104 @@
 """Sessions over HTTP (page: basic/transports/streamable-http until 2025-11-25, "Session Management").
 
-    client -> server   POST initialize
-    server -> client   its result, with the header Mcp-Session-Id
-    client -> server   anything else, with that header
-    client -> server   DELETE, when it is done
+    client -> server   POST initialize                    -> its result, and Mcp-Session-Id
+    client -> server   POST request, Mcp-Session-Id       -> JSON or events; the server may ask back on them
+    client -> server   POST notification, or an answer    -> 202
+    client -> server   GET                                -> events that belong to no request
+    client -> server   GET, Last-Event-ID                 -> the rest of a stream that broke
+    client -> server   DELETE                             -> 204, and the session is over
 
-What a session is made of is a `Connection`, as on stdio: the handshake's state, what runs, what waits for
-an answer. Here it has an id, an owner, a log of events and an end of its own: by DELETE, after a time without
-use, or when the server goes. One that was opened and never used ends soon, and one owner has so many at most:
-a single client cannot take all the sessions that there may be, and keep them.
+Server      What a session is made of is a `Connection`, as on stdio: the handshake's state, what runs,
+what waits
+            for an answer. Here it has an id, an owner, a log of events and an end of its own: by DELETE,
+            after a
+            time without use, or when the server goes. One that was opened and never used ends soon, and
+            one owner
+            has so many at most: a single client cannot take all the sessions that there may be, and keep
+            them.
+            With `stateless` there are no sessions: each POST is served on its own, in the revision that
+            its header
+            names, and nothing can be asked of the client.
+            A client that is gone has not cancelled anything: its request goes on, and waits in the
+            session's log.
+Client      404 says that the session is over, and that the request was not begun: it opens another,
+without the
+            id, and sends the request again. Several threads may find out at once: the first opens the next
+            session, the rest wait for it. What the old one knew besides, levels and subscriptions, a
+            worker tells
+            the new one afterwards.
 
-Revisions   2025-03-26 to 2025-11-25.
-Errors      no id: 400. An id that is unknown, over, or another principal's: 404. Too many sessions: 503; too
-            many of one owner: 429.
+Revisions   2025-03-26  sessions, GET, Last-Event-ID, batches
+            2025-06-18  + MCP-Protocol-Version; - batches
+            2025-11-25  + streams begin with an id, so that a server may end connections at any time
+            interim     Mcp-* headers, where there are any, repeat the body (or must be there: a setting)
+Errors      server: no id, an unknown version or Last-Event-ID, no message: 400. An id that is unknown,
+over, or
+            another principal's: 404. Too many sessions: 503; too many of one owner: 429.
             # spec: basic/transports/streamable-http/session-terminated-404
-Threads     any. `_lock` guards the table; what a session ends is ended outside of it.
+            client: InvalidResponse for an id that none may be; the 404 itself when there were too many.
+Threads     any. `_lock` guards the table; what a session ends is ended outside of it. On the client
+`_renewal` is
+            held by the thread that opens a session, and waited for as long as a request may take;
+            nothing else is
+            waited for while it is held but the handshake.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import ipaddress
+import re
 import secrets
 import sys
 import threading
 import time
+import weakref
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.transports.streamable_http.log import Log
-from mcp_ref.basic.transports.streamable_http.refusals import Refused
-from mcp_ref.basic.transports.streamable_http.streams import HttpStream
-from mcp_ref.runtime.errors import ConnectionClosed
+from mcp_ref.basic.index.batching import wants_answer
+from mcp_ref.basic.index.error_responses import InvalidRequest, ProtocolError
+from mcp_ref.basic.index.messages import Json, classify
+from mcp_ref.basic.lifecycle import Session, refuse_initialize
+from mcp_ref.basic.transports.streamable_http import request_metadata as http_headers
+from mcp_ref.basic.transports.streamable_http.receiving import (
+    ACCEPTED,
+    HttpAnswer,
+    HttpStream,
+    error,
+    ignore,
+)
+from mcp_ref.basic.transports.streamable_http.resumability import Log
+from mcp_ref.basic.transports.streamable_http.security import Refused, accepts, prefers_events
+from mcp_ref.basic.versioning import Revision, revision
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    McpError,
+)
+from mcp_ref.runtime.http_client.sockets import Expired
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads.deadlines import Deadline
 from mcp_ref.runtime.threads.timers import Timer, later
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.transports.streamable_http.endpoint import Application
+    from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
+    from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
     from mcp_ref.runtime.threads.workers import Workers
 
-__all__ = ["HttpSession", "Sessions", "owner_of"]
+__all__ = [
+    "HttpSession",
+    "LegacyEra",
+    "Sessions",
+    "UrlSession",
+    "header_of",
+    "mirrored",
+    "owner_of",
+]
 
 _log = logger("mcp_ref.http")
 
@@ -89,9 +148,6 @@ class HttpSession:
         self.unrelated = HttpStream(log=self.log)
         """The messages that belong to no request: who opens a stream with GET gets them.
 
-        # spec: basic/transports/streamable-http/get-server-messages
-        # spec: basic/transports/streamable-http/get-unrelated
-        # spec: basic/transports/streamable-http/get-no-response
         """
         self.connection = server.attach(self.unrelated, workers)
         if server.ping_every is not None:
@@ -113,10 +169,7 @@ class HttpSession:
         return 0.0 if self.is_busy else now - self.used
 
     def end(self, reason: str) -> None:
-        """Nothing of it goes on: what runs is cancelled, and all its streams end.
-
-        # spec: basic/transports/streamable-http/sse-terminate-on-session-expiry
-        """
+        """Nothing of it goes on: what runs is cancelled, and all its streams end."""
         _log.debug("a session ends: %s", reason)
         self._server.detach(self.connection, reason)
         for stream in {*self.streams, *self.log.streams()}:
@@ -260,3 +313,320 @@ class Sessions:
         self.sweep()
         with self._lock:
             self._timer = self._set_timer() if self._sessions else None
+
+
+_log = logger("mcp_ref.http")
+
+RENEWALS = 3
+"""How often a session is opened anew within a minute; then its end is taken for the end."""
+
+_SESSION_ID = re.compile(r"[\x21-\x7e]{1,4096}")
+
+
+class UrlSession:
+    """What tells the server whose requests these are."""
+
+    def __init__(self, connection: UrlConnection) -> None:
+        self._connection = connection
+        self.id: str | None = None
+        self.was_renewed_for_stream = False
+        """Whether this session was opened since the one before had no stream for a GET, only 404."""
+        self._agreed_before: Revision | None = None
+        self._renewal = threading.RLock()
+        self._renewing: int | None = None  # the thread that opens a new session
+        self._renewals: list[float] = []  # guarded by _renewal
+
+    def headers(self) -> dict[str, str]:
+        """Which session this is, and of which revision.
+
+        # spec: basic/transports/streamable-http/session-id-echoed
+        # spec: basic/transports/streamable-http/version-header-later-requests
+        # spec: basic/transports/streamable-http/version-header-negotiated
+        # spec: basic/lifecycle/http-version-header
+
+        The id is told to nobody else: it goes to this server alone, and into no log.
+        # spec: basic/transports/streamable-http/session-id-handled-securely
+        """
+        headers, agreed = {}, self.agreed
+        if self.id is not None:
+            headers["Mcp-Session-Id"] = self.id
+        if agreed is not None and agreed.reaches("2025-06-18"):
+            headers["MCP-Protocol-Version"] = agreed.date
+        return headers
+
+    @property
+    def agreed(self) -> Revision | None:
+        """The revision of the session; while a new one is opened, that of the last."""
+        session = self._connection.session
+        return session.revision if session.is_open else self._agreed_before
+
+    def begin(self, session_id: str | None) -> None:
+        """`initialize` was answered, and the answer named the session, or did not."""
+        if session_id is not None and _SESSION_ID.fullmatch(session_id) is None:
+            raise InvalidResponse("initialize: the session id is not made of visible ASCII characters")
+        self.id = session_id
+
+    def wait(self, deadline: Deadline) -> None:
+        """Until whoever opens a new session has done so. Raises Expired."""
+        if self._renewing not in (None, threading.get_ident()):
+            with self._alone(deadline):
+                pass
+
+    @contextlib.contextmanager
+    def _alone(self, deadline: Deadline) -> Iterator[None]:
+        """While no other thread opens a session."""
+        if not self._renewal.acquire(timeout=max(0.0, deadline.left())):
+            raise Expired
+        try:
+            yield
+        finally:
+            self._renewal.release()
+
+    def renew(self, served: str | None, lost: McpError, deadline: Deadline) -> None:
+        """Open a new session instead of `served`, which the server has ended; once for all who notice.
+
+        # spec: basic/transports/streamable-http/session-restart-on-404
+        """
+        connection = self._connection
+        with self._alone(deadline):
+            if self.id != served:
+                return  # another thread did
+            now = time.monotonic()
+            self._renewals = [before for before in self._renewals if now - before < 60]
+            if self._renewing is not None or len(self._renewals) >= RENEWALS:
+                raise lost
+            self._renewals.append(now)
+            # A server may repeat the id in what it says.
+            # spec: basic/transports/streamable-http/session-id-handled-securely
+            said = repr(lost).replace(served, "...") if served else repr(lost)
+            _log.warning("opening a new session: %.300s", said)
+            self._renewing = threading.get_ident()
+            before, self._agreed_before = connection.session, self.agreed
+            connection.session = Session()
+            try:
+                seconds = max(0.01, min(connection.timeout, deadline.left()))
+                hello = connection.client.hello()
+                connection.client.open_legacy(connection.request("initialize", hello, timeout=seconds))
+            except BaseException:
+                connection.session, self.id = before, served
+                raise
+            finally:
+                self._renewing = None
+        # Not here: whoever noticed may hold locks that this needs.
+        connection.readers.submit(self._restore, None, always=True)
+
+    def _restore(self, nothing: None) -> None:
+        """Make the new session what the old one was. Runs on a worker."""
+        try:
+            self._connection.client.renewed()
+        except McpError as problem:
+            _log.warning("the new session is not as the old one was: %.300r", problem)
+
+
+ASSUMED = "2025-03-26"
+"""The revision of a client that does not name it: the last one without the header that would."""
+
+
+class LegacyEra:
+    """What an application does for clients of the legacy era."""
+
+    def __init__(self, app: Application, stateless: bool, require_headers: bool, log_bytes: int) -> None:
+        self.dates = frozenset(date for date in app.server.revisions if not revision(date).modern)
+        self._app = app
+        self._stateless = stateless
+        self._require_headers = require_headers
+        self._log_bytes = log_bytes
+        self._momentaries: weakref.WeakSet[Connection] = weakref.WeakSet()
+        """Of requests outside of sessions, as long as they run."""
+
+    # -- POST ------------------------------------------------------------------------------------
+
+    def post(self, environ: Json, message: Any, principal: str | None) -> HttpAnswer:
+        """A message within a session, or the one that opens it."""
+        app, session_id = self._app, environ.get("HTTP_MCP_SESSION_ID")
+        opens = type(message) is dict and message.get("method") == "initialize"
+        try:
+            if not self.dates:
+                refuse_initialize(app.server, message.get("params"))
+            version = self._version(environ)
+            if opens and (session_id is None or self._stateless):
+                return self._initialize(environ, message, principal)
+            session = None if self._stateless else app.sessions.find(session_id, principal)
+            connection = self._momentary(version) if session is None else session.connection
+            kind = self._kind(environ, message)
+        except ProtocolError as problem:
+            return error(400, problem, message)
+        if kind in ("notification", "response"):
+            connection.route(message, connection.outbox)
+            return ACCEPTED
+        stream = self._stream(session, environ, principal)
+        streams = {} if session is None else session.streams
+        app.waiting.admit(stream, is_long=False)
+        streams[stream] = None
+        if kind == "request":
+            connection.start(message, stream)
+        elif not self._batch(connection, message, stream):
+            app.waiting.leave(stream)
+            streams.pop(stream, None)
+            fault = stream.problem
+            return error(400, fault, None) if isinstance(fault, ProtocolError) else ACCEPTED
+        return app.waiting.answered(
+            stream, environ, gone=go_on, over=lambda stream: streams.pop(stream, None)
+        )
+
+    def _version(self, environ: Json) -> str | None:
+        """The header, if it is there. Raises InvalidRequest for a version that this server does not have.
+
+        # spec: basic/transports/streamable-http/version-header-invalid-400
+        """
+        version: str | None = environ.get("HTTP_MCP_PROTOCOL_VERSION")
+        if version is None or version in self.dates:
+            return version
+        known = ", ".join(self._app.server.revisions)
+        raise InvalidRequest(f"MCP-Protocol-Version is {version!r:.40}; this server has {known}")
+
+    def _assumed(self) -> str:
+        """The revision of a client that does not name it. Raises InvalidRequest if this server lacks it."""
+        if ASSUMED in self.dates:
+            return ASSUMED
+        known = ", ".join(self._app.server.revisions)
+        raise InvalidRequest(f"MCP-Protocol-Version is missing; this server has {known}")
+
+    def _initialize(self, environ: Json, message: Json, principal: str | None) -> HttpAnswer:
+        """# spec: basic/transports/streamable-http/session-id-assigned"""
+        app, owner = self._app, owner_of(environ, principal)
+        if not self._stateless:
+            app.sessions.make_room(owner)
+        session = HttpSession(app.server, app.workers, principal, self._log_bytes, owner)
+        session.connection.session.is_lasting = not self._stateless
+        stream = HttpStream(environ=environ, principal=principal)
+        session.connection.route(message, stream)  # at once, and on this thread
+        headers = []
+        if stream.answered and stream.problem is None and not self._stateless:
+            if app.server.ping_every is not None:
+                session.connection.lose = functools.partial(app.sessions.remove, session)
+            try:
+                app.sessions.add(session)
+            except Refused as problem:
+                session.end(problem.message)
+                raise
+            headers = [("Mcp-Session-Id", session.id)]
+        else:
+            session.end("it is not to last")
+        if not stream.answered:  # a notification by that name
+            return ACCEPTED
+        return app.waiting.finished(stream, headers)
+
+    def _momentary(self, version: str | None) -> Connection:
+        """A session for one message alone: nobody can come back to it, so nothing keeps it.
+
+        # spec: basic/transports/streamable-http/version-header-absent-default
+        # spec: basic/transports/streamable-http/version-header-absent-legacy
+        """
+        app, at = self._app, revision(version or self._assumed())
+        connection: Connection = app.server.connection(HttpStream(mute=True), app.workers)
+        connection.session.assume(at, app.server.capabilities(at, tells=False))
+        connection.limiter = app.modern.limiter
+        self._momentaries.add(connection)
+        return connection
+
+    def close(self, reason: str) -> None:
+        """What runs outside of sessions is cancelled."""
+        for connection in list(self._momentaries):
+            connection.end(reason)
+
+    def _kind(self, environ: Json, message: Any) -> str:
+        """What a message is. Raises ProtocolError where its headers say something else, or it is none."""
+        if type(message) is list:
+            return "batch"
+        kind = classify(message)
+        if kind != "response":
+            paths = mirrored(self._app.server, message)
+            http_headers.check_draft(header_of(environ), message, paths, self._require_headers)
+        return kind
+
+    def _stream(self, session: HttpSession | None, environ: Json, principal: str | None) -> HttpStream:
+        """For what is said while a request runs, and for its answer; on no other is any of that."""
+        stream = HttpStream(
+            log=None if session is None else session.log,
+            primes=session is not None and session.connection.session.revision.polls,
+            environ=environ,
+            principal=principal,
+            mute=self._app.answers == "json",
+            eager=prefers_events(environ.get("HTTP_ACCEPT")),
+        )
+        stream.two_way = stream.two_way and not self._app.waiting.is_single
+        return stream
+
+    def _batch(self, connection: Connection, messages: list[Any], stream: HttpStream) -> bool:
+        """Have a batch served. False if nothing in it waits for an answer, or all of it was refused."""
+        connection.receive_batch(messages, stream)
+        return stream.problem is None and (stream.answered or any(map(wants_answer, messages)))
+
+    # -- GET and DELETE ----------------------------------------------------------------------------
+
+    def get(self, environ: Json, principal: str | None) -> HttpAnswer:
+        """A stream for what belongs to no request, or the rest of one that broke.
+
+        An empty Last-Event-ID is none: in the SSE standard it says that no event was seen. One that this
+        session does not have (any more) is 400, which the page leaves open: any other stream would have its
+        client believe that nothing was lost. The newest connection has a stream, and the one before it ends.
+
+        # spec: basic/transports/streamable-http/endpoint-post-get
+        """
+        if not accepts(environ.get("HTTP_ACCEPT"), "text/event-stream"):
+            raise Refused(406, "GET is answered with text/event-stream")
+        session = self._session_of(environ, principal)
+        last, stream, after = environ.get("HTTP_LAST_EVENT_ID"), session.unrelated, None
+        if last:
+            found = session.log.find(last)
+            if found is None:
+                raise Refused(
+                    400,
+                    "Last-Event-ID names no event that this session has; GET without it opens a new stream.",
+                )
+            stream, after = found  # a connection that still has it, perhaps a dead one, has it no longer
+        self._app.waiting.admit(stream, is_long=True)
+        return self._app.waiting.streamed(stream, environ, gone=go_on, over=ignore, after=after)
+
+    def delete(self, environ: Json, principal: str | None) -> HttpAnswer:
+        """# spec: basic/transports/streamable-http/session-terminated"""
+        self._app.sessions.remove(self._session_of(environ, principal), "the client ended the session")
+        return HttpAnswer(204, [], ())
+
+    def check_session(self, environ: Json, principal: str | None) -> None:
+        """A POST whose body is still to be read. Raises Refused if its headers name no session."""
+        version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
+        is_legacy = self.dates and not self._stateless and version not in self._app.server.modern_versions()
+        if is_legacy and "HTTP_MCP_SESSION_ID" in environ:
+            self._session_of(environ, principal)
+
+    def _session_of(self, environ: Json, principal: str | None) -> HttpSession:
+        try:
+            self._version(environ)
+        except InvalidRequest as problem:
+            raise Refused(400, str(problem)) from None
+        return self._app.sessions.find(environ.get("HTTP_MCP_SESSION_ID"), principal)
+
+
+def go_on(stream: HttpStream) -> None:
+    """A client of the legacy era that disconnects has not cancelled its request, so there is nothing to do.
+
+    # spec: basic/transports/streamable-http/sse-disconnect-anytime
+    # spec: basic/transports/streamable-http/sse-disconnect-not-cancel
+    """
+
+
+def header_of(environ: Json) -> Callable[[str], str | None]:
+    """A header's value by its name."""
+    return lambda name: environ.get("HTTP_" + name.upper().replace("-", "_"))
+
+
+def mirrored(server: Any, message: Json) -> Paths | None:
+    """The arguments of a call that are to stand in headers as well."""
+    if message["method"] != "tools/call":
+        return None
+    params = message.get("params")
+    name = params.get("name") if type(params) is dict else None
+    tool = server.toolbox.get(name) if type(name) is str else None
+    return None if tool is None else tool.mirrored

@@ -11,7 +11,7 @@ from peers import LEGACY, META, PATIENCE, eventually
 
 from mcp_ref import Context, Limit, Server, connect
 from mcp_ref.basic.index.error_responses import TooManyRequests
-from mcp_ref.basic.transports.streamable_http.refusals import Denied
+from mcp_ref.basic.transports.streamable_http.security import Denied
 
 NOTICED = 6.0
 """Seconds in which a departed client is noticed: half a one, and what a busy machine adds."""

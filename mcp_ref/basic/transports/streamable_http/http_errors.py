@@ -2,7 +2,6 @@
 
     2xx, application/json       the JSON-RPC response, as it is
     2xx, text/event-stream      messages, the response among them
-    (basic/transports/streamable_http/client_streams)
     202                         a notification or a response of ours was taken
     any other status            a JSON-RPC error in the body, if there is one; else what HTTP says
 

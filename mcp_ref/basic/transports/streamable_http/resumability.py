@@ -17,7 +17,7 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.transports.streamable_http.streams import HttpStream
+    from mcp_ref.basic.transports.streamable_http.receiving import HttpStream
 
 __all__ = ["OVERHEAD", "Log"]
 
@@ -28,8 +28,7 @@ OVERHEAD = 1000
 class Log:
     """The events of one session that a client may ask for again: the newest, up to a number of bytes.
 
-    # spec: basic/transports/streamable-http/event-id-unique, basic/transports/streamable-http/sse-resumable
-    # spec: basic/transports/streamable-http/loss-mitigated-by-resuming
+    # spec: basic/transports/streamable-http/event-id-unique
     """
 
     def __init__(self, tag: str, limit: int) -> None:

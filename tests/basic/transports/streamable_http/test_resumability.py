@@ -1,11 +1,11 @@
-"""basic/transports/streamable_http/log: what a client may ask for again, and what is forgotten."""
+"""basic/transports/streamable_http/resumability: what a client may ask for again, and what is forgotten."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_ref.basic.transports.streamable_http.log import OVERHEAD, Log
-from mcp_ref.basic.transports.streamable_http.streams import HttpStream
+from mcp_ref.basic.transports.streamable_http.receiving import HttpStream
+from mcp_ref.basic.transports.streamable_http.resumability import OVERHEAD, Log
 
 
 class Reader:

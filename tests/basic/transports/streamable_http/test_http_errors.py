@@ -11,7 +11,7 @@ from mcp_ref.basic.index.error_responses import (
     ErrorResponse,
     HttpFailure,
 )
-from mcp_ref.basic.transports.streamable_http.answers import (
+from mcp_ref.basic.transports.streamable_http.http_errors import (
     HttpError,
     RefusedByStatus,
     cleaned,

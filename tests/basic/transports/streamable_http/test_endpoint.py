@@ -19,9 +19,9 @@ from http_peers import Event, Peer, Reply, endpoint
 from peers import ENV, LEGACY, META, MODERN, PATIENCE, eventually, nothing_left
 
 from mcp_ref import Context, Limit, Server
-from mcp_ref.basic.transports import streamable_http
-from mcp_ref.basic.transports.streamable_http import Application
-from mcp_ref.basic.transports.streamable_http.refusals import Denied
+from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
+from mcp_ref.basic.transports.streamable_http.endpoint import Application
+from mcp_ref.basic.transports.streamable_http.security import Denied
 from mcp_ref.runtime.errors import ConnectionClosed
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -1017,7 +1017,8 @@ def test_each_process_has_workers_of_its_own():
 
 def test_the_page_names_every_setting_and_its_value():
     page = Path(__file__).parents[4] / "docs" / "basic" / "transports" / "streamable_http.rst"
-    rows = dict(re.findall(r"^`(\w+)` +(.+?)  ", page.read_text(), re.M))
+    endpoint_part, _, _ = page.read_text().partition(".. _basic/transports/streamable_http/security:")
+    rows = dict(re.findall(r"^`(\w+)` +(.+?)  ", endpoint_part, re.M))
     parameters = inspect.signature(Application.__init__).parameters
     defaults = {name: each.default for name, each in parameters.items() if name not in ("self", "server")}
     assert rows.keys() == defaults.keys()

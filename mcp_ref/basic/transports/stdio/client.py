@@ -1,0 +1,343 @@
+"""The client's half of stdio (page: basic/transports/stdio).
+
+The client starts the server as a child process, and ends it (`Child.close`):
+
+    start     a pipe each for stdin, stdout and stderr; a safe environment
+    close     close stdin, wait, SIGTERM, wait, SIGKILL
+
+What the child says on stderr is for people: it is logged, or goes to a function of the application's.
+
+Revisions   all; 2026-07-28: the client sends no responses.
+Threads     `mcp_ref reader` reads, and `mcp_ref stderr` passes on what the child says there.
+Not here    how the client finds out the server's era (basic/transports/stdio/backward_compatibility).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+from mcp_ref.basic.transports.stdio.framing import STALL, Writer, read_lines
+from mcp_ref.runtime.errors import (
+    LocalError,
+)
+from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.plain import one_line
+from mcp_ref.runtime.targets import call_for_command
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.pipes import poll_for, unread, widen
+from mcp_ref.runtime.threads.signals import Uninterrupted
+
+__all__ = [
+    "Child",
+    "safe_environment",
+]
+
+_log = logger("mcp_ref.stdio")
+
+INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""What a child sees of our environment unless told otherwise: no secrets."""
+
+
+def safe_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of a child: a few harmless variables, and those it is given."""
+    kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    # A value that starts so is a shell function, which some shells would run.
+    safe = {name: value for name, value in kept.items() if not value.startswith("()")}
+    return {**safe, **(more or {})}
+
+
+MAX_COMMAND_CHARACTERS = 1000
+"""Of a command, in the error that tells that it does not start."""
+
+
+MAX_LABEL_CHARACTERS = 200
+"""Of a command, in the error that tells how it ended: it may hold a whole program, for `python -c`."""
+
+
+def _shown(command: list[str], length: int) -> str:
+    """A whole command, on one line: which script does not run says more than which interpreter does."""
+    import shlex
+
+    return f"{one_line(shlex.join(command)):.{length}}"
+
+
+def _not_started(command: list[str], problem: Exception) -> str:
+    """The whole command, why it does not start, and what was meant if that can be told."""
+    said = f"cannot start {_shown(command, MAX_COMMAND_CHARACTERS)}: {problem}"
+    is_of_folder = isinstance(problem, OSError) and problem.filename != command[0]  # of cwd, that is
+    meant = None if is_of_folder else call_for_command(command)
+    return said if meant is None else f"{said}; write {meant}"
+
+
+class Child:
+    """A server that we started.  # spec: basic/transports/stdio/client-launches-server
+
+    Each descriptor has one owner, which closes it when it needs it no more:
+
+        stdin                 `close`, once no write is under way
+        stdout, the pidfd     the thread that reads: `release`
+        stderr                the thread that listens to it, however long `on_stderr` takes
+        the pipe that wakes   the last of these three
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: str | os.PathLike[str] | None = None,
+        on_stderr: Callable[[str], object] | None = None,
+        grace: float = 2.0,
+    ) -> None:
+        self.command = [os.fspath(part) for part in command]
+        self.grace = grace
+        self._on_stderr = on_stderr
+        self._last_words: deque[str] = deque(maxlen=20)
+        self._closing = threading.RLock()  # a handler of a signal may close what is being closed
+        self._had_read = True
+        self._is_started = False
+        try:
+            with Uninterrupted():
+                self._start(env, cwd)
+        except KeyboardInterrupt:  # held back until all of it was there
+            if self._is_started:
+                self.close()
+                self.release()
+            raise
+
+    def _start(self, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> None:
+        import subprocess
+
+        try:
+            # A session of its own: Ctrl-C in a terminal is ours to handle, not the child's.
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=safe_environment(env),
+                cwd=cwd,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as problem:
+            raise LocalError(_not_started(self.command, problem)) from problem
+        streams = self.process.stdin, self.process.stdout, self.process.stderr
+        self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream)
+        widen(self._stdin, self._stdout)
+        server = f"the server {_shown(self.command, MAX_LABEL_CHARACTERS)}"
+        self.write = Writer(self._stdin, peer=server)  # spec: basic/transports/stdio/stdin-only-mcp
+        self._wakes = _Wakes("close", "read", "listen")
+        self._exit = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else -1
+        self._listener = threading.Thread(target=self._listen, name="mcp_ref stderr", daemon=True)
+        forks.tell(self)
+        try:
+            self._listener.start()
+        except RuntimeError:  # the system has no more threads to give
+            self._deafen()
+            self.close()
+            self.release()
+            raise
+        self._is_started = True
+
+    @property
+    def heard(self) -> bool:
+        """Whether it had read all that we wrote, when its output ended."""
+        return self._had_read and not self.write.broken
+
+    def read(
+        self, receive: Callable[[bytes], None], too_long: Callable[[int, bytes], None], limit: int
+    ) -> None:
+        """Read until the child's output ends, the child is dead or `close` was called."""
+        poll = poll_for(self._stdout, select.POLLIN)
+        for descriptor in (self._wakes.woken, self._exit):
+            if descriptor >= 0:
+                poll.register(descriptor, select.POLLIN)
+
+        def ready() -> bool:
+            while True:
+                events = [descriptor for descriptor, _ in poll.poll(None if self._exit >= 0 else 1000)]
+                if self._stdout in events:
+                    return True
+                # Dead, and nothing left to read: that a grandchild still holds the pipe means nothing.
+                if events or self.process.poll() is not None:
+                    return False
+
+        read_lines(self._stdout, receive, too_long, limit, ready)
+        stdin = self.process.stdin
+        self._had_read = stdin is None or stdin.closed or unread(self._stdin) == 0
+
+    def _listen(self) -> None:
+        """Pass on what the child says to people, and make nothing of it.
+
+        # spec: basic/transports/stdio/stderr-handling, basic/transports/stdio/stderr-not-error
+        Until the end of its stderr, or `close`: a grandchild may hold the pipe for much longer.
+        """
+        try:
+            self._listen_on()
+        finally:
+            self._deafen()
+
+    def _deafen(self) -> None:
+        """Nothing more is heard of stderr: for the thread that listens, at its end."""
+        if self.process.stderr is not None:
+            self.process.stderr.close()
+        self._wakes.leave("listen")
+
+    def _listen_on(self) -> None:
+        poll = poll_for(self._stderr, select.POLLIN)
+        poll.register(self._wakes.woken, select.POLLIN)
+        held, rest = b"", 16  # how much may still be read when all is over
+        while rest:
+            events = [descriptor for descriptor, _ in poll.poll()]
+            rest -= self._wakes.woken in events
+            if self._stderr not in events:
+                break
+            data = os.read(self._stderr, 32768)
+            if not data:
+                break
+            *lines, held = (held + data).split(b"\n")
+            if len(held) >= 32768:
+                lines, held = [*lines, held], b""
+            for line in lines:
+                self._heard_on_stderr(line)
+        if held:
+            self._heard_on_stderr(held)
+
+    def _heard_on_stderr(self, line: bytes) -> None:
+        text = line.decode("utf-8", "replace")
+        self._last_words.append(one_line(text[:500]))
+        process = forks.count
+        try:
+            if self._on_stderr is not None:
+                self._on_stderr(text)
+            elif sys.stderr is not None:
+                print(text, file=sys.stderr, flush=True)
+        except BaseException as problem:  # the child must be heard on, or it cannot go on itself
+            if forks.count != process:
+                forks.end_child(problem)
+            _log.exception("on_stderr failed")
+        if forks.count != process:
+            forks.end_child()
+
+    def obituary(self) -> str:
+        """Why there is no more output: the exit code and the last lines of stderr."""
+        import subprocess
+
+        command = _shown(self.command, MAX_LABEL_CHARACTERS)
+        try:
+            code = self.process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            # spec: basic/transports/stdio/server-closes-stdout
+            return f"the server {command} closed its output"
+        self._listener.join(0.5)
+        how = f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"
+        words = "\n  ".join(self._last_words)
+        return f"the server {command} {how}" + (f"; it said last:\n  {words}" if words else "")
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it is gone, and not by its own will."""
+        return self.process.poll() not in (None, 0)
+
+    def close(self) -> None:
+        """End the child, as gently as it allows. Leaves no process behind.
+
+        1 close its stdin  2 wait  3 SIGTERM  4 wait  5 SIGKILL, each to all of its session. A write that
+        waits for the child is given up first. Any thread, any number of times: each step is one that may be
+        done again, so that a call after one that Ctrl-C interrupted does the rest.
+        # spec: basic/transports/stdio/shutdown-close-stdin, basic/transports/stdio/shutdown-wait-exit
+        # spec: basic/transports/stdio/shutdown-force, basic/lifecycle/handle-shutdown-timeout
+        # spec: basic/lifecycle/shutdown-sigterm, basic/lifecycle/shutdown-sigkill
+        """
+        with self._closing:
+            self.write.retire(STALL)
+            if self.process.stdin is not None:
+                self.process.stdin.close()
+            if not self._gone():
+                self._signal(signal.SIGTERM)
+                if not self._gone():
+                    self._signal(signal.SIGKILL)
+                    self.process.wait()
+            self._wakes.wake("close")
+        if self._listener is not threading.current_thread() and self._listener.ident is not None:
+            self._listener.join(LAST_WORDS)
+
+    def _signal(self, number: int) -> None:
+        """To the child and all that it started: it may be a wrapper, such as sh or npx."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, number)
+
+    def _gone(self) -> bool:
+        import subprocess
+
+        try:
+            self.process.wait(self.grace)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Give back what reading took: for the thread that reads, at its end, or instead of it."""
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        descriptor, self._exit = self._exit, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+        self._wakes.leave("read")
+
+    def forked(self) -> None:
+        """In a forked child: the server is the parent's child, to end and to wait for."""
+        self._closing = threading.RLock()
+        if self.process.returncode is None:
+            self.process.returncode = 0
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+        self._wakes.forked()
+        self.release()
+
+
+LAST_WORDS = 5.0
+"""Seconds that `close` gives `on_stderr` to hear the last of what the server said."""
+
+
+class _Wakes:
+    """A pipe that wakes the threads of a Child. The last of those that use it closes it."""
+
+    def __init__(self, *users: str) -> None:
+        self.woken, self._wake = os.pipe()
+        self._lock = threading.Lock()
+        self._users = set(users)  # guarded by _lock
+
+    def wake(self, user: str) -> None:
+        """Wake all who poll `woken`, for good. The user that does so needs it no more."""
+        self._leave(user, wakes=True)
+
+    def leave(self, user: str) -> None:
+        """This one polls it no more."""
+        self._leave(user, wakes=False)
+
+    def _leave(self, user: str, *, wakes: bool) -> None:
+        with Uninterrupted(), self._lock:
+            if user not in self._users:
+                return
+            self._users.remove(user)
+            if wakes:
+                os.write(self._wake, b"x")
+            if not self._users:
+                os.close(self.woken)
+                os.close(self._wake)
+
+    def forked(self) -> None:
+        """In a forked child none of them is there; what is written would wake those of the parent."""
+        self._lock = threading.Lock()
+        for user in list(self._users):
+            self.leave(user)

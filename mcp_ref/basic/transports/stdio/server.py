@@ -1,0 +1,215 @@
+"""The server's half of stdio (page: basic/transports/stdio).
+
+The process serves one client on its own stdin and stdout, and exits when its input ends:
+
+    `serve`    read a line, act, write a line     ...     end of input: finish what runs, and exit
+
+Whatever a tool prints goes to stderr: stdout is for messages alone.
+
+Revisions   2026-07-28: the server exits at end of input, and sends no requests.
+Threads     the thread that called `serve` is the reader; workers answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from mcp_ref.basic.transports.stdio.framing import Writer, read_lines
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.outbox import Outbox
+from mcp_ref.runtime.threads.pipes import poll_for, widen
+from mcp_ref.runtime.threads.signals import IN_PEACE, Handled
+
+__all__ = [
+    "serve",
+]
+
+
+def serve(server: Any) -> None:
+    """Serve one client over this process's stdin and stdout; returns at end of input.
+
+    # spec: basic/transports/stdio/server-exits-on-eof
+    """
+    with _own_streams() as (incoming, outgoing), _Signals(incoming) as signals, server.running():
+        write = Writer(outgoing)
+        connection = server.attach(Outbox(write))
+        connection.lose = signals.bell.ring
+
+        reason = "end of input"
+        try:
+            limit = server.max_message_bytes
+            read_lines(incoming, connection.receive, connection.too_long, limit, signals.bell.wait)
+            if signals.bell.reason is None:
+                server.hang_up(connection, GRACE)
+            else:
+                reason = signals.bell.reason
+        except KeyboardInterrupt:
+            reason = "interrupted"
+        except OSError as problem:
+            reason = str(problem)
+        finally:
+            signals.end()
+            server.detach(connection, reason)
+            write.retire(0.5)
+
+
+GRACE = 1.0
+"""Seconds that running requests get to finish after end of input."""
+
+
+@contextlib.contextmanager
+def _own_streams() -> Iterator[tuple[int, int]]:
+    """stdin and stdout for the protocol alone, as descriptors that nobody else knows.
+
+    Whoever prints meanwhile, a library or a child of a tool, prints to stderr; whoever reads stdin
+    finds it empty.
+    # spec: basic/transports/stdio/stdout-only-mcp, basic/transports/stdio/stderr-logging
+    """
+    for standard in (0, 1, 2):
+        _ensure_open(standard)
+    incoming, outgoing = os.dup(0), os.dup(1)
+    widen(incoming, outgoing)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    streams = _Streams(nothing, incoming, outgoing)
+    try:
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+        yield incoming, outgoing
+    finally:
+        streams.descriptors = ()
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            sys.stdout.flush()
+        os.set_blocking(outgoing, True)
+        os.dup2(incoming, 0)
+        os.dup2(outgoing, 1)
+        for descriptor in (incoming, outgoing, nothing):
+            os.close(descriptor)
+
+
+class _Streams:
+    """The two descriptors of the protocol, which a forked child has as well."""
+
+    def __init__(self, nothing: int, *descriptors: int) -> None:
+        self._nothing = nothing
+        self.descriptors = descriptors
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """In a forked child they lead nowhere, so that the client sees the end of the parent as its end."""
+        for descriptor in self.descriptors:
+            os.dup2(self._nothing, descriptor, inheritable=False)
+
+
+def _ensure_open(standard: int) -> None:
+    """A standard stream that was closed reads as empty and takes everything."""
+    try:
+        os.fstat(standard)
+    except OSError:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        if nothing != standard:
+            os.dup2(nothing, standard)
+            os.close(nothing)
+
+
+class _Bell:
+    """What the thread that reads waits for besides input: a signal, or that reading is to end.
+
+    Threads     `ring` is for any, `wait` for the one that reads.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._woken, self.wake = os.pipe()
+        for end in (self._woken, self.wake):
+            os.set_blocking(end, False)
+        self._poll = poll_for(descriptor, select.POLLIN)
+        self._poll.register(self._woken, select.POLLIN)
+        self._ringing = threading.Lock()  # so that nothing is written to a descriptor of somebody else's
+        self._is_closed = False  # guarded by _ringing
+        self.reason: str | None = None
+        """Why reading is to end."""
+        self.is_waited_for = False
+        """Whether `wait` will soon look at `reason`."""
+
+    def wait(self) -> bool:
+        """Until there is input; False if reading is to end. A signal just before the poll wakes it, too."""
+        while self.reason is None:
+            self.is_waited_for = True
+            events = [found for found, _ in self._poll.poll()]
+            self.is_waited_for = False
+            if self._woken in events:
+                os.read(self._woken, 512)  # the signal's own function has run, or runs next
+            elif self._descriptor in events:
+                return True
+        return False
+
+    def ring(self, reason: str) -> None:
+        """Have reading end."""
+        with self._ringing:
+            self.reason = reason
+            if not self._is_closed:
+                with contextlib.suppress(BlockingIOError):  # full: it wakes as it is
+                    os.write(self.wake, b"x")
+
+    def close(self) -> None:
+        """Nothing is read any more."""
+        with self._ringing:
+            self._is_closed = True
+            os.close(self._woken)
+            os.close(self.wake)
+
+
+class _Signals:
+    """SIGTERM ends `serve` like Ctrl-C does, so that lifespans are left properly. Off the main thread there
+    are no signals to hear.
+
+        while the lifespan is entered   the signal interrupts it
+        while a line is waited for      the signal ends the wait
+        while a line is handled         the signal interrupts it
+        once the end has begun          nothing, for IN_PEACE seconds: the lifespan's end is not cut short
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.bell = _Bell(descriptor)
+        self._since: float | None = None  # when the end began
+        self._exits = contextlib.ExitStack()
+
+    def __enter__(self) -> _Signals:
+        self._exits.callback(self.bell.close)
+        if threading.current_thread() is threading.main_thread():
+            heard = signal.set_wakeup_fd(self.bell.wake, warn_on_full_buffer=False)
+            self._exits.callback(signal.set_wakeup_fd, heard)
+            interrupts = signal.getsignal(signal.SIGINT) == signal.default_int_handler  # else it is not ours
+            numbers = (signal.SIGTERM, signal.SIGINT) if interrupts else (signal.SIGTERM,)
+            self._exits.enter_context(Handled(self._hear, numbers))
+            forks.tell(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._exits.close()
+
+    def forked(self) -> None:
+        """In a forked child: its signals must not wake the parent."""
+        signal.set_wakeup_fd(-1)
+
+    def end(self) -> None:
+        """The end has begun: from now on signals are not heard for a while."""
+        if self._since is None:
+            self._since = time.monotonic()
+
+    def _hear(self, number: int, frame: Any) -> None:
+        if self._since is not None and time.monotonic() - self._since < IN_PEACE:
+            return
+        first = self._since is None
+        self.end()
+        if not (first and self.bell.is_waited_for):
+            raise KeyboardInterrupt
+        self.bell.reason = "interrupted"
