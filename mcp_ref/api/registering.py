@@ -30,7 +30,7 @@ from mcp_ref.basic.versioning import Method, methods, revision
 from mcp_ref.extras.directories import Directory
 from mcp_ref.runtime.checks import check_callable, check_text
 from mcp_ref.runtime.hooks import Hook, handler_of
-from mcp_ref.runtime.uri.templates import BadUri, check_uri
+from mcp_ref.runtime.uri.uris import BadUri, check_uri
 from mcp_ref.schema import REVISIONS, pruner
 from mcp_ref.server.content import Annotations
 from mcp_ref.server.prompts import Prompt

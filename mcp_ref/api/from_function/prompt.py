@@ -31,7 +31,7 @@ from mcp_ref.runtime.typing.functions import description_of
 from mcp_ref.runtime.typing.mismatch import must, shown
 from mcp_ref.runtime.typing.parts import each
 from mcp_ref.runtime.typing.texts import TextParameters, text_parameters_of
-from mcp_ref.runtime.uri.templates import BadUri, check_uri
+from mcp_ref.runtime.uri.uris import BadUri, check_uri
 from mcp_ref.schema import Mismatch, checker
 from mcp_ref.server import content
 from mcp_ref.server.content import ContentBlock, check_base64, check_icons

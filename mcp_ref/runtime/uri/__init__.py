@@ -1,6 +1,5 @@
 """URIs.
 
 uris             what is a URI, and whether a part of it could lead out of a directory
-templates        URI templates: parsed and filled in
-template_match   reads them back
+templates        URI templates, and the values that a URI gives their variables
 """

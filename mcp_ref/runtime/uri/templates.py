@@ -1,75 +1,85 @@
-"""URI templates (RFC 6570): a URI with variables in it, filled in or read back.
+"""URI templates (RFC 6570): a URI with variables in it, whose values are read back from a URI.
 
-    {x}             a,b of one value: percent-encoded but for letters, digits and - . _ ~
-    {+x}  {#x}      reserved characters stay: / ? # , and the others. {#x} begins with #
+    {x}             a value without reserved characters, so with neither slash nor comma; {x,y} is a,b
+    {+x}  {#x}      any characters: / ? # , and the others. {#x} begins with #
     {.x}  {/x}      .value, /value
     {;x}  {?x,y}  {&x}          ;x=value    ?x=value&y=value    &x=value
-    {x:3}           the first three characters
-    {x*}            a list or a dict in several parts: {/x*} -> /a/b, {?x*} -> ?x=a&x=b or ?k=a&l=b
+    {x:3}           the first three characters of a value
+    {x*}            a list or an object in several parts: {/x*} is /a/b, {?x*} is ?x=a&x=b or ?k=a&l=b
 
-A variable that has no value leaves nothing behind, nor has an empty list or dict one. The RFC only
-fills in; how a URI is read back is told in `template_match`.
+A URI fits if the template can give it, to the letter; only the digits of percent-encodings may be upper or
+lower case, and a value may be percent-encoded more than it need be. Values come decoded. {x*} is an object if
+all its parts are k=v, else a list. A missing value and an empty one look the same in {x} and {+x}: empty.
 
-Errors      BadTemplate for a text that is no template: what is wrong, at which offset. ValueError or
-            TypeError for values that have no place in one. A URI that does not fit is None.
+The RFC leaves open how a URI is read back. Of several readings the first of these rules chooses:
 
+    1. Within one expression of several variables the separator ends a value, but not the last one.
+    2. {+x} ends where a later {?...} or {#...} could begin.
+    3. An expression that may be missing, such as {.x} or {/x}, is there if it can be.
+    4. Each variable takes as much as it can, from left to right.
+
+A template whose values would run into each other is refused: URIs could be made to take long to read.
+
+Errors      BadTemplate: what is wrong, at which offset. A URI that does not fit is None.
 Threads     a template never changes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple, TypeAlias
 from urllib.parse import quote
 
-from mcp_ref.runtime.uri.template_match import Matcher
-from mcp_ref.runtime.uri.uris import MAX_URI, RESERVED, UNRESERVED, BadUri, check_uri, leads_out
+from mcp_ref.runtime.uri.uris import MAX_URI, RESERVED, UNRESERVED, legal_length
 
-__all__ = ["MAX_URI", "BadTemplate", "BadUri", "Template", "Value", "check_uri", "leads_out"]
+__all__ = ["BadTemplate", "Template", "Value"]
 
 MAX_VARIABLES = 100
 """Variables of one template; no resource has that many."""
+
+MAX_ENDING = 100
+"""Characters of a literal that is searched for in a value, to find its end."""
 
 Value: TypeAlias = str | list[str] | dict[str, str]
 
 
 class BadTemplate(ValueError):
-    """This text is no URI template."""
+    """This text is no URI template, or one whose values could not be read back."""
 
 
 class Operator(NamedTuple):
-    """What an expression of one kind looks like (RFC 6570, appendix A)."""
+    """How an expression looks (RFC 6570, appendix A)."""
 
     first: str
     """Stands before the first value, if there is any."""
     separator: str
-    named: bool
+    reserved: str = ""
+    """Reserved characters that a value may have."""
+    named: bool = False
     """Whether each value goes with its name."""
-    if_empty: str
+    if_empty: str = "="
     """What follows the name if the value is empty."""
-    reserved: str
-    """Reserved characters that stay as they are."""
 
 
 OPERATORS = {
-    "": Operator("", ",", False, "", ""),
-    "+": Operator("", ",", False, "", RESERVED),
-    "#": Operator("#", ",", False, "", RESERVED),
-    ".": Operator(".", ".", False, "", ""),
-    "/": Operator("/", "/", False, "", ""),
-    ";": Operator(";", ";", True, "", ""),
-    "?": Operator("?", "&", True, "=", ""),
-    "&": Operator("&", "&", True, "=", ""),
+    "": Operator("", ","),
+    "+": Operator("", ",", RESERVED),
+    "#": Operator("#", ",", RESERVED),
+    ".": Operator(".", "."),
+    "/": Operator("/", "/"),
+    ";": Operator(";", ";", named=True, if_empty=""),
+    "?": Operator("?", "&", named=True),
+    "&": Operator("&", "&", named=True),
 }
 
 
 class Variable(NamedTuple):
-    """One of the variables of an expression."""
+    """One variable of an expression."""
 
     name: str
     explode: bool
-    """`x*`: a list or a dict, in several parts."""
+    """`x*`: a list or an object, in several parts."""
     prefix: int | None
     """`x:3`: so many characters, at most."""
 
@@ -77,192 +87,338 @@ class Variable(NamedTuple):
 class Expression(NamedTuple):
     """What stands between { and }."""
 
+    text: str
     operator: Operator
-    variables: tuple[Variable, ...]
+    variables: list[Variable]
 
 
 Part: TypeAlias = str | Expression
 
 
 class Template:
-    """A URI template, ready to be filled in and to be read back.
+    """A URI template, whose values can be read back from a URI.
 
     # spec: server/resources/uri-template-rfc6570
     """
 
-    __slots__ = ("_matcher", "parts", "text", "variables")
+    __slots__ = ("_head", "_pattern", "_slots", "text", "variables")
 
     def __init__(self, text: str) -> None:
+        parts = list(_parse(text))
+        slots = [(part.operator, v) for part in parts if not isinstance(part, str) for v in part.variables]
+        if len(slots) > MAX_VARIABLES:
+            raise BadTemplate(f"{text[:80]!r} has {len(slots)} variables: {MAX_VARIABLES} are the most")
         self.text = text
-        self.parts: tuple[Part, ...] = tuple(_parse(text))
-        """Literal text, as it stands in a URI, and expressions."""
-        named = [v.name for part in self.parts if isinstance(part, Expression) for v in part.variables]
-        if len(named) > MAX_VARIABLES:
-            raise BadTemplate(f"{text[:80]!r} has {len(named)} variables: {MAX_VARIABLES} are the most")
-        self.variables: tuple[str, ...] = tuple(dict.fromkeys(named))
+        self.variables: tuple[str, ...] = tuple(dict.fromkeys(variable.name for _, variable in slots))
         """The names, each once, in order."""
-        self._matcher = Matcher(self.parts)
+        self._pattern = re.compile(_Pattern(parts).regex)
+        self._head = parts[0].partition("%")[0] if parts and isinstance(parts[0], str) else ""
+        # A value comes before its prefixes, which are compared with it.
+        self._slots = sorted(enumerate(slots, 1), key=lambda slot: -(slot[1][1].prefix or MAX_URI))
 
     def __repr__(self) -> str:
         return f"Template({self.text!r})"
 
-    def expand(self, values: Mapping[str, Value]) -> str:
-        """The URI with these values. Raises ValueError or TypeError for one that has no place in it."""
-        return "".join(part if isinstance(part, str) else _expanded(part, values) for part in self.parts)
-
     def match(self, uri: str) -> dict[str, Value] | None:
         """The values with which the template gives this URI; None if it never does.
 
-        Nothing is missing but what has no value in this URI, such as a parameter of {?x,y} that is
-        not there.
+        A variable is missing if it has no value in this URI, as a parameter of {?x,y} may have none.
         """
-        return self._matcher.match(uri)
+        if not uri.startswith(self._head) or len(uri) > MAX_URI or legal_length(uri) < len(uri):
+            return None
+        found = self._pattern.fullmatch(_characters(uri))
+        return None if found is None else self._values(found)
+
+    def _values(self, found: re.Match[str]) -> dict[str, Value] | None:
+        values: dict[str, Value | None] = {}
+        for group, (operator, variable) in self._slots:
+            value = None
+            if found[group] is not None:
+                value = _value(operator, variable, found[group])
+                if value is None:
+                    return None
+            whole = values.setdefault(variable.name, value)
+            if value != (whole[: variable.prefix] if isinstance(whole, str) else whole):
+                return None  # a variable has one value, wherever it stands
+        return {name: value for name, value in values.items() if value is not None}
 
 
 # --------------------------------------------------------------------------------- parsing
 
+_PART = re.compile(r"\{([^}]*)\}|[^{]+|\{")
 # RFC 6570 lists what a literal may be: all but a few that no URI may have. (The apostrophe may: its
 # absence from that list is a known erratum.)
 _LITERAL = re.compile(
     rf"(?:[{re.escape(UNRESERVED + RESERVED)}\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\uffef\U00010000-\U0010fffd]++"
     r"|%[0-9A-Fa-f]{2})*+"
 )
-_NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*")
-_MODIFIER = re.compile(r"\*|:[1-9][0-9]{0,3}|")
+_NAME = r"((?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*)"
+_VARIABLE = re.compile(_NAME + r"(?:(\*)|:([1-9][0-9]{0,3}))?")
+_MODIFIED = re.compile(_NAME + r"[*:]")
 _OPERATORS_TO_COME = "=,!@|"
 
 
 def _parse(text: str) -> Iterator[Part]:
     if len(text) > MAX_URI:
         raise BadTemplate(f"a template of {len(text)} characters: {MAX_URI} are the most")
-    at = 0
-    while at < len(text):
-        start = text.find("{", at)
-        if start != at:
-            end = start if start > 0 else len(text)
-            yield _literal(text, at, end)
-            at = end
-            continue
-        end = text.find("}", start)
-        if end < 0:
-            raise _bad(text, start, "this { is never closed")
-        yield _expression(text, start + 1, end)
-        at = end + 1
+    for found in _PART.finditer(text):
+        if found[0] == "{":
+            raise _bad(text, found.start(), "this { is never closed")
+        if found[1] is None:
+            yield _literal(text, found.start(), found[0])
+        else:
+            yield _expression(text, found.start(1), found[1])
 
 
 def _bad(text: str, at: int, problem: str) -> BadTemplate:
     return BadTemplate(f"{text[:80]!r}, offset {at}: {problem}")
 
 
-def _literal(text: str, start: int, end: int) -> str:
-    found = _LITERAL.match(text, start, end)
-    legal = found.end() if found else start
-    if legal < end:
-        bad = text[legal : min(legal + 3, end)]
+def _literal(text: str, start: int, written: str) -> str:
+    found = _LITERAL.match(written)
+    legal = found.end() if found else 0
+    if legal < len(written):
+        bad, at = written[legal : legal + 3], start + legal
         if bad[0] == "}":
-            raise _bad(text, legal, "this } closes nothing")
+            raise _bad(text, at, "this } closes nothing")
         if bad[0] == "%":
-            raise _bad(text, legal, f"{bad!r} is no percent-encoding")
-        raise _bad(text, legal, f"{bad[0]!r} may not stand in a URI")
-    return quote(text[start:end], safe=RESERVED + "%")
+            raise _bad(text, at, f"{bad!r} is no percent-encoding")
+        raise _bad(text, at, f"{bad[0]!r} may not stand in a URI")
+    return quote(written, safe=RESERVED + "%")
 
 
-def _expression(text: str, start: int, end: int) -> Expression:
-    if start == end:
+def _expression(text: str, start: int, written: str) -> Expression:
+    if not written:
         raise _bad(text, start, "an expression without a variable")
-    if text[start] in _OPERATORS_TO_COME:
-        raise _bad(text, start, f"the operator {text[start]!r} has no meaning yet")
-    operator = OPERATORS.get(text[start])
-    if operator is not None:
-        start += 1
-    variables = []
-    for written in text[start:end].split(","):
-        variables.append(_variable(text, start, written))
-        start += len(written) + 1
-    return Expression(operator or OPERATORS[""], tuple(variables))
+    if written[0] in _OPERATORS_TO_COME:
+        raise _bad(text, start, f"the operator {written[0]!r} has no meaning yet")
+    sign = written[0] if written[0] in OPERATORS else ""
+    at, variables = start + len(sign), []
+    for name in written[len(sign) :].split(","):
+        variables.append(_variable(text, at, name))
+        at += len(name) + 1
+    return Expression(written, OPERATORS[sign], variables)
 
 
 def _variable(text: str, at: int, written: str) -> Variable:
-    found = _NAME.match(written)
-    name = found[0] if found else ""
-    modifier = written[len(name) :]
-    if not name or modifier[:1] not in ("", "*", ":"):
-        raise _bad(text, at, f"{written[:40]!r} is no name of a variable: A-Z a-z 0-9 _ and dots within")
-    if not _MODIFIER.fullmatch(modifier):
+    found = _VARIABLE.fullmatch(written)
+    if found is not None:
+        return Variable(found[1], bool(found[2]), int(found[3]) if found[3] else None)
+    if _MODIFIED.match(written):
         raise _bad(text, at, f"{written[:40]!r}: after a name comes * or :1 to :9999, or nothing")
-    return Variable(name, modifier == "*", int(modifier[1:]) if modifier[1:] else None)
+    raise _bad(text, at, f"{written[:40]!r} is no name of a variable: A-Z a-z 0-9 _ and dots within")
 
 
-# -------------------------------------------------------------------------------- filling in
+# ------------------------------------------------------------------- the regular expression
 
-_LONE_PERCENT = re.compile("%(?![0-9A-Fa-f]{2})")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_CHARACTER = re.compile("%[0-9A-Fa-f]{2}|.", re.DOTALL)
+ENCODED = "%"
+"""Stands in a set of characters for all that are percent-encoded in the URI, and for those beyond ASCII."""
+_ENCODED = "\x80-\ud7ff\udc00-\udc7f\ue000-\U0010ffff"
+"""They, after `_characters`. A byte that is not UTF-8 is not among them: no value has it."""
 
 
-def _expanded(expression: Expression, values: Mapping[str, Value]) -> str:
-    operator = expression.operator
-    parts: list[str] = []
-    for variable in expression.variables:
-        value = values.get(variable.name)
-        if value is None or value in ([], {}):
-            continue
-        _check(variable, value)
-        if variable.explode and not isinstance(value, str):
-            parts += _exploded(operator, variable.name, value)
+class _Run(NamedTuple):
+    """An open value, and what comes after it, up to a literal that the value could not have.
+
+    A value is open if it could go on with what ends it: {x} in {x}.{y}. As it takes as much as it can, there
+    is no dot in {y}: it would be {x}'s. The regular expression says so, and then only one dot can end {x}.
+    Otherwise what follows would be tried at each dot, which takes quadratic time for a URI of dots.
+    """
+
+    start: int
+    """Its place in the regular expression."""
+    first: frozenset[str]
+    """The characters of the open value."""
+    last: frozenset[str]
+    """Those of the last value. A next one with more of them could have the dot after all."""
+    ends: tuple[str, ...] = ()
+    """What the next value does not have in it."""
+    is_lazy: bool = False
+    """Whether the last value takes as little as it can, as an expression that may be missing comes next."""
+
+
+class _Pattern:
+    """Writes the regular expression of a template, for URIs as `_characters` has them.
+
+    Most values end at a character that they cannot have, so they are possessive; the others are in a `_Run`.
+    """
+
+    def __init__(self, parts: list[Part]) -> None:
+        self._written: list[str] = []
+        self._run: _Run | None = None
+        for index, part in enumerate(parts):
+            if isinstance(part, str):
+                self._literal(_characters(part))
+            else:
+                self._expression(part, parts[index + 1 :])
+        self.regex = "".join(self._written)
+
+    def _literal(self, literal: str) -> None:
+        run = self._run
+        self._written.append(re.escape(literal))
+        if run is None:
+            return
+        if _kinds(literal) <= run.first:
+            overlaps = any(literal.endswith(literal[:length]) for length in range(1, len(literal)))
+            if run.is_lazy or (overlaps and run.ends) or len(literal) > MAX_ENDING:
+                raise BadTemplate(f"the value before {literal[:40]!r} could go on with it: write / instead")
+            self._run = run._replace(ends=(literal,))
         else:
-            parts.append(_named(operator, variable.name, _plain(operator, variable, value)))
-    return operator.first + operator.separator.join(parts) if parts else ""
+            # However the run is read, it ends here: what follows is tried once.
+            self._written[run.start] = "(?>" + self._written[run.start]
+            self._written.append(")")
+            self._run = None
+
+    def _expression(self, part: Expression, later: list[Part]) -> None:
+        _, operator, variables = part
+        allowed = _allowed(part, later)
+        optional, literal = _beginnings(later)
+        _check_beginnings(part, optional, literal)
+        guard = self._guard(part, allowed[0])
+        more = "+"
+        if allowed[-1] & (optional | literal):
+            more = "?" if allowed[-1] & optional else ""
+            self._open(part, allowed[-1], is_lazy=bool(more))
+        values = [
+            _exploded(operator, of) if variable.explode else _group(variable, guard, of, more)
+            for variable, of in zip(variables, allowed, strict=True)
+        ]
+        self._written.append((_named if operator.named else _unnamed)(part, values))
+
+    def _guard(self, part: Expression, value: frozenset[str]) -> str:
+        """What keeps the ends of an open value out of a value after it."""
+        run, (_, operator, variables) = self._run, part
+        if run is None or (operator.first and operator.first not in run.first):
+            return ""
+        is_single = len(variables) == 1 and not variables[0].explode
+        if not is_single or not value <= run.last or bool(operator.first) is not run.is_lazy:
+            raise _unclear(part)
+        ends = (*run.ends, operator.first) if operator.first else run.ends
+        self._run = run._replace(last=value, ends=ends)
+        return f"(?!{'|'.join(map(re.escape, ends))})"
+
+    def _open(self, part: Expression, value: frozenset[str], *, is_lazy: bool) -> None:
+        _, operator, variables = part
+        if operator.first or variables[1:] or variables[0].explode or variables[0].prefix:
+            raise _unclear(part)
+        run = self._run or _Run(len(self._written), value, value)
+        self._run = run._replace(is_lazy=is_lazy)
 
 
-def _check(variable: Variable, value: Value) -> None:
-    """Refuse what is neither text nor made of text."""
-    if isinstance(value, dict):
-        texts: list[str] = [*value, *value.values()]
-    else:
-        texts = value if isinstance(value, list) else [value]
-    if not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"{variable.name}: a string, or a list or dict of strings, not {value!r:.80}")
-    if variable.prefix is not None and not isinstance(value, str):
-        raise ValueError(f"{variable.name}:{variable.prefix} is for strings, not for {value!r:.80}")
-    if any(map(_SURROGATE.search, texts)):
-        raise ValueError(f"{variable.name}: half a surrogate pair has no percent-encoding: {value!r:.80}")
+def _check_beginnings(part: Expression, optional: frozenset[str], literal: frozenset[str]) -> None:
+    """Refuse an expression that may be missing if what follows could be taken for it, as in {/x}/y."""
+    _, operator, variables = part
+    own = {operator.first, "="} if operator.named else {operator.first}
+    if variables[1:]:
+        own.add(operator.separator)
+    if own & literal or (own & optional and not operator.named) or "" in optional:
+        raise _unclear(part)
 
 
-def _plain(operator: Operator, variable: Variable, value: Value) -> str:
-    """A value in one piece."""
-    if isinstance(value, str):
-        if variable.prefix is not None:
-            value = _beginning(operator, value, variable.prefix)
-        return _encoded(operator, value)
-    texts = [text for pair in value.items() for text in pair] if isinstance(value, dict) else value
-    return ",".join(_encoded(operator, text) for text in texts)
+def _unclear(part: Expression) -> BadTemplate:
+    return BadTemplate(
+        f"where the values of {{{part.text[:40]}}} begin and end would not be clear: put / before and after "
+        "it and x* last in it, write {x} for {+x} or {/x}, or make it a parameter, as in {?x}"
+    )
 
 
-def _beginning(operator: Operator, value: str, length: int) -> str:
-    if not operator.reserved:
-        return value[:length]
-    # Here a percent-encoding is let through, so it counts as the one character it stands for.
-    characters = _CHARACTER.finditer(value)
-    return "".join(found[0] for found, _ in zip(characters, range(length), strict=False))
+def _kinds(text: str) -> frozenset[str]:
+    return frozenset(ENCODED if c > "\x7f" and not "\udc80" <= c <= "\udcff" else c for c in text)
 
 
-def _exploded(operator: Operator, name: str, value: list[str] | dict[str, str]) -> list[str]:
-    if isinstance(value, list):
-        return [_named(operator, name, _encoded(operator, text)) for text in value]
-    if not operator.named:
-        return [f"{_encoded(operator, key)}={_encoded(operator, text)}" for key, text in value.items()]
-    # The RFC would leave & and = in a key as they are, and so make two parameters of one.
-    return [_named(operator, quote(key, safe=""), _encoded(operator, text)) for key, text in value.items()]
+def _beginnings(parts: list[Part]) -> tuple[frozenset[str], frozenset[str]]:
+    """The characters with which expressions that may be missing begin, and the literal after them."""
+    optional: set[str] = set()
+    for part in parts:
+        if isinstance(part, str):
+            return frozenset(optional), _kinds(_characters(part)[0])
+        optional.add(part.operator.first)
+    return frozenset(optional), frozenset()
 
 
-def _named(operator: Operator, name: str, text: str) -> str:
-    if not operator.named:
-        return text
-    return f"{name}={text}" if text else name + operator.if_empty
+def _allowed(part: Expression, later: list[Part]) -> list[frozenset[str]]:
+    """The characters that each value of an expression may have."""
+    _, operator, (*others, variable) = part
+    if any(other.explode for other in others) or (variable.explode and operator.reserved):
+        raise _unclear(part)
+    ends = {other.operator.first for other in later if isinstance(other, Expression)} & {"?", "#"}
+    last = frozenset(UNRESERVED + operator.reserved + ENCODED) - ends
+    first = last - {operator.separator}
+    return [first for _ in others] + [last | {operator.separator, "="} if variable.explode else last]
 
 
-def _encoded(operator: Operator, text: str) -> str:
-    if not operator.reserved:
-        return quote(text, safe="")
-    return quote(_LONE_PERCENT.sub("%25", text), safe=RESERVED + "%")
+def _class(characters: frozenset[str]) -> str:
+    return f"[{re.escape(''.join(sorted(characters)))}{_ENCODED}]"
+
+
+def _group(variable: Variable, guard: str, allowed: frozenset[str], more: str) -> str:
+    character = _class(allowed)
+    if variable.prefix:
+        return f"((?:{guard}{character}){{0,{variable.prefix}}}+)(?!{character})"
+    return f"((?:{guard}{character})*{more})"
+
+
+def _exploded(operator: Operator, allowed: frozenset[str]) -> str:
+    """The members of an object, k=v, or the items of a list."""
+    separator = re.escape(operator.separator)
+    item = _class(allowed - {operator.separator, "="})
+    member = f"{item}*+={item}*+" if operator.if_empty else f"{item}*+(?:={item}++)?+"
+    members = f"{member}(?:{separator}{member})*+"
+    return f"({members})" if operator.named else f"({members}|{item}*+(?:{separator}{item}*+)*+)"
+
+
+def _unnamed(part: Expression, values: list[str]) -> str:
+    """{/x,y}: y is there only if x is."""
+    operator, regex = part.operator, ""
+    for value in reversed(values[1:]):
+        regex = f"(?:{re.escape(operator.separator)}{value}{regex})?+"
+    regex = re.escape(operator.first) + values[0] + regex
+    return f"(?:{regex})?+" if operator.first else regex
+
+
+def _named(part: Expression, values: list[str]) -> str:
+    """{?x,y}: each may be missing, and the first that is not comes after the ?."""
+    operator, regex, one = part.operator, "", _class(frozenset(UNRESERVED))
+    separator = r"(?:(?<=\?)|(?<!\?)&)" if operator.first == "?" else operator.separator
+    for variable, value in zip(part.variables, values, strict=True):
+        name = "" if variable.explode else re.escape(_characters(variable.name)) + operator.if_empty
+        if name and not operator.if_empty:
+            name += f"(?:=(?={one})|(?!{one}|=))"
+        regex += f"(?:{separator}{name}{value})?+"
+    return rf"(?:\?{regex}(?<!\?))?+" if operator.first == "?" else regex
+
+
+# ----------------------------------------------------------------------------------- values
+
+_ESCAPES = re.compile("(?:%[0-9A-Fa-f]{2})+")
+_BYTES = 0xDC00
+"""A code point that no text has, plus a byte: a percent-encoded byte, of ASCII or not of UTF-8."""
+_KEEP = {byte: _BYTES + byte for byte in range(128)}
+_DECODE = {_BYTES + byte: byte for byte in range(128)}
+
+
+def _characters(uri: str) -> str:
+    """The URI with one character for each, and those that are percent-encoded still told from the rest."""
+    return _ESCAPES.sub(_decoded, uri) if "%" in uri else uri
+
+
+def _decoded(found: re.Match[str]) -> str:
+    raw = bytes.fromhex(found[0].replace("%", ""))
+    return raw.decode("utf-8", "surrogateescape").translate(_KEEP)
+
+
+def _value(operator: Operator, variable: Variable, text: str) -> Value | None:
+    """The value that this stands for; None for an object with the same key twice."""
+    return _parts(operator, variable, text) if variable.explode else text.translate(_DECODE)
+
+
+def _parts(operator: Operator, variable: Variable, text: str) -> Value | None:
+    pairs = [item.partition("=")[::2] for item in text.split(operator.separator)]
+    if operator.named:
+        name = _characters(variable.name)
+        if all(key == name for key, _ in pairs):
+            return [value.translate(_DECODE) for _, value in pairs]
+    elif "=" not in text:
+        return [key.translate(_DECODE) for key, _ in pairs]
+    members = {key.translate(_DECODE): value.translate(_DECODE) for key, value in pairs}
+    return members if len(members) == len(pairs) else None

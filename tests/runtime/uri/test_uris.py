@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_ref.runtime.uri import templates
 from mcp_ref.runtime.uri.uris import MAX_URI, BadUri, check_uri, leads_out, legal_length
 
 GOOD = [
@@ -190,8 +189,3 @@ def test_what_stays_inside_stays_below_the_directory(value):
             path = posixpath.normpath("/root/" + value.replace("\\", "/"))
             assert path == "/root" or path.startswith("/root/")
             value = urllib.parse.unquote(value)
-
-
-def test_all_this_can_be_had_from_templates_too():
-    assert (templates.check_uri, templates.leads_out) == (check_uri, leads_out)
-    assert (templates.BadUri, templates.MAX_URI) == (BadUri, MAX_URI)
