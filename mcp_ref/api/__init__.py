@@ -2,7 +2,6 @@
 
 server, registering     `Server`, and how a tool, a resource or a prompt is registered with it
 from_function           how a function becomes a tool, a resource, a prompt
-paged_list              what was registered, in pages
 context                 `Context`: one request, as its handler sees it
 connect                 `connect`: from a command, a URL or a `Server` to a client
 client, requests, features     `Client`

@@ -5,7 +5,7 @@
     @server.resource("file:///{+path}")        def read(path: str) -> bytes: ...
     @server.prompt                             def review(code: str) -> str: ...
 
-Each becomes an item of a list (api/paged_list) that clients are told of when it changes.
+Each becomes an item of a list (server/utilities/pagination) that clients are told of when it changes.
 
 Revisions   all; what a revision does not have is left out for its clients.
 Threads     registering may happen on any thread at any time.
@@ -23,7 +23,6 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from mcp_ref.api.from_function.prompt import RegisteredPrompt, prompt_from
 from mcp_ref.api.from_function.resource import RegisteredResource, RegisteredTemplate, resource_from
 from mcp_ref.api.from_function.tool import RegisteredTool, listed, tool_from
-from mcp_ref.api.paged_list import Shelf
 from mcp_ref.basic.index.general_fields import Icon
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import Method, methods, revision
@@ -37,6 +36,7 @@ from mcp_ref.server.prompts import Prompt
 from mcp_ref.server.resources import Resource, ResourceNotFound, ResourceTemplate, find
 from mcp_ref.server.tools import ToolAnnotations
 from mcp_ref.server.utilities.caching import CacheScope
+from mcp_ref.server.utilities.pagination import PagedList
 
 __all__ = ["Registry"]
 
@@ -75,9 +75,9 @@ class Registry:
     ) -> None:
         """`changed("tools")` is called after each change of a list; `rows` are the methods there are."""
 
-        def shelf(method: str, member: str, key: str, listed: Callable[[Any, str], Json]) -> Shelf[Any]:
+        def shelf(method: str, member: str, key: str, listed: Callable[[Any, str], Json]) -> PagedList[Any]:
             kind = method.partition("/")[0]
-            return Shelf(
+            return PagedList(
                 method,
                 member,
                 lambda item: item.definition[key],
@@ -86,14 +86,14 @@ class Registry:
                 lambda: changed(kind),
             )
 
-        self.toolbox: Shelf[RegisteredTool] = shelf("tools/list", "tools", "name", listed)
-        self.resources: Shelf[RegisteredResource] = shelf(
+        self.toolbox: PagedList[RegisteredTool] = shelf("tools/list", "tools", "name", listed)
+        self.resources: PagedList[RegisteredResource] = shelf(
             "resources/list", "resources", "uri", partial(_listed, Resource)
         )
-        self.templates: Shelf[RegisteredTemplate] = shelf(
+        self.templates: PagedList[RegisteredTemplate] = shelf(
             "resources/templates/list", "resourceTemplates", "uriTemplate", partial(_listed, ResourceTemplate)
         )
-        self.prompts: Shelf[RegisteredPrompt] = shelf(
+        self.prompts: PagedList[RegisteredPrompt] = shelf(
             "prompts/list", "prompts", "name", partial(_listed, Prompt)
         )
         self.logging = logging

@@ -31,7 +31,6 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.api.context import INPUT_REQUESTS, Context
-from mcp_ref.api.paged_list import Kept
 from mcp_ref.api.registering import Registry
 from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
@@ -72,6 +71,7 @@ from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
 from mcp_ref.server.utilities.caching import CacheScope, Caching
 from mcp_ref.server.utilities.caching import table as hint_table
+from mcp_ref.server.utilities.pagination import EncodedPage
 
 if TYPE_CHECKING:
     from mcp_ref.basic.transports.streamable_http.endpoint import Application
@@ -412,7 +412,7 @@ class Server(Registry):
         hints = None
         if row.cacheable:  # spec: server/utilities/caching/page-same-scope
             hints = context.hints or self.hints.get(row.name)
-        if type(result) is Kept:
+        if type(result) is EncodedPage:
             key = context.revision
             if key not in result.encoded:
                 dressed = dress(result, context, hints) if key.modern else result
@@ -505,6 +505,6 @@ def _unwound(context: RequestContext, problem: BaseException) -> Json:
 
 def _own(result: Any) -> Any:
     """A result that a hook may change: what is kept for everybody is copied first."""
-    if type(result) is not Kept:
+    if type(result) is not EncodedPage:
         return result
     return {k: v.copy() if isinstance(v, list | dict) else v for k, v in result.items()}

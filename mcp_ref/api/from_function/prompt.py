@@ -10,7 +10,7 @@ descriptions, and what it returns is the messages:
 
 Revisions   all; content that a revision does not have arrives as text (server/content).
 Errors      TypeError, ValueError: a function that can be no prompt. Mismatch: what it returned is none.
-Threads     a RegisteredPrompt never changes; see api/paged_list for the list of them.
+Threads     a RegisteredPrompt never changes; see server/utilities/pagination for the list of them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ arguments as a plain dict.
     nothing declared                         by what it is      -
     a CallToolResult                         as it is           as it is
 
-Threads     a RegisteredTool never changes; see api/paged_list for the list of them.
+Threads     a RegisteredTool never changes; see server/utilities/pagination for the list of them.
 """
 
 from __future__ import annotations
