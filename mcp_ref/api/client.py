@@ -36,7 +36,10 @@ from mcp_ref.basic.index.error_responses import (
     MethodNotFound,
 )
 from mcp_ref.basic.index.general_fields import SERVER_INFO
-from mcp_ref.basic.index.messages import Encoded, Json, encode
+from mcp_ref.basic.index.messages import (
+    Json,
+    encode,
+)
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.subscriptions import client as listening
@@ -46,6 +49,7 @@ from mcp_ref.basic.versioning import LATEST, Era, Revision, newest
 from mcp_ref.client.elicitation.url_mode import Completions
 from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
+from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.workers import Workers

@@ -35,7 +35,7 @@ from mcp_ref.api.registering import Registry
 from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
 from mcp_ref.basic.index.general_fields import Icon, Implementation, check_extensions
-from mcp_ref.basic.index.messages import Encoded, Json, to_json
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.connection import IMMEDIATE, LATER, Connection
 from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
@@ -57,6 +57,10 @@ from mcp_ref.runtime.checks import (
     check_text_if_any,
 )
 from mcp_ref.runtime.hooks import Handler, through
+from mcp_ref.runtime.json_text import (
+    Encoded,
+    to_json,
+)
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.seals import Seal, secrets_of

@@ -36,7 +36,8 @@ from mcp_ref.basic.index.general_fields import (
     SERVER_INFO,
     RequestMeta,
 )
-from mcp_ref.basic.index.messages import Encoded, Json, RequestId
+from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.schema import REVISIONS, Mismatch, checker, since
 
 if TYPE_CHECKING:

@@ -6,6 +6,7 @@ http_client   HTTP requests with a time limit
 typing        type hints -> JSON Schema, loaders, dumpers
 uri           URIs and their templates
 
+json_text JSON as text: a strict reader, the writer, and what a text weighs
 events    server-sent events, as bytes
 checks    what users pass in, named when it is wrong
 targets   what was meant by a target that `connect` does not take

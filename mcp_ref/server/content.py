@@ -18,14 +18,13 @@ from __future__ import annotations
 
 import base64
 import functools
-import os
-import re
 import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeVar
 
 from mcp_ref.basic.index.general_fields import Icon, check_meta
-from mcp_ref.basic.index.messages import Encoded, Json, to_json
+from mcp_ref.basic.index.messages import Json
+from mcp_ref.runtime.json_text import Encoded, LongStrings, to_json
 from mcp_ref.schema import REVISIONS, Bounds, Mismatch, checker, pruner, since, until
 
 if TYPE_CHECKING:
@@ -310,52 +309,17 @@ def texts(blocks: Any) -> str:
     return "\n".join(t for t in found if isinstance(t, str))
 
 
-# -------------------------------------------------------------------------- long ones
-
-LONG = 32_768
-"""Characters from which a string is written by itself."""
-
-_MARK = os.urandom(16).hex()  # stands in no string but by intention
-_ESCAPED = [chr(code) for code in range(32)] + ['"', "\\"]
+# -------------------------------------------------------------------------- writing
 
 
 def encode(result: Json) -> Encoded:
-    """A result with content, as JSON. Long strings are written by themselves, and only once.
-
-    A tool's text often stands in its structured content as well: to encode a megabyte twice, and to
-    copy it from buffer to buffer, would cost more than all the rest of the call.
-    """
+    """A result with content, as JSON; a long text that its structured content repeats is written once."""
     # What a hook answered may be no finished result, and have no content.
-    if not any(map(_is_long, result.get("content", ()))):
+    if not any(map(LongStrings.are_in, result.get("content", ()))):
         return Encoded(to_json(result).encode("utf-8"))
-    long: list[str] = []
-
-    def marked(value: Any) -> Any:
-        if type(value) is not str or len(value) < LONG:
-            return value
-        index = next((i for i, known in enumerate(long) if known is value), len(long))
-        if index == len(long):
-            long.append(value)
-        return f"{_MARK}{index}."
-
-    blocks = [{k: marked(v) for k, v in block.items()} for block in result["content"]]
-    result = {**result, "content": blocks}
+    long = LongStrings()
+    result = {**result, "content": [long.marked(block) for block in result["content"]]}
     structured = result.get("structuredContent")
     if isinstance(structured, dict):
-        result["structuredContent"] = {k: marked(v) for k, v in structured.items()}
-    strings = [_string(value) for value in long]
-    pieces = re.split(rf'"{_MARK}(\d+)\."', to_json(result))  # text, index, text, index ... text
-    return Encoded(*(strings[int(p)] if at % 2 else p.encode("utf-8") for at, p in enumerate(pieces)))
-
-
-def _is_long(block: Any) -> bool:
-    return isinstance(block, dict) and any(
-        type(value) is str and len(value) >= LONG for value in block.values()
-    )
-
-
-def _string(value: str) -> bytes:
-    """The JSON of one string; most long ones need no escapes, which is quick to see."""
-    if any(character in value for character in _ESCAPED):
-        return to_json(value).encode("utf-8")
-    return b'"%b"' % value.encode("utf-8")
+        result["structuredContent"] = long.marked(structured)
+    return long.encode(result)

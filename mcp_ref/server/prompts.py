@@ -33,13 +33,14 @@ from mcp_ref.basic.index.error_responses import (
     ProtocolError,
 )
 from mcp_ref.basic.index.general_fields import Icon, NotificationParams, RequestMeta, ResultMeta
-from mcp_ref.basic.index.messages import AnyNotificationParams, Encoded, Json, RequestId, to_json
+from mcp_ref.basic.index.messages import AnyNotificationParams, Json, RequestId
 from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
 from mcp_ref.basic.versioning import LATEST, Method
 from mcp_ref.runtime.errors import (
     InvalidResponse,
     RequestCancelled,
 )
+from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import told
 from mcp_ref.schema import Mismatch, checker, required, since, was

@@ -42,13 +42,14 @@ from mcp_ref.basic.index.general_fields import (
     RequestMeta,
     ResultMeta,
 )
-from mcp_ref.basic.index.messages import AnyNotificationParams, Encoded, Json, RequestId, to_json
+from mcp_ref.basic.index.messages import AnyNotificationParams, Json, RequestId
 from mcp_ref.basic.versioning import LATEST, Method, Revision
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import (
     InvalidResponse,
     RequestCancelled,
 )
+from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import told
 from mcp_ref.runtime.uri.uris import BadUri, check_uri

@@ -35,7 +35,7 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import Icon, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.index.json_schema_usage import BadSchema, validator
-from mcp_ref.basic.index.messages import AnyNotificationParams, Encoded, Json, RequestId
+from mcp_ref.basic.index.messages import AnyNotificationParams, Json, RequestId
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
 from mcp_ref.basic.transports.streamable_http import schema_extension as http_annotations
 from mcp_ref.basic.versioning import LATEST, Method
@@ -46,6 +46,7 @@ from mcp_ref.runtime.errors import (
     McpError,
     RequestCancelled,
 )
+from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import told
 from mcp_ref.schema import Mismatch, checker, opaque, required, since, until, was

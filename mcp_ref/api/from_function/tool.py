@@ -27,9 +27,10 @@ from typing import Any
 from mcp_ref.api.context import Context
 from mcp_ref.basic.index.general_fields import Icon, check_meta
 from mcp_ref.basic.index.json_schema_usage import own_validator
-from mcp_ref.basic.index.messages import Json, encode, to_json
+from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.transports.streamable_http.schema_extension import KEYWORD, Paths, annotated_by_us
 from mcp_ref.basic.versioning import Revision, revision
+from mcp_ref.runtime.json_text import to_json
 from mcp_ref.runtime.typing.functions import description_of, parameters_of, return_hint, takes_one
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.values import Compiler, dump_any

@@ -19,8 +19,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mcp_ref.basic.index.error_responses import ParseError
-from mcp_ref.basic.index.messages import decode, to_json
+from mcp_ref.runtime.json_text import NotJson, from_json, to_json
 from mcp_ref.runtime.typing import functions
 from mcp_ref.runtime.typing.codec import Convert, Field, Schema
 from mcp_ref.runtime.typing.mismatch import Mismatch, shown
@@ -77,8 +76,8 @@ def _reader(hint: Any) -> Convert:
         if not isinstance(value, str) or (takes_text and _fits(codec.load, value)):
             return value
         try:
-            data = decode(value.encode("utf-8"))
-        except (ParseError, UnicodeEncodeError):
+            data = from_json(value.encode("utf-8"))
+        except (NotJson, UnicodeEncodeError):
             return value
         # Of two readings that are both wrong, the complaint is to be about the one that was meant.
         return value if takes_text and not _fits(codec.load, data) else data

@@ -29,8 +29,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, Required, TypedDict
 
 from mcp_ref.basic.index.general_fields import ResultMeta, is_reserved
-from mcp_ref.basic.index.messages import Json, to_json
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.checks import check_count
+from mcp_ref.runtime.json_text import to_json
 from mcp_ref.runtime.threads import forks
 from mcp_ref.schema import Bounds, since
 

@@ -36,12 +36,16 @@ from mcp_ref.basic.index.error_responses import (
     InvalidParams,
 )
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
-from mcp_ref.basic.index.messages import Encoded, Json, RequestId
+from mcp_ref.basic.index.messages import (
+    Json,
+    RequestId,
+)
 from mcp_ref.basic.versioning import LATEST, Revision
 from mcp_ref.runtime.errors import (
     InvalidResponse,
     RequestTimeout,
 )
+from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Deadline

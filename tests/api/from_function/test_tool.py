@@ -19,7 +19,7 @@ from peers import LEGACY, MODERN, REVISIONS, RawClient, plain
 from mcp_ref import Bounds, Context, Server, connect
 from mcp_ref.api.from_function.tool import tool_from
 from mcp_ref.basic.index.json_schema_usage import BadSchema
-from mcp_ref.basic.index.messages import to_json
+from mcp_ref.runtime.json_text import to_json
 from mcp_ref.schema import definitions
 from mcp_ref.server import content
 from mcp_ref.server.content import ContentBlock, ImageContent, TextContent

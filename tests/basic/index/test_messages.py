@@ -3,117 +3,26 @@
 import json
 import math
 import threading
-import tracemalloc
 
 import pytest
 from http_peers import Peer, endpoint
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from json_lines import BAD_JSON, json_values, types_of
 from peers import ENV, LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, python, recorded, source, tap
 from web import result_of, talking, text
 
 from mcp_ref import Context, ErrorResponse, Server, connect
 from mcp_ref.basic.index import messages
 from mcp_ref.basic.index.error_responses import InvalidRequest, ParseError
-from mcp_ref.basic.index.messages import (
-    MAX_DEPTH,
-    MAX_PARTS,
-    SMALL_BYTES,
-    Encoded,
-    classify,
-    decode,
-    encode,
-    encode_result,
-    is_id,
-    to_json,
-)
+from mcp_ref.basic.index.messages import classify, decode, encode, encode_result, is_id
+from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.schema import definitions
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """A busy machine is no fault."""
 
 # -- bad JSON, by name ------------------------------------------------------------------------
-
-
-def nested(kind, depth):
-    """So many levels: of arrays, of objects, or of both in turns."""
-    pairs = {"arrays": [("[", "]")], "objects": [('{"a":', "}")], "mixed": [("[", "]"), ('{"a":', "}")]}[kind]
-    opening = "".join(pairs[level % len(pairs)][0] for level in range(depth))
-    closing = "".join(pairs[level % len(pairs)][1] for level in reversed(range(depth)))
-    return f"{opening}1{closing}".encode()
-
-
-BAD_JSON = {
-    "not UTF-8: a stray byte": b'{"a":"\xff"}',
-    "not UTF-8: Latin-1": '{"a":"ä"}'.encode("latin-1"),
-    "not UTF-8: an overlong form": b'{"a":"\xc0\xaf"}',
-    "not UTF-8: a surrogate": b'{"a":"\xed\xa0\x80"}',
-    "not UTF-8: beyond Unicode": b'{"a":"\xf4\x90\x80\x80"}',
-    "not UTF-8: a character cut off": '{"a":"ä"}'.encode()[:7],
-    "UTF-16": '{"a":1}'.encode("utf-16"),
-    "UTF-32": '{"a":1}'.encode("utf-32"),
-    "a byte order mark": b'\xef\xbb\xbf{"a":1}',
-    "empty": b"",
-    "blanks only": b" \t ",
-    "cut off in an object": b'{"jsonrpc":"2.0","id":1,',
-    "cut off in a string": b'{"jsonrpc":"2.',
-    "cut off in a word": b'{"a":tru',
-    "cut off in a number": b'{"a":1.',
-    "cut off in an escape": b'{"a":"\\u12',
-    "two values": b"{} {}",
-    "something after the end": b'{"a":1}x',
-    "a comma too many": b'{"a":1,}',
-    "a comma too few": b"[1 2]",
-    "single quotes": b"{'a':1}",
-    "no quotes": b"{a:1}",
-    "a comment": b'{"a":1/*one*/}',
-    "a key that is a number": b'{1:"a"}',
-    "10,000 arrays": nested("arrays", 10_000),
-    "10,000 objects": nested("objects", 10_000),
-    "10,000 arrays and objects": nested("mixed", 10_000),
-    "10,000 arrays that nobody closes": b"[" * 10_000,
-    "10,000 objects that nobody closes": b'{"a":' * 10_000,
-    "arrays one level too deep": nested("arrays", MAX_DEPTH + 1),
-    "objects one level too deep": nested("objects", MAX_DEPTH + 1),
-    "arrays and objects one level too deep": nested("mixed", MAX_DEPTH + 1),
-    "too deep, in a wide message": b'{"wide":[' + b"[]," * 500 + b'0],"deep":' + nested("mixed", 250) + b"}",
-    "a number beyond float": b'{"a":1e400}',
-    "a negative number beyond float": b'{"a":-1e400}',
-    "a long number beyond float": b'{"a":' + b"9" * 400 + b".5}",
-    "an integer of more digits than Python reads": b'{"a":' + b"1" * 5000 + b"}",
-    "a negative integer of more digits than Python reads": b'{"a":-' + b"1" * 5000 + b"}",
-    "NaN": b'{"a":NaN}',
-    "Infinity": b'{"a":Infinity}',
-    "-Infinity": b'{"a":-Infinity}',
-    "hexadecimal": b'{"a":0x10}',
-    "a leading zero": b'{"a":01}',
-    "a leading plus": b'{"a":+1}',
-    "a point without digits": b'{"a":1.}',
-    "digits of another script": '{"a":٣}'.encode(),
-    "duplicate keys": b'{"a":1,"a":1}',
-    "duplicate keys, nested": b'{"x":[{"y":{"a":1,"b":2,"a":3}}]}',
-    "duplicate keys, one of them escaped": b'{"a":1,"\\u0061":2}',
-    "duplicate keys, escaped differently": b'{"\\u00e9":1,"\\u00E9":2}',
-    "duplicate keys, both empty": b'{"":1,"":2}',
-    "a duplicate id": b'{"jsonrpc":"2.0","id":1,"id":2,"method":"ping"}',
-    "a lone high surrogate": b'{"a":"\\ud83d"}',
-    "a lone low surrogate": b'{"a":"\\ude00"}',
-    "a surrogate pair the wrong way round": b'{"a":"\\ude00\\ud83d"}',
-    "a high surrogate and a letter": b'{"a":"\\uD83Dx"}',
-    "a high surrogate twice": b'{"a":"\\ud83d\\ud83d\\ude00"}',
-    "a lone surrogate in a key": b'{"\\udfff":1}',
-    "a lone surrogate deep down": b'[[[{"a":["\\udbff"]}]]]',
-    "NUL alone": b"\x00",
-    "NUL in a string": b'{"a":"\x00"}',
-    "NUL after the value": b'{"a":1}\x00',
-    "a tab in a string": b'{"a":"\t"}',
-    "a newline in a string": b'{"a":"\n"}',
-    "an escape that is none": b'{"a":"\\x41"}',
-    "a word": b"hello",
-    "a word of Python": b'{"a":None}',
-    "HTTP": b"GET / HTTP/1.1",
-    "a header of another framing": b"Content-Length: 17",
-}
 
 
 @pytest.mark.spec("basic/transports/index/utf8")
@@ -125,26 +34,6 @@ def test_bad_json_is_a_parse_error(line):
     assert error["code"] == -32700
     assert 0 < len(error["message"]) < 250
     encode({"jsonrpc": "2.0", "error": error})  # what is said about it can be sent
-
-
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        (b'{"a":"\xff"}', "not UTF-8: byte 6 is 0xff"),
-        (b'{"a" 1}', "at character 5"),
-        (b'{"abc":1,"abc":1}', "the member 'abc' stands twice in one object"),
-        (b'{"a":1,"abc":1,"b":1,"abc":2}', "the member 'abc' stands twice in one object"),
-        (b'{"a":-1e400}', "the number -1e400 is beyond what a double can hold"),
-        (b"[NaN]", "NaN is not a JSON number"),
-        (nested("mixed", 10_000), "nested deeper than 200 levels"),
-        (nested("arrays", 201), "nested deeper than 200 levels"),
-        (b'"\\ud800"', "half a surrogate pair"),
-        (b"1" * 5000, "an integer of too many digits"),
-    ],
-)
-def test_a_parse_error_says_what_is_wrong(line, words):
-    with pytest.raises(ParseError, match=words.replace("(", r"\(")):
-        decode(line)
 
 
 @pytest.mark.parametrize("revision", LEGACY)
@@ -159,134 +48,6 @@ def test_bad_json_is_answered_and_the_connection_goes_on(revision):
                 assert answer.get("id") is None, name
                 assert ("id" in answer) == (revision < "2025-11-25"), name
         assert raw.is_alive()
-
-
-GOOD_JSON = {
-    "a pair of surrogates": (b'"\\ud83d\\ude00"', "\U0001f600"),
-    "a pair in capitals": (b'"\\uD83D\\uDE00"', "\U0001f600"),
-    "no escape, but the text of one": (b'"\\\\ud83d"', "\\ud83d"),
-    "an escaped backslash before a pair": (b'"\\\\\\ud83d\\ude00"', "\\\U0001f600"),
-    "an astral character as it is": ('"\U0001f600"'.encode(), "\U0001f600"),
-    "an escaped NUL": (b'"\\u0000"', "\x00"),
-    "the same key in two objects": (b'[{"a":1},{"a":{"a":2}}]', [{"a": 1}, {"a": {"a": 2}}]),
-    "keys that look alike": ('{"é":1,"e\u0301":2}'.encode(), {"é": 1, "e\u0301": 2}),
-    "a large integer": (b"123456789012345678901234567890", 123456789012345678901234567890),
-    "the largest double": (b"1.7976931348623157e308", 1.7976931348623157e308),
-    "a number too small to see": (b"1e-400", 0.0),
-    "zero below zero": (b"-0.0", -0.0),
-    "blanks around": (b' \t{"a" : 1}\r', {"a": 1}),
-    "brackets in strings": (json.dumps({"a": "[{" * 300}).encode(), {"a": "[{" * 300}),
-    "brackets side by side": (b"[" + b"[]," * 300 + b"{}]", [[]] * 300 + [{}]),
-}
-
-
-@pytest.mark.parametrize(("line", "value"), GOOD_JSON.values(), ids=GOOD_JSON)
-def test_good_json_is_taken_as_it_is(line, value):
-    assert decode(line) == value
-
-
-@pytest.mark.parametrize("part", ["[]", "{}", '{"a":1}', '""', "1"])
-def test_a_text_of_too_many_parts_is_refused_before_anything_is_made_of_it(part):
-    """An array of a million empty arrays takes 80 MB."""
-    line = ("[" + ",".join([part] * (MAX_PARTS + 1)) + "]").encode()
-    tracemalloc.start()
-    try:
-        with pytest.raises(ParseError, match="1,000,000 parts"):
-            decode(line)
-        assert tracemalloc.get_traced_memory()[1] < 1_000_000
-    finally:
-        tracemalloc.stop()
-
-
-def test_commas_and_brackets_in_strings_are_no_parts():
-    text = ',[{"\\' * 30_000 + "\\\\"
-    for value in ([text], {text: [text, "x"]}, [text, "", '"', text]):
-        line = json.dumps(value).encode()
-        assert len(line) > SMALL_BYTES
-        assert decode(line, 10) == value
-        with pytest.raises(ParseError):
-            decode(line, 0)
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
-def test_parts_are_counted_the_same_wherever_a_text_is_cut(size, monkeypatch):
-    monkeypatch.setattr(messages, "_COUNTED_AT_ONCE_BYTES", size)
-    line = rb'[{"a":",[{","b\\":"\"[","c":[1,2]},"",[]]'
-    parts = 9
-    assert not messages.has_more_parts(line, parts)
-    assert messages.has_more_parts(line, parts - 1)
-
-
-def test_a_small_text_has_its_parts_uncounted():
-    assert decode(b"[1,2,3]", 0) == [1, 2, 3]
-
-
-@pytest.mark.parametrize("kind", ["arrays", "objects", "mixed"])
-def test_the_deepest_nesting_that_is_allowed_is_allowed(kind):
-    value = decode(nested(kind, MAX_DEPTH))
-    assert decode(encode(value)) == value
-
-
-def test_the_limit_of_depth_holds_on_a_thread_whose_stack_is_in_use():
-    """Deep input is refused, not the end of the reader, wherever it is read."""
-    caught = []
-
-    def deep(levels):
-        if levels:
-            deep(levels - 1)
-        else:
-            with pytest.raises(ParseError) as problem:
-                decode(nested("mixed", 10_000))
-            caught.append(problem.value)
-            assert decode(nested("mixed", 50)) is not None
-
-    thread = threading.Thread(target=deep, args=(300,))
-    thread.start()
-    thread.join()
-    assert len(caught) == 1
-
-
-# -- whatever comes ---------------------------------------------------------------------------
-
-
-def check_decode(line):
-    try:
-        value = decode(line)
-    except ParseError as problem:
-        encode(problem.to_wire())
-        return
-    assert decode(encode(value)) == value
-
-
-@settings(CALM, max_examples=300)
-@given(st.binary(max_size=200))
-@example(b"\x00")
-@example(b"-")
-@example(b'"\\')
-def test_any_bytes_are_a_value_or_a_parse_error(line):
-    check_decode(line)
-
-
-PIECES = [
-    *[b"{", b"}", b"[", b"]", b",", b":", b'"', b'"a"', b'"a":', b"1", b"-", b"1e999", b"0.5", b"null"],
-    *[b"true", b"NaN", b'"\\ud83d"', b'"\\ude00"', b"\\", b"\\u", b"\xff", b"\xc3", b" ", b"9" * 4301],
-]
-
-
-@settings(CALM, max_examples=300)
-@given(st.lists(st.sampled_from(PIECES) | st.binary(max_size=3), max_size=30).map(b"".join))
-def test_anything_like_json_is_a_value_or_a_parse_error(line):
-    check_decode(line)
-
-
-def json_values():
-    text = st.text(st.characters(exclude_categories=["Cs"]))
-    scalars = (
-        st.none() | st.booleans() | st.integers() | text | st.floats(allow_nan=False, allow_infinity=False)
-    )
-    return st.recursive(
-        scalars, lambda inner: st.lists(inner, max_size=5) | st.dictionaries(text, inner, max_size=5)
-    )
 
 
 @settings(CALM, max_examples=200)
@@ -307,23 +68,6 @@ def test_what_is_encoded_is_one_line_of_utf8_that_means_the_same(value):
     assert again == value
     assert types_of(again) == types_of(value)  # 1, 1.0 and True are equal, and not the same
     assert json.loads(line) == value  # to another reader too
-
-
-def types_of(value):
-    if isinstance(value, dict):
-        return {key: types_of(member) for key, member in value.items()}
-    return [types_of(member) for member in value] if isinstance(value, list) else type(value)
-
-
-@settings(CALM)
-@given(json_values(), st.sampled_from(["ascii", "spaced", "raw"]))
-def test_every_way_to_write_a_value_is_read_alike(value, style):
-    text = {
-        "ascii": lambda: json.dumps(value),
-        "spaced": lambda: json.dumps(value, indent=2).replace("\n", "\t"),
-        "raw": lambda: json.dumps(value, ensure_ascii=False, separators=(",", ":")),
-    }[style]()
-    assert decode(text.encode()) == value
 
 
 # -- what kind of message ---------------------------------------------------------------------
@@ -679,27 +423,3 @@ def test_every_message_of_a_server_over_http_is_json_rpc_2(revision):
             with peer.post(body, **headers) as reply:
                 assert reply.status in (400, 403)
                 assert kinds([reply.json()]) == {"error"}
-
-
-# ---------------------------------------------------------------------------- what a message weighs
-
-
-@pytest.mark.parametrize(
-    "part", ["[]", "{}", "1.5", '"ab"', '{"k":1}', "[1]", '{"a":{"b":[]}}', "[[[[[]]]]]"]
-)
-def test_a_message_weighs_about_what_it_takes_in_memory(part):
-    """At least half of it, and by far more than its bytes."""
-    line = f"[{','.join([part] * 20_000)}]".encode()
-    tracemalloc.start()
-    try:
-        value = decode(line)
-        taken = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
-    assert len(value) == 20_000
-    assert taken / 2 < messages.weight(line) < taken * 3
-
-
-def test_a_short_message_weighs_its_bytes():
-    assert messages.weight(b"[" * 256) == 256
-    assert messages.weight(b"[" * 257) == 257 * 65

@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kinds import Color, Level, kinds
 
-from mcp_ref.basic.index.messages import to_json
+from mcp_ref.runtime.json_text import to_json
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.texts import choices_of, text_of, text_parameters_of
 from mcp_ref.runtime.typing.values import Bounds, Compiler

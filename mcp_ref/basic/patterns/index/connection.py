@@ -40,7 +40,6 @@ from mcp_ref.basic.index.error_responses import (
     TooManyRequests,
 )
 from mcp_ref.basic.index.messages import (
-    Encoded,
     Json,
     RequestId,
     begins,
@@ -52,7 +51,6 @@ from mcp_ref.basic.index.messages import (
     is_broken_response,
     is_id,
     lacks_method,
-    weight,
 )
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.patterns import cancellation, progress
@@ -63,6 +61,7 @@ from mcp_ref.runtime.errors import (
     InvalidResponse,
     RequestCancelled,
 )
+from mcp_ref.runtime.json_text import Encoded, weight
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks

@@ -21,7 +21,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from mcp_ref.basic.index.error_responses import InternalError
-from mcp_ref.basic.index.messages import Json, to_json
+from mcp_ref.basic.index.messages import Json
+from mcp_ref.runtime.json_text import to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.values import dump_any
 

@@ -43,7 +43,10 @@ from mcp_ref.basic.index.error_responses import (
     ProtocolError,
 )
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
-from mcp_ref.basic.index.messages import MAX_PARTS, Json, decode
+from mcp_ref.basic.index.messages import (
+    Json,
+    decode,
+)
 from mcp_ref.basic.transports.streamable_http import request_metadata as http_headers
 from mcp_ref.basic.transports.streamable_http.receiving import (
     ACCEPTED,
@@ -79,6 +82,7 @@ from mcp_ref.basic.transports.streamable_http.sessions import (
 from mcp_ref.basic.versioning import InvalidMeta, is_modern
 from mcp_ref.runtime.checks import check_bool, check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.errors import ConnectionClosed
+from mcp_ref.runtime.json_text import MAX_PARTS
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.workers import Workers

@@ -49,7 +49,12 @@ from mcp_ref.basic.index.error_responses import (
     error_response,
 )
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
-from mcp_ref.basic.index.messages import Json, RequestId, decode, encode, weight
+from mcp_ref.basic.index.messages import (
+    Json,
+    RequestId,
+    decode,
+    encode,
+)
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.transports.streamable_http import receiving as http_client_streams
@@ -68,6 +73,7 @@ from mcp_ref.runtime.errors import (
 )
 from mcp_ref.runtime.http_client.exchanges import SPARE, Exchanges, HttpExchange, TooLong
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
+from mcp_ref.runtime.json_text import weight
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
 from mcp_ref.runtime.threads.outbox import WayOut
