@@ -34,7 +34,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -54,8 +54,7 @@ from mcp_ref.client.elicitation.answers import (
     shape_of,
     with_defaults,
 )
-from mcp_ref.runtime.typing import scalars
-from mcp_ref.runtime.typing.codec import Field
+from mcp_ref.runtime.typing.codec import Field, scalar_of
 from mcp_ref.runtime.typing.mismatch import place
 from mcp_ref.runtime.typing.values import Compiler
 from mcp_ref.schema import ShapeCompiler, in_force, pruner
@@ -195,8 +194,6 @@ def _bare(hint: Any) -> Any:
     while True:
         if get_origin(hint) is Annotated:
             hint = get_args(hint)[0]
-        elif hasattr(hint, "__supertype__"):  # typing.NewType
-            hint = hint.__supertype__
         elif hasattr(hint, "__value__"):  # the `type X = ...` statement
             hint = hint.__value__
         else:
@@ -239,9 +236,9 @@ def _restricted(hint: Any, schema: Json) -> Json:
     """What a codec says of its values, in the words that a form has for it."""
     about: Json = dict(schema)
     kind: Any = schema.get("type")
-    row = scalars.CODECS.get(hint) if isinstance(hint, Hashable) else None
-    if row is not None and "string" in kind:  # also a Decimal, which could be an integer elsewhere
-        unsaid = [word for word, says in row[0].items() if word != "type" and says not in FORMATS]
+    scalar = scalar_of(hint)
+    if scalar is not None and "string" in kind:  # also a Decimal, which could be an integer elsewhere
+        unsaid = [word for word, says in scalar.schema.items() if word != "type" and says not in FORMATS]
         about = {word: says for word, says in about.items() if word not in unsaid} | {"type": "string"}
     elif "enum" in about or "const" in about:
         about = {k: v for k, v in about.items() if k not in ("enum", "const")} | _choice(hint, about, "oneOf")

@@ -1,7 +1,17 @@
-"""Limits on a value: `Annotated[int, Bounds(ge=0, le=10)]`.
+"""What stands in `Annotated` beside a type: limits on its values, and words for people.
+
+Ours is `Bounds`: `Annotated[int, Bounds(ge=0, le=10)]`. Objects of other packages are known by what they
+offer, and none of these packages is imported:
+
+    ge, gt, le, lt, multiple_of, min_length, max_length, pattern   a limit
+    an iterable of others (annotated_types.Interval, Len)          each of them
+    `metadata`, a list of others (pydantic.Field)                  each of them, and its words for people
+    title, description, examples, documentation                    words for people
+
+A limit is kept, or refused when the function is registered: it is never lost. An object of any other package
+that offers none of this means something to others, and nothing here.
 
 What is tested is the JSON, on its way in and on its way out, so that it is what the schema says.
-One kind is tested further than a schema can say: the number that a Decimal's string stands for.
 
 Threads     plain functions.
 """
@@ -11,14 +21,14 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from mcp_ref.runtime.typing import scalars
-from mcp_ref.runtime.typing.codec import Codec, Schema
-from mcp_ref.runtime.typing.mismatch import must
+from mcp_ref.runtime.typing.codec import DECIMAL, Codec, Schema, json_kind
+from mcp_ref.runtime.typing.mismatch import Mismatch, must
+from mcp_ref.runtime.typing.patterns import TooCostly, search
 
-__all__ = ["LIMITS", "Bounds", "bounded"]
+__all__ = ["Bounds", "check_informs", "description_in", "marked"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,85 +49,138 @@ class Bounds:
     format: str | None = None
 
 
+# -- limits -------------------------------------------------------------------------------
+
+
+def matches(value: str, pattern: str) -> bool:
+    """JSON Schema's `pattern` in a type hint: anywhere in the string unless it is anchored."""
+    try:
+        return search(pattern, value, is_trusted=True)
+    except TooCostly as problem:
+        raise Mismatch(f"cannot be checked: {problem}") from None
+
+
+def divides(value: Any, step: Any) -> bool:
+    """JSON Schema's `multipleOf`; exact for whole numbers."""
+    if type(step) is int:
+        return bool(value % step == 0)
+    try:
+        quotient = float(value / step)
+    except OverflowError:
+        quotient = math.inf
+    return quotient.is_integer() if math.isfinite(quotient) else _divides_exactly(value, step)
+
+
+def _divides_exactly(value: Any, step: Any) -> bool:
+    from fractions import Fraction  # imports decimal, which takes a millisecond or two
+
+    return Fraction(value) % Fraction(step) == 0
+
+
 # name -> (keyword, JSON types it limits, rule, test); as in JSON Schema, other types pass.
 _NUMBERS, _SIZED = ("integer", "number"), ("string", "array", "object")
-_BOUNDS: dict[str, tuple[str, tuple[str, ...], str, Callable[[Any, Any], bool]]] = {
+_LIMITS: dict[str, tuple[str, tuple[str, ...], str, Callable[[Any, Any], bool]]] = {
     "ge": ("minimum", _NUMBERS, "be at least {}", lambda v, b: v >= b),
     "gt": ("exclusiveMinimum", _NUMBERS, "be more than {}", lambda v, b: v > b),
     "le": ("maximum", _NUMBERS, "be at most {}", lambda v, b: v <= b),
     "lt": ("exclusiveMaximum", _NUMBERS, "be less than {}", lambda v, b: v < b),
-    "multiple_of": ("multipleOf", _NUMBERS, "be a multiple of {}", scalars.divides),
+    "multiple_of": ("multipleOf", _NUMBERS, "be a multiple of {}", divides),
     "min_length": ("minLength", _SIZED, "be at least {} long", lambda v, b: len(v) >= b),
     "max_length": ("maxLength", _SIZED, "be at most {} long", lambda v, b: len(v) <= b),
-    "pattern": ("pattern", ("string",), "match {}", scalars.matches),
+    "pattern": ("pattern", ("string",), "match {}", matches),
 }
-LIMITS = tuple(_BOUNDS)
-"""The names of all limits."""
 
 _SIZES = {"string": "Length", "array": "Items", "object": "Properties"}
 
 
-def bounded(codec: Codec, mark: Any) -> Codec:
-    """The codec with the limits of a `Bounds` (or of an annotated-types object) on it."""
+def _limits_in(mark: Any) -> dict[str, Any]:
+    """The limits that an object has, by name; a compiled pattern as its text, which is what a schema has."""
+    found = {name: getattr(mark, name, None) for name in _LIMITS}
+    pattern = found["pattern"]
+    if isinstance(pattern, re.Pattern):
+        if pattern.flags != re.compile("").flags:
+            raise TypeError(f"{pattern!r} has flags, which a schema cannot say")
+        found["pattern"] = pattern.pattern
+    return {name: limit for name, limit in found.items() if limit is not None}
+
+
+def _limited(codec: Codec, limits: dict[str, Any]) -> Codec:
+    """The codec with limits on it, in its schema and at work."""
     schema, tests = dict(codec.schema), []
-    if isinstance(getattr(mark, "format", None), str):
-        schema["format"] = mark.format
     types = _types(codec.schema)
-    for name, (keyword, kinds, says, test) in _BOUNDS.items():
-        bound = getattr(mark, name, None)
-        if bound is None:
-            continue
-        limited = [kind for kind in kinds if not types or kind in types]
-        _check_bound(name, bound, limited, codec)
-        for written in dict.fromkeys(_keyword(keyword, kind) for kind in limited):
-            _also(schema, written, bound)
-        tests.append((kinds, test, bound, says.format(bound)))
-    if not tests:
-        return dataclasses.replace(codec, schema=schema)
+    for name, limit in limits.items():
+        keyword, kinds, says, test = _LIMITS[name]
+        kinds_here = [kind for kind in kinds if not types or kind in types]
+        _check_limit(name, limit, kinds_here, codec)
+        for word in dict.fromkeys(_keyword(keyword, kind) for kind in kinds_here):
+            _add(schema, word, limit)
+        tests.append((kinds, test, limit, says.format(limit)))
 
     def check(value: Any) -> None:
-        kind = scalars.json_kind(value)
-        for kinds, test, bound, says in tests:
-            if kind in kinds and not test(value, bound):
+        kind = json_kind(value)
+        for kinds, test, limit, says in tests:
+            if kind in kinds and not test(value, limit):
                 problem = must(says, value)
                 problem.is_right_type = True
                 raise problem
 
     def load(value: Any) -> Any:
         done = codec.load(value)
-        check(done if scalars.is_decimal(done) else value)
+        check(value)
         return done
 
     def dump(value: Any) -> Any:
         done = codec.dump(value)
-        check(value if scalars.is_decimal(value) else done)
+        check(done)
         return done
 
     return Codec(schema, load, dump, codec.says)
 
 
+def _alternatives(schema: Schema) -> Iterator[Schema]:
+    if "anyOf" not in schema:
+        yield schema
+    for part in schema.get("anyOf", ()):
+        yield from _alternatives(part)
+
+
 def _types(schema: Schema) -> set[str]:
     """The JSON types that a schema lets pass; none where it does not say."""
-    if "anyOf" in schema:
-        parts = [_types(part) for part in schema["anyOf"]]
-        return set().union(*parts) if all(parts) else set()
-    said = schema.get("type", [])
-    return {said} if isinstance(said, str) else set(said)
+    types: set[str] = set()
+    for part in _alternatives(schema):
+        if "type" not in part:
+            return set()
+        types.update([part["type"]] if isinstance(part["type"], str) else part["type"])
+    return types
 
 
-def _check_bound(name: str, bound: Any, limited: list[str], codec: Codec) -> None:
-    """A bound that could limit nothing, or is none itself, is the author's mistake."""
-    if not limited:
-        raise TypeError(f"the bound {name}={bound!r} means nothing for {codec.says}")
+def _check_limit(name: str, limit: Any, kinds: list[str], codec: Codec) -> None:
+    """Raises TypeError for a limit that could limit nothing, or that is no limit at all."""
+    if not kinds:
+        raise TypeError(f"the bound {name}={limit!r} means nothing for {codec.says}")
     if name == "pattern":
-        try:
-            re.compile(bound)
-        except (re.error, TypeError) as problem:
-            raise TypeError(f"{bound!r} is not a pattern: {problem}") from None
-    elif isinstance(bound, bool) or not isinstance(bound, int | float) or not math.isfinite(bound):
-        raise TypeError(f"the bound {name}={bound!r} is not a number")
-    elif (name == "multiple_of" and bound <= 0) or (name.endswith("length") and bound < 0):
-        raise TypeError(f"the bound {name}={bound!r} is too small")
+        _check_pattern(limit)
+    else:
+        _check_number(name, limit)
+    if "integer" in kinds and any(part.get("pattern") == DECIMAL for part in _alternatives(codec.schema)):
+        raise TypeError(
+            f"the bound {name}={limit!r} would not hold for a Decimal, which JSON has as a string: "
+            "compare it within the function instead"
+        )
+
+
+def _check_pattern(pattern: Any) -> None:
+    try:
+        re.compile(pattern)
+    except (re.error, TypeError) as problem:
+        raise TypeError(f"{pattern!r} is not a pattern: {problem}") from None
+
+
+def _check_number(name: str, limit: Any) -> None:
+    if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
+        raise TypeError(f"the bound {name}={limit!r} is not a number")
+    if (name == "multiple_of" and limit <= 0) or (name.endswith("length") and limit < 0):
+        raise TypeError(f"the bound {name}={limit!r} is too small")
 
 
 def _keyword(keyword: str, kind: str) -> str:
@@ -125,9 +188,137 @@ def _keyword(keyword: str, kind: str) -> str:
     return keyword.replace("Length", _SIZES.get(kind, "Length"))
 
 
-def _also(schema: Schema, keyword: str, bound: Any) -> None:
+def _add(schema: Schema, keyword: str, limit: Any) -> None:
     """Add a keyword; where one is there already, both hold."""
-    if schema.get(keyword, bound) == bound:
-        schema[keyword] = bound
+    if schema.get(keyword, limit) == limit:
+        schema[keyword] = limit
     else:
-        schema["allOf"] = [*schema.get("allOf", []), {keyword: bound}]
+        schema["allOf"] = [*schema.get("allOf", []), {keyword: limit}]
+
+
+# -- marks of other packages --------------------------------------------------------------
+
+_PACKAGES = ("annotated_types", "pydantic", "pydantic_core")
+"""Packages whose objects are never without a meaning."""
+
+_HARMLESS = ("strict", "allow_inf_nan", "unit", "documentation", "union_mode", "fail_fast")
+"""Attributes that say what is so here anyway, or what is for people."""
+
+_REFUSED = (
+    *("func", "strip_whitespace", "to_upper", "to_lower", "ascii_only", "coerce_numbers_to_str"),
+    *("max_digits", "decimal_places", "tz", "uuid_version", "encoder", "path_type"),
+)
+"""Attributes that check or change a value in a way that we have not."""
+
+_REFUSED_OF_FIELDS = ("alias", "validation_alias", "default_factory", "discriminator")
+"""Attributes of a `pydantic.Field` that would change what a client sends, or may leave out."""
+
+_RULE = re.compile(
+    r"type|enum|const|required|pattern|multipleOf|uniqueItems|contains|\$ref"
+    r"|(min|max)(imum|Length|Items|Properties|Contains)|exclusive(Min|Max)imum"
+    r"|(pattern|additional|unevaluated)?[pP]roperties|propertyNames|(prefix|unevaluated)?[iI]tems"
+    r"|not|anyOf|oneOf|allOf|if|then|else|dependent(Required|Schemas)"
+)
+"""Keywords that a client takes for a promise: what is only shown, and not checked, may have none of them."""
+
+
+def marked(codec: Codec, mark: Any) -> Codec:
+    """The codec with what a mark says. Raises TypeError for what cannot be kept."""
+    if isinstance(mark, type):
+        _check_class(mark)
+        return codec
+    _check_refused(mark, _REFUSED)
+    limits = _limits_in(mark)
+    marks = _marks_in(mark, is_limit=bool(limits))
+    for inner in marks or ():
+        codec = marked(codec, inner)
+    words = _words(mark, is_ours=bool(limits) or marks is not None)
+    if not limits and not words and marks is None:
+        _check_known(mark, type(mark))
+    if words:
+        codec = dataclasses.replace(codec, schema={**codec.schema, **words})
+    return _limited(codec, limits) if limits else codec
+
+
+def _check_class(mark: type) -> None:
+    """`pydantic.Strict` as it is, or a mark that lacks its limit."""
+    if mark is Bounds:
+        raise TypeError("Bounds in Annotated says no limit: write Bounds(ge=...), or another of its limits")
+    _check_known(mark, mark)
+
+
+def _marks_in(mark: Any, is_limit: bool) -> list[Any] | None:
+    """The marks that a `pydantic.Field`, or a group of annotated-types, consists of; None for another."""
+    metadata: Any = getattr(mark, "metadata", None)
+    if isinstance(metadata, list | tuple):
+        _check_field(mark)
+        return list(metadata)
+    is_group = hasattr(mark, "__is_annotated_types_grouped_metadata__")
+    return list(mark) if is_group and not is_limit else None  # an Interval has its limits itself, too
+
+
+def _words(mark: Any, is_ours: bool) -> Schema:
+    """What informs people, as keywords. Unless it `is_ours`, a mark's title may mean something else."""
+    found: Schema = {}
+    if isinstance(getattr(mark, "format", None), str):
+        found["format"] = mark.format
+    if isinstance(getattr(mark, "documentation", None), str):
+        found["description"] = mark.documentation
+    if not is_ours:
+        return found
+    kinds = {"title": str, "description": str, "examples": list}
+    said = {name: getattr(mark, name, None) for name in kinds}
+    found |= {name: words for name, words in said.items() if isinstance(words, kinds[name])}
+    if getattr(mark, "deprecated", None):
+        found["deprecated"] = True
+    extra = getattr(mark, "json_schema_extra", None)
+    return {**found, **extra} if isinstance(extra, dict) else found
+
+
+def description_in(mark: Any) -> str | None:
+    """The description of a parameter that a mark is, or has."""
+    found = [mark, getattr(mark, "description", None), getattr(mark, "documentation", None)]
+    return next((text for text in found if isinstance(text, str)), None)
+
+
+def _check_refused(mark: Any, names: tuple[str, ...]) -> None:
+    for name in names:
+        value = getattr(mark, name, None)
+        if value is not None and value is not False:
+            raise TypeError(
+                f"{mark!r:.200} says {name}, which cannot be kept here; do it within the function instead"
+            )
+
+
+def _check_field(mark: Any) -> None:
+    """What a `pydantic.Field` says beside its limits."""
+    _check_refused(mark, _REFUSED_OF_FIELDS)
+    is_required = getattr(mark, "is_required", None)
+    if callable(is_required) and not is_required():
+        raise TypeError(
+            f"{mark!r:.200} says a default: write it behind the parameter instead, `name: type = default`"
+        )
+    extra = getattr(mark, "json_schema_extra", None)
+    if callable(extra):
+        raise TypeError(f"{mark!r:.200} says json_schema_extra by a function; give a dict instead")
+    if isinstance(extra, dict):
+        check_informs(extra, f"json_schema_extra of {mark!r:.200}")
+
+
+def check_informs(keywords: Schema, where: str) -> None:
+    """Keywords that an author adds inform people. Raises TypeError for one that sets a rule."""
+    rules = sorted(filter(_RULE.fullmatch, keywords))
+    if rules:
+        raise TypeError(
+            f"{where} says {', '.join(rules)}, which is shown and not checked; give a limit instead, such as "
+            "Bounds(ge=...) or Bounds(pattern=...)"
+        )
+
+
+def _check_known(mark: Any, kind: type) -> None:
+    """An object of these packages says something, and we do not know what."""
+    if kind.__module__.partition(".")[0] in _PACKAGES and not any(hasattr(mark, n) for n in _HARMLESS):
+        raise TypeError(
+            f"{kind.__module__}.{kind.__qualname__} in Annotated cannot be kept here; check the value within "
+            "the function instead"
+        )

@@ -1,14 +1,29 @@
-"""What a compiled hint is made of; runtime/typing/values compiles, runtime/typing/parts and
-runtime/typing/bounds help.
+"""A codec, and the codecs of values without parts: numbers, strings, dates and their like.
+
+    Codec       the JSON Schema of a hint, a loader (JSON -> Python) and a dumper (Python -> JSON)
+    scalar_of   the codec of such a type, if it is one
+
+The modules of the rarer types are imported when this one is, which costs a millisecond or two.
+
+Threads     a codec has no state; any thread may use it.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import dataclasses
+import datetime
+import functools
+import math
+import pathlib
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["Codec", "Convert", "Field", "Schema"]
+from mcp_ref.runtime.typing.mismatch import Mismatch, must
+
+__all__ = ["Codec", "Convert", "Field", "Schema", "json_kind", "load_int_key", "scalar_of"]
 
 Schema = dict[str, Any]
 Convert = Callable[[Any], Any]
@@ -32,3 +47,207 @@ class Field(NamedTuple):
     hint: Any
     required: bool
     default: Any = None
+
+
+def json_kind(value: Any) -> str:
+    """JSON Schema's word for what a value is."""
+    if isinstance(value, bool):  # before int, which it extends
+        return "boolean"
+    return next((word for word, kind in _KINDS if isinstance(value, kind)), "string")
+
+
+_KINDS: tuple[tuple[str, Any], ...] = (
+    ("null", type(None)),
+    ("integer", int),
+    ("number", float),
+    ("array", list),
+    ("object", dict),
+)
+
+# -- numbers, strings and constants -------------------------------------------------------
+
+
+def _load_int(value: Any) -> Any:
+    if type(value) is int:
+        return value
+    if type(value) is float and value.is_integer():  # JSON has one kind of number: 1.0 is 1
+        return int(value)
+    raise must("be an integer", value)
+
+
+def _dump_int(value: Any) -> Any:
+    if type(value) is int:
+        return value
+    if not isinstance(value, bool) and hasattr(value, "__index__"):  # an IntEnum, a numpy integer
+        return int(value.__index__())
+    raise must("be an integer", value)
+
+
+def _load_float(value: Any) -> Any:
+    if type(value) is float:
+        return value
+    if type(value) is int:
+        try:
+            return float(value)
+        except OverflowError:
+            raise must("be a number that a float can hold", value) from None
+    raise must("be a number", value)
+
+
+def _dump_float(value: Any) -> Any:
+    if type(value) is int:
+        _load_float(value)
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise must("be a number", value)
+    if not math.isfinite(value):
+        raise Mismatch(f"JSON has no number for {value}")
+    return float(value)
+
+
+def _load_str(value: Any) -> Any:
+    if type(value) is str:
+        return value
+    raise must("be a string", value)
+
+
+def _dump_str(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if type(value) is str else str.__str__(value)
+    raise must("be a string", value)
+
+
+def _bool(value: Any) -> Any:
+    if value is True or value is False:
+        return value
+    raise must("be true or false", value)
+
+
+def _none(value: Any) -> Any:
+    if value is None:
+        return None
+    raise must("be null", value)
+
+
+INT_KEY = r"^(0|-?[1-9][0-9]{0,4000})$"
+
+
+def load_int_key(value: str) -> int:
+    """A key of `dict[int, ...]`."""
+    if re.fullmatch(INT_KEY, value) is None:
+        raise must("be an integer as a key", value)
+    return int(value)
+
+
+# -- values that are written as strings ---------------------------------------------------
+
+
+def _text(kind: Any, says: str, schema: Schema, read: Convert, write: Convert = str, but: Any = ()) -> Codec:
+    """The codec of the values of a `kind`, and of no subclass in `but`, that are strings in JSON."""
+
+    def load(value: Any) -> Any:
+        if type(value) is str:
+            with contextlib.suppress(ValueError):
+                return read(value)
+        raise must(f"be {says}", value)
+
+    def dump(value: Any) -> Any:
+        if not isinstance(value, kind) or isinstance(value, but):
+            raise must(f"be {says}", value)
+        return write(value)
+
+    return Codec({"type": "string", **schema}, load, dump, says)
+
+
+def _read_datetime(text: str) -> Any:
+    if len(text) <= len("2026-07-28"):  # Python would add midnight to a mere date
+        raise ValueError("no time")
+    return datetime.datetime.fromisoformat(text)
+
+
+_NONE = Codec({"type": "null"}, _none, _none, "null")
+
+_CODECS: dict[Any, Codec] = {
+    int: Codec({"type": "integer"}, _load_int, _dump_int, "an integer"),
+    float: Codec({"type": "number"}, _load_float, _dump_float, "a number"),
+    str: Codec({"type": "string"}, _load_str, _dump_str, "a string"),
+    bool: Codec({"type": "boolean"}, _bool, _bool, "true or false"),
+    None: _NONE,
+    type(None): _NONE,
+    datetime.datetime: _text(
+        datetime.datetime,
+        "a date and time such as 2026-07-28T12:00:00Z",
+        {"format": "date-time"},
+        _read_datetime,
+        datetime.datetime.isoformat,
+    ),
+    datetime.date: _text(
+        datetime.date,
+        "a date such as 2026-07-28",
+        {"format": "date"},
+        datetime.date.fromisoformat,
+        datetime.date.isoformat,
+        but=datetime.datetime,
+    ),
+    datetime.time: _text(
+        datetime.time,
+        "a time such as 12:00:00",
+        {"format": "time"},
+        datetime.time.fromisoformat,
+        datetime.time.isoformat,
+    ),
+    bytes: _text(
+        bytes,
+        "base64",
+        {"contentEncoding": "base64"},
+        lambda text: base64.b64decode(text, validate=True),
+        lambda data: base64.b64encode(data).decode("ascii"),
+    ),
+    **{
+        kind: _text(kind, "a path", {"format": "path"}, kind)
+        for kind in (pathlib.Path, pathlib.PurePath, pathlib.PosixPath, pathlib.PurePosixPath)
+    },
+}
+
+# -- Decimal and UUID ---------------------------------------------------------------------
+
+DECIMAL = r"^-?[0-9]+(\.[0-9]+)?$"
+_UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+
+
+@functools.cache
+def _late_codecs() -> dict[Any, Codec]:
+    """Codecs of types whose modules take longer to import than all of ours."""
+    import decimal
+    import uuid
+
+    def load_decimal(value: Any) -> Any:
+        if type(value) is int or (type(value) is float and value.is_integer()):
+            return decimal.Decimal(value)
+        if type(value) is str and re.fullmatch(DECIMAL, value):
+            return decimal.Decimal(value)
+        raise must("be a decimal number as a string, or an integer", value)
+
+    def dump_decimal(value: Any) -> Any:
+        if not isinstance(value, decimal.Decimal) or not value.is_finite():
+            raise must("be a finite Decimal", value)
+        return format(value, "f")
+
+    def read_uuid(text: str) -> Any:
+        if re.fullmatch(_UUID, text) is None:  # Python would take braces, and leave out hyphens
+            raise ValueError("no UUID")
+        return uuid.UUID(text)
+
+    schema = {"type": ["string", "integer"], "pattern": DECIMAL}
+    return {
+        decimal.Decimal: Codec(schema, load_decimal, dump_decimal, "a decimal number"),
+        uuid.UUID: _text(uuid.UUID, "a UUID", {"format": "uuid"}, read_uuid),
+    }
+
+
+def scalar_of(hint: Any) -> Codec | None:
+    """The codec of a type without parts; None for any other hint."""
+    if hint is not None and not isinstance(hint, type):
+        return None
+    is_late = getattr(hint, "__module__", "") in ("decimal", "_decimal", "uuid")
+    return _late_codecs().get(hint) if is_late else _CODECS.get(hint)

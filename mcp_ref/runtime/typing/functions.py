@@ -18,11 +18,29 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_ref.runtime.typing import parts
+from mcp_ref.runtime.typing.bounds import description_in
 from mcp_ref.runtime.typing.codec import Codec, Convert, Field, Schema
-from mcp_ref.runtime.typing.marks import description_in
 from mcp_ref.runtime.typing.values import Compiler
 
-__all__ = ["Parameters", "description_of", "parameters_of", "return_hint", "takes_one"]
+__all__ = [
+    "Parameters",
+    "Signature",
+    "description_of",
+    "parameters_of",
+    "return_hint",
+    "signature_of",
+    "takes_one",
+]
+
+
+class Signature(typing.NamedTuple):
+    """The parameters of a function that can be filled by name."""
+
+    fields: list[Field]
+    context: str | None
+    """The parameter that wants the Context, if one does."""
+    others: Any
+    """The hint of `**kwargs`; None if there are none."""
 
 
 class Parameters(typing.NamedTuple):
@@ -37,29 +55,11 @@ class Parameters(typing.NamedTuple):
 
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
     """Read the signature. Raises TypeError where JSON cannot fill a parameter."""
-    if is_async(function) or is_async(type(function).__call__):
-        raise TypeError(f"{_name(function)} is asynchronous; a plain function may block as it likes")
-    hints = hints_of(function)
+    fields, context, others = signature_of(function, context_type)
     described = _documented(inspect.getdoc(function) or "")
-    fields, context, others = [], None, None
-    for name, parameter in inspect.signature(function).parameters.items():
-        hint = hints.get(name, Any)
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
-            raise TypeError(f"{_name(function)}: `{parameter}` cannot be filled by name from JSON")
-        if parameter.kind is parameter.VAR_KEYWORD:
-            others = hint
-        elif wants(hint, context_type):
-            if context is not None:
-                raise TypeError(f"{_name(function)}: both {context} and {name} want the context")
-            context = name
-        else:
-            if name in described and not _has_description(hint):
-                hint = typing.Annotated[hint, described[name]]
-            required = parameter.default is parameter.empty
-            fields.append(Field(name, hint, required, None if required else parameter.default))
     compiler = Compiler()
     try:
-        codec = compiler.object(fields, dict, closed=others is None)
+        codec = compiler.object([_described(f, described) for f in fields], dict, closed=others is None)
         rest = compiler.codec(others) if others is not None else None
     except (TypeError, NameError) as problem:
         raise TypeError(f"{_name(function)}: {problem}") from None
@@ -70,10 +70,41 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
     return Parameters(schema, _loader(codec.load, fields, rest), context)
 
 
+def signature_of(function: Callable[..., Any], context_type: type) -> Signature:
+    """What a function takes. Raises TypeError for a parameter that cannot be filled by name."""
+    if is_async(function) or is_async(type(function).__call__):
+        raise TypeError(f"{_name(function)} is asynchronous; a plain function may block as it likes")
+    hints = hints_of(function)
+    fields, contexts, others = [], [], None
+    for name, parameter in inspect.signature(function).parameters.items():
+        hint = hints.get(name, Any)
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
+            raise TypeError(f"{_name(function)}: `{parameter}` cannot be filled by name from JSON")
+        if parameter.kind is parameter.VAR_KEYWORD:
+            others = hint
+        elif wants(hint, context_type):
+            contexts.append(name)
+        elif parameter.default is parameter.empty:
+            fields.append(Field(name, hint, True))
+        else:
+            fields.append(Field(name, hint, False, parameter.default))
+    if len(contexts) > 1:
+        raise TypeError(f"{_name(function)}: both {contexts[0]} and {contexts[1]} want the context")
+    return Signature(fields, contexts[0] if contexts else None, others)
+
+
+def _described(field: Field, described: dict[str, str]) -> Field:
+    """The field with the docstring's description, unless its hint has one."""
+    marks = getattr(field.hint, "__metadata__", ())
+    if field.name not in described or any(description_in(mark) is not None for mark in marks):
+        return field
+    return field._replace(hint=typing.Annotated[field.hint, described[field.name]])
+
+
 def _loader(load: Convert, fields: list[Field], rest: Codec | None) -> Convert:
-    """What the parameters do not name is for `**kwargs`; what a caller may change is made anew."""
+    """A loader that fills `**kwargs` too, and makes defaults anew that a function could change."""
     names = {field.name for field in fields}
-    fresh = {f.name: f.default for f in fields if isinstance(f.default, _CHANGEABLE)}
+    fresh = {f.name: f.default for f in fields if isinstance(f.default, list | dict | set)}
     if rest is None and not fresh:
         return load
 
@@ -81,15 +112,11 @@ def _loader(load: Convert, fields: list[Field], rest: Codec | None) -> Convert:
         done: dict[str, Any] = load(value)
         if rest is not None:
             done |= parts.members(str, rest.load, {k: v for k, v in done.items() if k not in names})
-        for name, default in fresh.items():
-            if name not in done:
-                done[name] = copy.deepcopy(default)
+        for name in fresh.keys() - done.keys():
+            done[name] = copy.deepcopy(fresh[name])
         return done
 
     return load_more
-
-
-_CHANGEABLE = (list, dict, set)
 
 
 def is_async(function: Any) -> bool:
@@ -101,25 +128,16 @@ def takes_one(function: Callable[..., Any], context_type: type) -> tuple[str | N
 
     Raises TypeError for a function that cannot be called so.
     """
-    hints = hints_of(function)
-    context, others = None, []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if wants(hints.get(name, Any), context_type):
-            context = name
-        elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            others.append(parameter)
-        elif parameter.kind is parameter.POSITIONAL_ONLY:
-            raise TypeError(f"{_name(function)}: `{parameter}` cannot be filled by name")
-    needed = [parameter for parameter in others if parameter.default is parameter.empty]
-    if not others or len(needed) > 1:
+    fields, context, _ = signature_of(function, context_type)
+    needed = [field for field in fields if field.required]
+    if not fields or len(needed) > 1:
         raise TypeError(f"{_name(function)}: with a hand-written schema it takes its arguments as one dict")
-    return context, (needed or others)[0].name
+    return context, (needed or fields)[0].name
 
 
 def return_hint(function: Callable[..., Any]) -> Any:
     """What the function says it returns; `inspect.Signature.empty` if it does not say."""
-    hints = hints_of(function)
-    return hints.get("return", inspect.Signature.empty)
+    return hints_of(function).get("return", inspect.Signature.empty)
 
 
 def description_of(function: Callable[..., Any]) -> str | None:
@@ -152,10 +170,6 @@ def wants(hint: Any, context_type: type) -> bool:
     if typing.get_origin(hint) not in (typing.Union, types.UnionType, typing.Annotated):
         return False
     return any(wants(arg, context_type) for arg in typing.get_args(hint))
-
-
-def _has_description(hint: Any) -> bool:
-    return any(description_in(mark) is not None for mark in getattr(hint, "__metadata__", ()))
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -5,11 +5,15 @@ Threads     plain functions.
 
 from __future__ import annotations
 
+import collections.abc
+import dataclasses
 import types
 import typing
 from typing import Annotated, Any, Union, get_args, get_origin
 
-__all__ = ["filled", "hashable", "kind_of", "parameters_given", "required_hint"]
+from mcp_ref.runtime.typing.codec import Field
+
+__all__ = ["fields_of", "hashable", "instead_of", "kind_of", "required_hint"]
 
 
 def required_hint(hint: Any, otherwise: bool) -> tuple[Any, bool]:
@@ -34,10 +38,39 @@ def kind_of(hint: Any) -> Any:
 
 
 def hashable(hint: Any) -> bool:
+    """Whether a set may hold such values."""
     kind = kind_of(hint)
     if kind in (Union, types.UnionType, tuple, frozenset):
         return all(map(hashable, get_args(hint)))
     return not isinstance(kind, type) or kind.__hash__ is not None
+
+
+# -- members ------------------------------------------------------------------------------
+
+
+def fields_of(hint: Any) -> list[Field]:
+    """The members of a dataclass, a NamedTuple or a TypedDict."""
+    kind: Any = get_origin(hint) or hint
+    given = parameters_given(hint)
+    hints = {n: filled(h, given) for n, h in typing.get_type_hints(kind, include_extras=True).items()}
+    if typing.is_typeddict(kind):
+        return [Field(n, *required_hint(h, n in kind.__required_keys__)) for n, h in hints.items()]
+    if not dataclasses.is_dataclass(kind):
+        return _named_tuple_fields(kind, hints)
+    if any(isinstance(h, dataclasses.InitVar) for h in hints.values()):
+        raise TypeError(f"{kind!r} has an InitVar, which cannot be read back from it")
+    return [_dataclass_field(f, hints[f.name]) for f in dataclasses.fields(kind) if f.init]
+
+
+def _named_tuple_fields(kind: Any, hints: dict[str, Any]) -> list[Field]:
+    defaults: dict[str, Any] = getattr(kind, "_field_defaults", {})
+    return [Field(n, hints.get(n, Any), n not in defaults, defaults.get(n)) for n in kind._fields]
+
+
+def _dataclass_field(field: Any, hint: Any) -> Field:
+    missing = dataclasses.MISSING
+    default = field.default if field.default_factory is missing else field.default_factory()
+    return Field(field.name, hint, True) if default is missing else Field(field.name, hint, False, default)
 
 
 def parameters_given(hint: Any) -> dict[Any, Any]:
@@ -58,3 +91,17 @@ def filled(hint: Any, given: dict[Any, Any]) -> Any:
     if not isinstance(parameters, tuple) or isinstance(hint, type) or not parameters:
         return hint
     return hint[tuple(given.get(p, p) for p in parameters)]
+
+
+# -- hints without a JSON form ------------------------------------------------------------
+
+
+def instead_of(hint: Any) -> str:
+    """What to write in place of a hint that has no JSON form."""
+    if hasattr(hint, "__supertype__"):
+        return f"the type that it is made of, {hint.__supertype__!r}"
+    if getattr(hint, "__constraints__", ()):
+        return f"its types themselves, {' | '.join(map(repr, hint.__constraints__))}"
+    if kind_of(hint) in (collections.abc.Iterator, collections.abc.Generator):
+        return "Iterable[...] or list[...], which a generator may fill as well"
+    return "one of the types listed in mcp_ref.schema"

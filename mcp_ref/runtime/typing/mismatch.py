@@ -15,7 +15,7 @@ __all__ = ["MANY", "Mismatch", "must", "place", "shown", "told"]
 
 _LISTED = 10
 MANY = 100
-"""Faults kept of one value: more help nobody, and the value may be a hostile one."""
+"""Faults kept of one value, which may be a hostile one: nobody reads more."""
 
 
 class Mismatch(ValueError):
@@ -51,20 +51,20 @@ class Mismatch(ValueError):
         return one
 
     def __str__(self) -> str:
-        told = [f"{place(path)}{message}" for path, message in self.faults[:_LISTED]]
+        lines = [f"{place(path)}{message}" for path, message in self.faults[:_LISTED]]
         if len(self.faults) > _LISTED:
             more = len(self.faults) - _LISTED
-            told.append(f"and {more} more" if len(self.faults) < MANY else f"and {more} more at least")
-        return "; ".join(told)
+            lines.append(f"and {more} more" if len(self.faults) < MANY else f"and {more} more at least")
+        return "; ".join(lines)
 
 
 def told(problem: BaseException) -> str:
     """What an exception says, in text that can be sent, whatever its author made of it."""
     try:
-        said = str(problem)
+        text = str(problem)
     except Exception:
-        said = ""
-    return (said or type(problem).__name__).encode("utf-8", "backslashreplace").decode("utf-8")
+        text = ""
+    return (text or type(problem).__name__).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def must(rule: str, value: Any, *, another_kind: bool = False) -> Mismatch:
@@ -78,23 +78,27 @@ def place(path: Iterable[str | int]) -> str:
     """`a.b[2]: `; nothing for the value itself."""
     text = ""
     for key in path:
-        text += f".{key}" if _plain(key) else f"[{shown(key)}]"
+        text += f".{key}" if _is_plain(key) else f"[{shown(key)}]"
     return f"{text.removeprefix('.')}: " if text else ""
 
 
-def _plain(key: str | int) -> bool:
+def _is_plain(key: str | int) -> bool:
     return isinstance(key, str) and re.fullmatch(r"[\w$/.-]{1,100}", key) is not None
+
+
+_WORDS = {"None": "null", "True": "true", "False": "false"}
 
 
 def shown(value: Any) -> str:
     """A value as a message may show it: short, on one line."""
-    if isinstance(value, dict):
-        return "an object" if value else "an empty object"
-    if isinstance(value, list):
-        return f"an array of {len(value)}"
-    if value is None or value is True or value is False:
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, str) and len(value) > 40:
-        value = value[:37] + "..."
-    text = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else "a very long number"
-    return text if len(text) <= 80 else f"a {type(value).__name__}"
+    match value:
+        case dict():
+            return "an object" if value else "an empty object"
+        case list():
+            return f"an array of {len(value)}"
+        case int() if abs(value) >= 10**40:  # Python refuses to write one of 4,300 digits
+            return "a very long number"
+        case str() if len(value) > 40:
+            value = value[:37] + "..."
+    text = repr(value)
+    return _WORDS.get(text, text) if len(text) <= 80 else f"a {type(value).__name__}"

@@ -1,6 +1,6 @@
 """Values with parts: what runtime/typing/values does to objects, arrays and alternatives at run time.
 
-Everything here gathers the faults of all parts before it complains, each with its place.
+All faults of all parts are gathered before one error tells them, each with its place.
 
 Threads     plain functions.
 """
@@ -8,13 +8,13 @@ Threads     plain functions.
 from __future__ import annotations
 
 import enum
+import itertools
 import math
-import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcp_ref.runtime.typing import scalars
-from mcp_ref.runtime.typing.codec import Codec, Convert, Schema
+from mcp_ref.runtime.typing.budget import Exhausted, budget
+from mcp_ref.runtime.typing.codec import Codec, Convert, Schema, json_kind
 from mcp_ref.runtime.typing.mismatch import MANY, Mismatch, must, shown, told
 
 __all__ = [
@@ -36,9 +36,19 @@ def same(value: Any) -> Any:
     return value
 
 
+# -- arrays and maps ----------------------------------------------------------------------
+
+
 def each(convert: Convert, values: list[Any]) -> list[Any]:
-    done, problems = [], []
-    for index, value in enumerate(values):
+    """All items converted."""
+    return row(itertools.repeat(convert, len(values)), values)
+
+
+def row(converts: Iterable[Convert], values: Iterable[Any]) -> list[Any]:
+    """All items converted, each by the conversion of its place."""
+    done: list[Any] = []
+    problems: list[Mismatch] = []
+    for index, (convert, value) in enumerate(zip(converts, values, strict=True)):
         try:
             done.append(convert(value))
         except Mismatch as problem:
@@ -50,27 +60,8 @@ def each(convert: Convert, values: list[Any]) -> list[Any]:
     return done
 
 
-def row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
-    """Like `each`, where every place has a conversion of its own."""
-    done: list[Any] = []
-    problems: list[Mismatch] = []
-    for index, (convert, value) in enumerate(zip(converts, values, strict=True)):
-        try:
-            done.append(convert(value))
-        except Mismatch as problem:
-            problems.append(problem.under(index))
-    if problems:
-        raise Mismatch.all(problems)
-    return done
-
-
-def all_different(values: list[Any]) -> None:
-    """JSON Schema's `uniqueItems`."""
-    if len({identity(value) for value in values}) != len(values):
-        raise must("hold no item twice", values)
-
-
 def members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[Any, Any]:
+    """All keys and values of a map converted."""
     done, problems = {}, []
     for key, item in value.items():
         try:
@@ -85,6 +76,33 @@ def members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[
     if problems:
         raise Mismatch.all(problems)
     return done
+
+
+def text_key(key: Any) -> str:
+    """A key of a map whose keys no hint describes."""
+    if isinstance(key, str):
+        return key
+    raise Mismatch(f"a key of a JSON object is a string, not {shown(key)}")
+
+
+def all_different(values: list[Any]) -> None:
+    """JSON Schema's `uniqueItems`."""
+    if len({identity(value) for value in values}) != len(values):
+        raise must("hold no item twice", values)
+
+
+def identity(value: Any) -> Any:
+    """Equality as JSON has it: 1 and true differ, 1 and 1.0 do not."""
+    if isinstance(value, bool):
+        return (bool, value)
+    if isinstance(value, list):
+        return (list, *map(identity, value))
+    if isinstance(value, dict):
+        return (dict, frozenset((k, identity(v)) for k, v in value.items()))
+    return value
+
+
+# -- objects ------------------------------------------------------------------------------
 
 
 def object_loader(
@@ -119,24 +137,12 @@ def object_loader(
                 done[name] = convert(item)
             except Mismatch as problem:
                 problems.append(problem.under(name))
-        problems += [Mismatch("is required", (n,)) for n in required if n not in value]
+        problems += _missing(required, value)
         if problems:
             raise Mismatch.all(problems)
         return done if make is dict else _made(make, done)
 
     return load
-
-
-def _unknown(known: Iterable[str]) -> str:
-    return f"is not known here; known: {', '.join(known) or 'none'}"
-
-
-def _made(make: Any, members: dict[str, Any]) -> Any:
-    """The dataclass itself, whose `__post_init__` may have rules of its own."""
-    try:
-        return make(**members)
-    except Exception as problem:
-        raise Mismatch(told(problem)) from problem
 
 
 def object_dumper(dumps: dict[str, Convert], required: list[str], make: Any, rest: Convert | None) -> Convert:
@@ -156,7 +162,7 @@ def object_dumper(dumps: dict[str, Convert], required: list[str], make: Any, res
                 done[text_key(name)] = convert(item)
             except Mismatch as problem:
                 problems.append(problem.under(name))
-        problems += [Mismatch("is required", (n,)) for n in required if n not in value]
+        problems += _missing(required, value)
         if problems:
             raise Mismatch.all(problems)
         return done
@@ -164,89 +170,65 @@ def object_dumper(dumps: dict[str, Convert], required: list[str], make: Any, res
     return dump
 
 
-def text_key(key: Any) -> str:
-    if isinstance(key, str):
-        return key
-    raise Mismatch(f"a key of a JSON object is a string, not {shown(key)}")
+def _unknown(known: Iterable[str]) -> str:
+    return f"is not known here; known: {', '.join(known) or 'none'}"
 
+
+def _missing(required: list[str], value: Mapping[str, Any]) -> list[Mismatch]:
+    return [Mismatch("is required", (name,)) for name in required if name not in value]
+
+
+def _made(make: Any, members: dict[str, Any]) -> Any:
+    """The dataclass itself, whose `__post_init__` may have rules of its own."""
+    try:
+        return make(**members)
+    except Exception as problem:
+        raise Mismatch(told(problem)) from problem
+
+
+# -- alternatives -------------------------------------------------------------------------
 
 MAX_TRIES = 20_000
 """Alternatives that are tried for one value: those within alternatives multiply."""
 
 
-class TooManyWays(Mismatch):
-    """A value that fits no alternative so deep inside that finding out would take for ever."""
-
-
-class _Effort(threading.local):
-    """What this thread has tried for the value that it is at."""
-
-    depth = tries = 0
-
-    def __enter__(self) -> None:
-        self.tries = self.tries if self.depth else 0
-        self.depth += 1
-
-    def __exit__(self, *exception: object) -> None:
-        self.depth -= 1
-
-    def spend(self) -> None:
-        self.tries += 1
-        if self.tries > MAX_TRIES:
-            raise TooManyWays("fits none of the alternatives, in too many ways to tell why")
-
-
-_effort = _Effort()
-
-
 def first(converts: list[Convert], value: Any, says: str) -> Any:
-    """The first alternative that fits. If none does, the complaint of the one that was meant.
-
-    That is one of which only a part was wrong, and not the constant that tells it from the others.
-    """
+    """The value converted by the first alternative that it fits."""
     problems = []
-    with _effort:
+    with budget.limited(MAX_TRIES):
         for convert in converts:
-            _effort.spend()
+            budget.spend(1)
             try:
                 return convert(value)
-            except TooManyWays:
+            except Exhausted:
                 raise
             except Mismatch as problem:
                 problems.append(problem)
+    raise _complaint(problems) or must(f"be {says}", value)
+
+
+def _complaint(problems: list[Mismatch]) -> Mismatch | None:
+    """The fault of the alternative that was meant.
+
+    That is one of which only a part was wrong, and not the constant that tells it from the others.
+    """
     near = [p for p in problems if p.is_right_type or any(path for path, _ in p.faults)]
     meant = [p for p in near if not p.is_another_kind]
     if meant:
-        raise min(meant, key=lambda p: len(p.faults))
-    raise Mismatch.all(near) if near else must(f"be {says}", value)
+        return min(meant, key=lambda p: len(p.faults))
+    return Mismatch.all(near) if near else None
 
 
-def identity(value: Any) -> Any:
-    """Equality as JSON has it: 1 and true differ, 1 and 1.0 do not."""
-    if isinstance(value, bool):
-        return (bool, value)
-    if isinstance(value, list):
-        return (list, *map(identity, value))
-    if isinstance(value, dict):
-        return (dict, frozenset((k, identity(v)) for k, v in value.items()))
-    return value
+# -- choices ------------------------------------------------------------------------------
 
 
-def choice(values: Iterable[Any], enumeration: Any) -> Codec:
-    """A Literal, or an Enum: one of a few constants."""
-    values = list(values)
-    table = {}
-    for value in values:
-        constant = value.value if isinstance(value, enum.Enum) else value
-        if not isinstance(constant, str | int | float | bool | None):
-            raise TypeError(f"a choice must be a JSON constant, not {constant!r}")
-        if isinstance(constant, float) and not math.isfinite(constant):
-            raise TypeError(f"a choice must be a JSON constant, not {constant!r}")
-        table[identity(constant)] = value if enumeration is None else enumeration(value)
-    if not values:
+def choice(values: Iterable[Any]) -> Codec:
+    """The codec of a Literal's values, or of an Enum's members: one of a few constants."""
+    table = {identity(_constant(value)): value for value in values}
+    constants = [_constant(value) for value in table.values()]
+    if not constants:
         raise TypeError("a choice of nothing")
-    constants = [v.value if isinstance(v, enum.Enum) else v for v in values]
-    names = ", ".join(shown(c) for c in constants)
+    names = ", ".join(map(shown, constants))
     says = names if len(constants) == 1 else f"one of {names}"
 
     def load(value: Any) -> Any:
@@ -256,11 +238,22 @@ def choice(values: Iterable[Any], enumeration: Any) -> Codec:
             raise must(f"be {says}", value, another_kind=True) from None
 
     def dump(value: Any) -> Any:
-        load(value.value if isinstance(value, enum.Enum) else value)
-        return value.value if isinstance(value, enum.Enum) else value
+        constant = value.value if isinstance(value, enum.Enum) else value
+        load(constant)
+        return constant
 
+    return Codec(_choice_schema(constants), load, dump, says)
+
+
+def _constant(value: Any) -> Any:
+    constant = value.value if isinstance(value, enum.Enum) else value
+    is_json = isinstance(constant, str | int | float | None)
+    if not is_json or (isinstance(constant, float) and not math.isfinite(constant)):
+        raise TypeError(f"a choice must be a JSON constant, not {constant!r}")
+    return constant
+
+
+def _choice_schema(constants: list[Any]) -> Schema:
     schema: Schema = {"const": constants[0]} if len(constants) == 1 else {"enum": constants}
-    kinds = {scalars.json_kind(c) for c in constants}
-    if len(kinds) == 1:
-        schema = {"type": kinds.pop(), **schema}
-    return Codec(schema, load, dump, says)
+    kinds = {json_kind(constant) for constant in constants}
+    return {"type": kinds.pop(), **schema} if len(kinds) == 1 else schema

@@ -14,15 +14,15 @@ Threads     `TextParameters` has no state after it was made; any number of threa
 from __future__ import annotations
 
 import enum
-import inspect
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp_ref.runtime.json_text import NotJson, from_json, to_json
-from mcp_ref.runtime.typing import functions
 from mcp_ref.runtime.typing.codec import Convert, Field, Schema
+from mcp_ref.runtime.typing.functions import parameters_of, signature_of
 from mcp_ref.runtime.typing.mismatch import Mismatch, shown
+from mcp_ref.runtime.typing.parts import same
 from mcp_ref.runtime.typing.values import Compiler
 
 __all__ = ["TextParameters", "choices_of", "text_of", "text_parameters_of"]
@@ -44,25 +44,17 @@ class TextParameters(typing.NamedTuple):
 
 def text_parameters_of(function: Callable[..., Any], context_type: type) -> TextParameters:
     """Read the signature. Raises TypeError where neither text nor JSON can fill a parameter."""
-    parameters = functions.parameters_of(function, context_type)
-    hints = functions.hints_of(function)
-    fields, others = [], None
-    for name, parameter in inspect.signature(function).parameters.items():
-        hint = hints.get(name, Any)
-        if parameter.kind is parameter.VAR_KEYWORD:
-            others = _reader(hint)
-        elif name != parameters.context:
-            required = parameter.default is parameter.empty
-            fields.append(Field(name, hint, required, None if required else parameter.default))
+    parameters = parameters_of(function, context_type)
+    fields, context, others = signature_of(function, context_type)
     readers = {field.name: _reader(field.hint) for field in fields}
-    rest = others or _as_it_is  # what nobody takes is refused by `parameters.load`
+    rest = _reader(others) if others is not None else same  # an unknown name is refused by `parameters.load`
 
     def load(texts: Mapping[str, Any]) -> dict[str, Any]:
         return parameters.load({name: readers.get(name, rest)(text) for name, text in texts.items()})
 
     properties: dict[str, Schema] = parameters.schema["properties"]
     described = {n: schema["description"] for n, schema in properties.items() if "description" in schema}
-    return TextParameters(fields, described, load, parameters.context, others is not None)
+    return TextParameters(fields, described, load, context, others is not None)
 
 
 def _reader(hint: Any) -> Convert:
@@ -101,10 +93,6 @@ def _fits(load: Convert, value: Any) -> bool:
     except Mismatch:
         return False
     return True
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
 
 
 # -- the other way: what could be written for a value ---------------------------------------------

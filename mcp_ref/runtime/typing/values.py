@@ -7,7 +7,7 @@
 The three are made together, kind by kind, so that they cannot disagree: what `load` accepts is
 what the schema says, and what `dump` gives is what `load` would accept again.
 
-Two users: functions (mcp_ref/runtime/functions) and the protocol's own shapes (mcp_ref/schema),
+Two users: functions (mcp_ref/runtime/typing/functions) and the protocol's own shapes (mcp_ref/schema),
 which know since when a field exists and so override `fields` and `members`.
 
 Threads     a compiled codec has no state and may be used from any thread.
@@ -25,32 +25,14 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
-from mcp_ref.runtime.typing import parts, scalars
-from mcp_ref.runtime.typing.bounds import Bounds
-from mcp_ref.runtime.typing.codec import Codec, Field, Schema
-from mcp_ref.runtime.typing.hints import filled, hashable, kind_of, parameters_given, required_hint
-from mcp_ref.runtime.typing.marks import check_informs, marked
+from mcp_ref.runtime.typing import parts
+from mcp_ref.runtime.typing.bounds import Bounds, check_informs, marked
+from mcp_ref.runtime.typing.codec import INT_KEY, Codec, Convert, Field, Schema, load_int_key, scalar_of
+from mcp_ref.runtime.typing.hints import fields_of, hashable, instead_of, kind_of
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
 
 __all__ = ["Bounds", "Codec", "Compiler", "Field", "dump_any"]
 
-# What a hint names -> what is made of a JSON array for it.
-_LISTS: dict[Any, Any] = {
-    list: list,
-    collections.abc.Sequence: list,
-    collections.abc.MutableSequence: list,
-    collections.abc.Collection: list,
-    collections.abc.Iterable: list,
-    collections.abc.Iterator: iter,
-    collections.abc.Generator: iter,
-}
-_SETS: dict[Any, Any] = {
-    set: set,
-    frozenset: frozenset,
-    collections.abc.Set: frozenset,
-    collections.abc.MutableSet: set,
-}
-_MAPS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
 _Plain = str | int | float | bool | None
 """What a set of anything can hold: what JSON has and Python can hash."""
 
@@ -64,93 +46,50 @@ class Compiler:
         self._recursive: dict[Any, str] = {}  # a type that refers to itself -> its name in $defs
         self._done: dict[Any, Codec] = {}  # types with a name: each is built once
 
-    # -- the kinds ----------------------------------------------------------------
-
     def codec(self, hint: Any) -> Codec:
         """The codec of any supported hint. Raises TypeError for a hint that JSON cannot carry."""
-        simple = scalars.CODECS.get(hint) if isinstance(hint, type) or hint is None else None
-        if simple is not None:
-            return Codec(dict(simple[0]), simple[1], simple[2], simple[3])
-        if hint is Any or hint is object:
-            return Codec({}, parts.same, dump_any, "any value")
-        origin, args = get_origin(hint), get_args(hint)
-        if origin is Annotated:
-            return self._annotated(args[0], args[1:])
-        if origin in (typing.Required, typing.NotRequired, typing.Final, typing.ClassVar):
-            return self.codec(args[0])
-        if origin is Literal:
-            return parts.choice(args, None)
-        if origin in (Union, types.UnionType):
-            return self._union(self.members(hint))
-        if isinstance(hint, type) and issubclass(hint, enum.Enum):
-            return parts.choice([member.value for member in hint], hint)
-        if hasattr(hint, "__supertype__"):  # typing.NewType
-            return self.codec(hint.__supertype__)
-        if isinstance(hint, typing.TypeVar):
-            constraints = list(hint.__constraints__)
-            return self._union(constraints) if constraints else self.codec(hint.__bound__ or Any)
-        if hasattr(hint, "__value__"):  # the `type X = ...` statement
-            return self._named(hint, lambda: self.codec(hint.__value__))
-        return self._container(hint, origin or hint, args)
-
-    def _container(self, hint: Any, kind: Any, args: tuple[Any, ...]) -> Codec:
-        if typing.is_typeddict(kind):
-            return self._named(hint, lambda: self.object(self.fields(hint), dict, closed=False))
-        if isinstance(kind, type):
-            if dataclasses.is_dataclass(kind) or (issubclass(kind, tuple) and hasattr(kind, "_fields")):
-                return self._named(hint, lambda: self.object(self.fields(hint), kind))
-            if kind is tuple:
-                is_bare = getattr(hint, "__args__", None) is None  # `tuple[()]` has some: none
-                return self._tuple((Any, ...) if is_bare else args)
-            if kind in _MAPS:
-                return self._mapping(args or (str, Any))
-            if kind in _SETS:
-                return self._set(args[0] if args and args[0] is not Any else _Plain, _SETS[kind])
-            if kind in _LISTS:
-                return self._array(args[0] if args else Any, _LISTS[kind])
-        raise TypeError(f"{hint!r} has no JSON form; see the list of types in mcp_ref.schema")
+        scalar = scalar_of(hint)
+        if scalar is not None:
+            return dataclasses.replace(scalar, schema=dict(scalar.schema))
+        kind = get_origin(hint) or hint
+        form = _FORMS.get(kind) if isinstance(kind, collections.abc.Hashable) else None
+        if form is not None:
+            return form(self, hint)
+        for is_such, build in _KINDS:
+            if is_such(kind):
+                return build(self, hint)
+        raise TypeError(f"{hint!r} has no JSON form; write {instead_of(hint)}")
 
     # -- objects ------------------------------------------------------------------
 
     def fields(self, hint: Any) -> list[Field]:
         """The members of a dataclass, a NamedTuple or a TypedDict."""
-        origin: Any = get_origin(hint) or hint
-        hints = typing.get_type_hints(origin, include_extras=True)
-        given = parameters_given(hint)
-        hints = {name: filled(member, given) for name, member in hints.items()}
-        if typing.is_typeddict(origin):
-            return [Field(n, *required_hint(h, n in origin.__required_keys__)) for n, h in hints.items()]
-        if any(isinstance(h, dataclasses.InitVar) for h in hints.values()):
-            raise TypeError(f"{origin.__name__} has an InitVar, which cannot be read back from it")
-        if not dataclasses.is_dataclass(origin):
-            defaults: dict[str, Any] = getattr(origin, "_field_defaults", {})
-            return [Field(n, hints.get(n, Any), n not in defaults, defaults.get(n)) for n in origin._fields]
-        return [Field(f.name, hints[f.name], *_default_of(f)) for f in dataclasses.fields(origin) if f.init]
+        return fields_of(hint)
 
     def object(self, fields: list[Field], make: Any, *, closed: bool = True) -> Codec:
         """An object with named members. A closed one refuses members it does not know."""
-        codecs = {field.name: self.codec(field.hint) for field in fields}
+        codecs = {field.name: self._member(field) for field in fields}
+        properties = {field.name: _property(field, codecs[field.name]) for field in fields}
         required = [field.name for field in fields if field.required]
-        properties = {}
-        for field in fields:
-            schema = dict(codecs[field.name].schema)
-            if not field.required and field.default is not None:
-                schema["default"] = _default(field, codecs[field.name])
-            properties[field.name] = schema
-        schema = {"type": "object", "properties": properties}
-        if required:
-            schema["required"] = required
-        if closed:
-            schema["additionalProperties"] = False
-        description = _own_docstring(make)
-        if description:
-            schema["description"] = description
         constants = [name for name, codec in codecs.items() if "const" in codec.schema]
-        loads = {n: c.load for n, c in codecs.items()}
+        loads = {name: codec.load for name, codec in codecs.items()}
+        dumps = {name: codec.dump for name, codec in codecs.items()}
         load = parts.object_loader(loads, required, constants, make, closed)
-        rest = None if closed else dump_any
-        dump = parts.object_dumper({n: c.dump for n, c in codecs.items()}, required, make, rest)
-        return Codec(schema, load, dump, "an object")
+        dump = parts.object_dumper(dumps, required, make, None if closed else dump_any)
+        return Codec(_object_schema(properties, required, closed, make), load, dump, "an object")
+
+    def _member(self, field: Field) -> Codec:
+        try:
+            return self.codec(field.hint)
+        except TypeError as problem:
+            raise TypeError(f"{field.name}: {problem}") from None
+
+    def _record(self, hint: Any) -> Codec:
+        """A dataclass, a NamedTuple or a TypedDict, which alone takes members that it does not know."""
+        kind = get_origin(hint) or hint
+        is_open = typing.is_typeddict(kind)
+        make = dict if is_open else kind
+        return self._named(hint, lambda: self.object(self.fields(hint), make, closed=not is_open))
 
     def _named(self, hint: Any, build: Callable[[], Codec]) -> Codec:
         """A type with a name may refer to itself: then, and only then, it becomes a `$ref`."""
@@ -184,6 +123,9 @@ class Compiler:
 
     # -- arrays and maps ----------------------------------------------------------
 
+    def _list(self, hint: Any) -> Codec:
+        return self._array((*get_args(hint), Any)[0], list)
+
     def _array(self, item: Any, make: Any) -> Codec:
         inner = self.codec(item)
 
@@ -200,21 +142,23 @@ class Compiler:
 
         return Codec({"type": "array", "items": inner.schema}, load, dump, "an array")
 
-    def _set(self, item: Any, make: Any) -> Codec:
+    def _set(self, hint: Any) -> Codec:
+        item = (*get_args(hint), Any)[0]
         if not hashable(item):
             raise TypeError(f"a set cannot hold {item!r}")
-        inner = self._array(item, list)
+        inner = self._array(_Plain if item is Any else item, list)
+        make = set if kind_of(hint) is set else frozenset
 
         def load(value: Any) -> Any:
             items = inner.load(value)
             parts.all_different(value)
             try:
                 unique = make(items)
-                if len(unique) < len(items):
-                    raise must("hold no item twice", value)
-                return unique
             except TypeError as problem:  # a tuple with a list in it, say
                 raise Mismatch(f"must hold what Python can hash: {problem}") from None
+            if len(unique) < len(items):
+                raise must("hold no item twice", value)
+            return unique
 
         def dump(value: Any) -> Any:
             items = inner.dump(value)
@@ -223,7 +167,9 @@ class Compiler:
 
         return Codec({**inner.schema, "uniqueItems": True}, load, dump, inner.says)
 
-    def _tuple(self, args: tuple[Any, ...]) -> Codec:
+    def _tuple(self, hint: Any) -> Codec:
+        is_bare = getattr(hint, "__args__", None) is None  # `tuple[()]` has some: none
+        args = (Any, ...) if is_bare else get_args(hint)
         if len(args) == 2 and args[1] is Ellipsis:
             return self._array(args[0], tuple)
         codecs = [self.codec(a) for a in args]
@@ -244,23 +190,19 @@ class Compiler:
             schema["prefixItems"] = [c.schema for c in codecs]
         return Codec(schema, load, dump, says)
 
-    def _mapping(self, args: tuple[Any, ...]) -> Codec:
-        key, item = self.codec(str if args[0] is Any else args[0]), self.codec(args[1])
+    def _mapping(self, hint: Any) -> Codec:
+        key_hint, item_hint = get_args(hint) or (Any, Any)
+        key, item = self._key(key_hint), self.codec(item_hint)
         schema: Schema = {"type": "object"}
         if item.schema:
             schema["additionalProperties"] = item.schema
-        if args[0] is int:
-            schema["propertyNames"] = {"pattern": scalars.INT_KEY}
-        elif key.schema.get("type", "string") not in ("string", ["string", "integer"]):
-            raise TypeError(f"a key of a JSON object is a string; {args[0]!r} is not one")
-        elif key.schema.keys() - {"type"}:
-            schema["propertyNames"] = {k: v for k, v in key.schema.items() if k != "type"}
-        load_key = scalars.load_int_key if args[0] is int else key.load
+        if key.schema:
+            schema["propertyNames"] = key.schema
 
         def load(value: Any) -> Any:
             if not isinstance(value, dict):
                 raise must("be an object", value)
-            return parts.members(load_key, item.load, value)
+            return parts.members(key.load, item.load, value)
 
         def dump(value: Any) -> Any:
             if not isinstance(value, Mapping):
@@ -269,30 +211,36 @@ class Compiler:
 
         return Codec(schema, load, dump, "an object")
 
+    def _key(self, hint: Any) -> Codec:
+        """The codec of a map's keys, all of which are strings, with the schema of `propertyNames`."""
+        codec = self.codec(str if hint is Any else hint)
+        if hint is int:
+            return dataclasses.replace(codec, schema={"pattern": INT_KEY}, load=load_int_key)
+        if codec.schema.get("type", "string") not in ("string", ["string", "integer"]):
+            raise TypeError(f"a key of a JSON object is a string; {hint!r} is not one")
+        return dataclasses.replace(codec, schema={k: v for k, v in codec.schema.items() if k != "type"})
+
     # -- unions and annotations ---------------------------------------------------
 
     def members(self, hint: Any) -> list[Any]:
         """The alternatives of a union."""
         return list(get_args(hint))
 
-    def _union(self, members: list[Any]) -> Codec:
-        if len(members) == 1:
-            return self.codec(members[0])
-        codecs = [self.codec(m) for m in members]
-        says = " or ".join(dict.fromkeys(c.says for c in codecs))
-        loads, dumps = [c.load for c in codecs], [c.dump for c in codecs]
-        own = {kind_of(m): c.dump for m, c in zip(members, codecs, strict=True)}
-        kinds = list(dict.fromkeys(str(c.schema.get("type")) for c in codecs))
-        if all(len(c.schema) == 1 and isinstance(c.schema.get("type"), str) for c in codecs):
-            schema: Schema = {"type": kinds if len(kinds) > 1 else kinds[0]}
-        else:
-            schema = {"anyOf": [c.schema for c in codecs]}
+    def _union(self, hint: Any) -> Codec:
+        members = self.members(hint)
+        codecs = [self.codec(member) for member in members]
+        if len(codecs) == 1:
+            return codecs[0]
+        says = " or ".join(dict.fromkeys(codec.says for codec in codecs))
+        loads, dumps = [codec.load for codec in codecs], [codec.dump for codec in codecs]
+        own = {kind_of(member): codec.dump for member, codec in zip(members, codecs, strict=True)}
 
         def dump(value: Any) -> Any:
             exact = own.get(type(value))  # a subclass would fit its base too, but lose its own fields
             order = [exact, *(d for d in dumps if d is not exact)] if exact is not None else dumps
             return parts.first(order, value, says)
 
+        schema = _union_schema([codec.schema for codec in codecs])
         return Codec(schema, lambda value: parts.first(loads, value, says), dump, says)
 
     def keywords(self, mark: Schema) -> Schema:
@@ -300,9 +248,9 @@ class Compiler:
         check_informs(mark, f"{mark!r:.200} in Annotated")
         return mark
 
-    def _annotated(self, hint: Any, marks: Iterable[Any]) -> Codec:
-        codec = self.codec(hint)
-        for mark in marks:
+    def _annotated(self, hint: Any) -> Codec:
+        codec = self.codec(get_args(hint)[0])
+        for mark in hint.__metadata__:
             if isinstance(mark, str):
                 codec = dataclasses.replace(codec, schema={**codec.schema, "description": mark})
             elif isinstance(mark, dict):
@@ -312,27 +260,91 @@ class Compiler:
         return codec
 
 
-def _default_of(field: Any) -> tuple[bool, Any]:
-    """(required, default) of a dataclass field."""
-    if field.default_factory is not dataclasses.MISSING:
-        return False, field.default_factory()
-    if field.default is not dataclasses.MISSING:
-        return False, field.default
-    return True, None
+Build = Callable[[Compiler, Any], Codec]
 
 
-def _default(field: Field, codec: Codec) -> Any:
+def _any(compiler: Compiler, hint: Any) -> Codec:
+    return Codec({}, parts.same, dump_any, "any value")
+
+
+def _inner(compiler: Compiler, hint: Any) -> Codec:
+    return compiler.codec(get_args(hint)[0])
+
+
+_FORMS: dict[Any, Build] = {
+    Any: _any,
+    object: _any,
+    Annotated: Compiler._annotated,
+    typing.Required: _inner,
+    typing.NotRequired: _inner,
+    typing.Final: _inner,
+    typing.ClassVar: _inner,
+    Literal: lambda compiler, hint: parts.choice(get_args(hint)),
+    Union: Compiler._union,
+    types.UnionType: Compiler._union,
+    tuple: Compiler._tuple,
+    list: Compiler._list,
+    collections.abc.Sequence: Compiler._list,
+    collections.abc.Iterable: Compiler._list,
+    set: Compiler._set,
+    frozenset: Compiler._set,
+    collections.abc.Set: Compiler._set,
+    dict: Compiler._mapping,
+    collections.abc.Mapping: Compiler._mapping,
+}
+"""By a hint itself, or by what it is made with: `list` for `list` and for `list[int]`."""
+
+
+def _is_record(kind: Any) -> bool:
+    if typing.is_typeddict(kind):
+        return True
+    is_named_tuple = isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+    return is_named_tuple or (isinstance(kind, type) and dataclasses.is_dataclass(kind))
+
+
+_KINDS: tuple[tuple[Callable[[Any], bool], Build], ...] = (
+    (lambda kind: isinstance(kind, enum.EnumType), lambda compiler, hint: parts.choice(hint)),
+    (_is_record, Compiler._record),
+    (
+        lambda kind: hasattr(kind, "__value__"),  # what the statement `type X = ...` makes
+        lambda compiler, hint: compiler._named(hint, lambda: compiler.codec(hint.__value__)),
+    ),
+    (
+        lambda kind: isinstance(kind, typing.TypeVar) and not kind.__constraints__,
+        lambda compiler, hint: compiler.codec(hint.__bound__ or Any),
+    ),
+)
+"""What users define."""
+
+
+def _property(field: Field, codec: Codec) -> Schema:
+    """The schema of a member, with its default."""
+    if field.required or field.default is None:
+        return dict(codec.schema)
     try:
-        return codec.dump(field.default)
+        return {**codec.schema, "default": codec.dump(field.default)}
     except Mismatch as problem:
         raise TypeError(f"the default of {field.name} does not fit its type: {problem}") from None
 
 
-def _own_docstring(make: Any) -> str | None:
+def _object_schema(properties: Schema, required: list[str], closed: bool, make: Any) -> Schema:
+    schema: Schema = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    if closed:
+        schema["additionalProperties"] = False
     text = getattr(make, "__doc__", None) if make is not dict else None
-    if not text or text.startswith(f"{make.__name__}("):  # what @dataclass and NamedTuple write
-        return None
-    return inspect.cleandoc(text)
+    if text and not text.startswith(f"{make.__name__}("):  # what @dataclass and NamedTuple write
+        schema["description"] = inspect.cleandoc(text)
+    return schema
+
+
+def _union_schema(schemas: list[Schema]) -> Schema:
+    """`anyOf`, or a list of types where nothing else is said of each."""
+    if not all(len(schema) == 1 and isinstance(schema.get("type"), str) for schema in schemas):
+        return {"anyOf": schemas}
+    kinds = list(dict.fromkeys(schema["type"] for schema in schemas))
+    return {"type": kinds if len(kinds) > 1 else kinds[0]}
 
 
 # -- values without a hint ----------------------------------------------------------
@@ -355,7 +367,7 @@ def dump_any(value: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=256)  # bounded, since it keeps classes alive
-def _dumper(kind: Any) -> Callable[[Any], Any]:
+def _dumper(kind: Any) -> Convert:
     """How to dump a class; one without a rule of its own goes by what it extends."""
     try:
         if kind is object:  # as a hint it means anything, as a value nothing

@@ -1,8 +1,10 @@
-"""runtime/typing/bounds: limits are in the schema, and kept on the way in and on the way out."""
+"""runtime/typing/bounds: what stands in `Annotated` is in the schema and kept, or refused; never lost."""
 
 import dataclasses
 import datetime
 import decimal
+import fractions
+import re
 import types
 import typing
 from typing import Annotated, Any, Literal, TypedDict
@@ -12,6 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcp_ref import Context, ErrorResponse, Server, connect
+from mcp_ref.runtime.typing import bounds
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.values import Compiler
@@ -156,18 +160,12 @@ def test_of_two_bounds_both_hold():
     }
 
 
-def test_a_decimal_is_compared_as_a_number():
-    """No schema can say so of its string; a sum of money below zero must not pass for that."""
-    made = codec(decimal.Decimal, Bounds(gt=0, multiple_of=0.01))
-    assert made.load("0.10") == decimal.Decimal("0.10")
-    assert made.dump(decimal.Decimal("0.10")) == "0.10"
-    for bad in ("-5", "0", "0.001", 0, -5):
-        with pytest.raises(Mismatch):
-            made.load(bad)
-    with pytest.raises(Mismatch, match="more than 0"):
-        made.dump(decimal.Decimal(-1))
-    with pytest.raises(Mismatch):
-        codec(decimal.Decimal | None, Bounds(gt=0)).load("-5")
+@pytest.mark.parametrize("hint", [decimal.Decimal, decimal.Decimal | None, int | decimal.Decimal])
+@pytest.mark.parametrize("mark", [Bounds(ge=0), Bounds(lt=1), Bounds(multiple_of=0.01), Other(gt=0)])
+def test_a_number_limits_no_decimal_which_is_a_string_in_json(hint, mark):
+    """No schema can say it of a string; a sum of money below zero must not pass for a limited one."""
+    with pytest.raises(TypeError, match=r"would not hold for a Decimal.*compare it within the function"):
+        codec(hint, mark)
 
 
 # ------------------------------------------------------------------ the author's mistakes
@@ -222,3 +220,219 @@ def test_bounds_mean_what_their_keywords_mean(value, limits):
     except Mismatch:
         fits = False
     assert fits == Plain(made.schema).is_valid(value)
+
+
+def test_a_pattern_is_looked_for_anywhere():
+    assert bounds.matches("xaby", "ab")
+    assert not bounds.matches("xaby", "^ab")
+
+
+def test_a_pattern_that_could_take_for_ever_is_a_fault_of_the_value():
+    with pytest.raises(Mismatch, match=r"cannot be checked: the pattern .* could take too long in 301 char"):
+        bounds.matches("a" * 300 + "!", "^(a+)+$")
+
+
+@pytest.mark.parametrize(
+    ("value", "step", "divided"),
+    [
+        (6, 3, True),
+        (7, 3, False),
+        (10**17 + 1, 2, False),
+        (7.5, 2, False),
+        (7.5, 2.5, True),
+        (0.3, 0.1, False),
+        (10**400, 0.5, True),
+        (1e308, 1e-10, True),
+        (10**400, 3.0, False),
+    ],
+)
+def test_divides(value, step, divided):
+    if (value, step) == (1e308, 1e-10):
+        divided = fractions.Fraction(1e308) % fractions.Fraction(1e-10) == 0
+    assert bounds.divides(value, step) is divided
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.integers(-(10**20), 10**20) | st.floats(-1e6, 1e6, allow_nan=False),
+    st.sampled_from([1, 2, 3, 7, 0.5, 0.25, 0.1, 1.5]),
+)
+def test_divides_as_json_schema_does(value, step):
+    assert bounds.divides(value, step) == jsonschema.Draft202012Validator({"multipleOf": step}).is_valid(
+        value
+    )
+
+
+# -- marks of other packages ----------------------------------------------------------------------
+# The stand-ins have the shapes of pydantic's and of annotated-types' objects; the objects themselves are met
+# in tests/interop/test_pydantic.py.
+
+
+class Limit:
+    """Shaped as annotated_types.Ge and the like: one attribute, in a slot."""
+
+    def __init__(self, **limits):
+        self.__dict__.update(limits)
+
+
+class Group(Limit):
+    """Shaped as annotated_types.GroupedMetadata: an iterable of others."""
+
+    __is_annotated_types_grouped_metadata__ = ()
+
+    def __init__(self, *parts):
+        self.parts = parts
+
+    def __iter__(self):
+        return iter(self.parts)
+
+
+class FieldInfo(Limit):
+    """Shaped as pydantic.fields.FieldInfo."""
+
+    def __init__(self, *metadata, required=True, **said):
+        empty = dict.fromkeys(("title", "description", "examples", "alias", "json_schema_extra"))
+        super().__init__(metadata=list(metadata), required=required, **(empty | said))
+
+    def is_required(self):
+        return self.required
+
+
+class Doc(Limit):
+    """Shaped as typing_extensions.Doc."""
+
+
+def made(hint, *marks):
+    codec = Compiler().codec(Annotated[hint, *marks])
+    jsonschema.Draft202012Validator.check_schema(codec.schema)
+    return codec
+
+
+@pytest.mark.parametrize(
+    ("hint", "mark", "keywords", "good", "bad"),
+    [
+        (int, FieldInfo(Limit(ge=1)), {"minimum": 1}, 1, 0),
+        (int, FieldInfo(Limit(gt=1), Limit(le=3)), {"exclusiveMinimum": 1, "maximum": 3}, 2, 4),
+        (float, FieldInfo(Limit(lt=1)), {"exclusiveMaximum": 1}, 0.5, 1),
+        (int, FieldInfo(Limit(multiple_of=5)), {"multipleOf": 5}, 10, 11),
+        (str, FieldInfo(Limit(min_length=1)), {"minLength": 1}, "a", ""),
+        (list[int], FieldInfo(Limit(max_length=1)), {"maxItems": 1}, [1], [1, 2]),
+        (str, FieldInfo(Limit(pattern="^a")), {"pattern": "^a"}, "ab", "ba"),
+        (str, FieldInfo(Limit(pattern=re.compile("^a"))), {"pattern": "^a"}, "ab", "ba"),
+        (int, FieldInfo(FieldInfo(Limit(ge=1))), {"minimum": 1}, 1, 0),
+        (int, FieldInfo(Limit(strict=True), Limit(ge=1)), {"minimum": 1}, 1, 0),
+        (float, FieldInfo(Limit(allow_inf_nan=False), Limit(ge=1)), {"minimum": 1}, 1, 0),
+        (int, Group(Limit(ge=1), Limit(le=3)), {"minimum": 1, "maximum": 3}, 3, 4),
+        (int, FieldInfo(Group(Limit(ge=1))), {"minimum": 1}, 1, 0),
+        (int | None, FieldInfo(Limit(ge=1)), {"minimum": 1}, None, 0),
+    ],
+)
+def test_the_limits_of_another_package_are_in_the_schema_and_kept(hint, mark, keywords, good, bad):
+    codec = made(hint, mark)
+    assert keywords.items() <= codec.schema.items()
+    codec.load(good)
+    with pytest.raises(Mismatch):
+        codec.load(bad)
+
+
+@pytest.mark.parametrize(
+    ("mark", "schema"),
+    [
+        (
+            FieldInfo(title="Size", description="How much", examples=[1]),
+            {"title": "Size", "description": "How much", "examples": [1]},
+        ),
+        (FieldInfo(json_schema_extra={"x-unit": "m"}), {"x-unit": "m"}),
+        (FieldInfo(deprecated=True), {"deprecated": True}),
+        (Limit(ge=1, description="How much"), {"minimum": 1, "description": "How much"}),
+        (Doc(documentation="How much"), {"description": "How much"}),
+    ],
+)
+def test_what_they_say_for_people_is_in_the_schema(mark, schema):
+    assert made(int, mark).schema == {"type": "integer", **schema}
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        (Limit(func=str.isdigit), "func"),
+        (FieldInfo(Limit(func=str.isdigit)), "func"),
+        (Group(Limit(min_length=1), Limit(strip_whitespace=True)), "strip_whitespace"),
+        (Limit(min_length=1, to_upper=True), "to_upper"),
+        (FieldInfo(Limit(max_digits=3)), "max_digits"),
+        (FieldInfo(Limit(decimal_places=0)), "decimal_places"),
+        (Limit(tz=None, uuid_version=4), "uuid_version"),
+        (FieldInfo(alias="other"), "alias"),
+        (FieldInfo(json_schema_extra=print), "json_schema_extra"),
+        (FieldInfo(json_schema_extra={"minLength": 5}), "says minLength, which is shown and not checked"),
+        ({"minLength": 5, "examples": ["x"]}, "says minLength, which is shown and not checked"),
+        ({"enum": ["a", "b"]}, "says enum, which is shown and not checked"),
+        (Bounds, "Bounds in Annotated says no limit"),
+        (FieldInfo(discriminator="kind"), "discriminator"),
+        (FieldInfo(required=False), r"default: write it behind the parameter"),
+        (Limit(pattern=re.compile("a", re.IGNORECASE)), "flags"),
+        (Limit(ge=1), "ge=1 means nothing for a string"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused_when_the_function_is_registered(mark, said):
+    def tool(a: Annotated[str, mark]) -> str:
+        return a
+
+    with pytest.raises(TypeError, match=rf"tool: .*{said}"):
+        Server("marks").add_tool(tool)
+
+
+@pytest.mark.parametrize("module", ["pydantic.types", "annotated_types", "pydantic"])
+def test_an_object_of_these_packages_that_says_nothing_known_is_refused(module):
+    kind = type("Odd", (), {"__module__": module})
+    with pytest.raises(TypeError, match=f"{re.escape(module)}\\.Odd"):
+        made(int, kind())
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [None, 5, object(), Other(dependency=print), int, ("a",)],
+    ids=["None", "number", "object", "dependency", "class", "tuple"],
+)
+def test_an_object_of_anybody_else_says_nothing(mark):
+    assert made(int, mark).schema == {"type": "integer"}
+
+
+def test_a_description_in_a_mark_counts_more_than_the_docstring():
+    server = Server("marks")
+
+    @server.tool
+    def add(a: Annotated[int, FieldInfo(Limit(ge=1), description="mine")], b: int, ctx: Context) -> int:
+        """Add.
+
+        Args:
+            a: not this
+            b: this
+        """
+        return a + b
+
+    with connect(server) as client:
+        (tool,) = client.list_tools()
+    properties = tool["inputSchema"]["properties"]
+    assert properties["a"] == {"type": "integer", "minimum": 1, "description": "mine"}
+    assert properties["b"] == {"type": "integer", "description": "this"}
+
+
+def test_a_call_that_breaks_such_a_limit_does_not_reach_the_function():
+    server, called = Server("marks"), []
+
+    @server.tool
+    def add(a: Annotated[int, FieldInfo(Limit(ge=1))]) -> None:
+        called.append(a)
+
+    @server.prompt
+    def review(line: Annotated[int, FieldInfo(Limit(ge=1))]) -> str:
+        called.append(line)
+        return "x"
+
+    with connect(server) as client:
+        result = client.call_tool("add", {"a": 0})
+        assert result.is_error and "a: must be at least 1, not 0" in result.text
+        with pytest.raises(ErrorResponse, match="line: must be at least 1, not 0"):
+            client.get_prompt("review", {"line": "0"})
+    assert called == []

@@ -618,7 +618,7 @@ def test_of_a_function_that_takes_one_dict_the_parameters_are_known(function, fo
     [
         (lambda: None, "it takes its arguments as one dict"),
         (lambda one, other: None, "it takes its arguments as one dict"),
-        (lambda *many: None, "it takes its arguments as one dict"),
+        (lambda *many: None, "cannot be filled by name"),
         (lambda **many: None, "it takes its arguments as one dict"),
         (lambda one, /: None, "cannot be filled by name"),
     ],

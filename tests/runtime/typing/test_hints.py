@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import typing
 from typing import Annotated, Any, Generic, Literal, NotRequired, Required, TypedDict, TypeVar
 
 import pytest
 
-from mcp_ref.runtime.typing.hints import filled, hashable, kind_of, parameters_given, required_hint
+from mcp_ref.runtime.typing.hints import (
+    filled,
+    hashable,
+    instead_of,
+    kind_of,
+    parameters_given,
+    required_hint,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -80,3 +88,17 @@ def test_filling_in_what_is_known():
     assert filled(Annotated[list[K], "a"], given) == Annotated[list[int], "a"]
     assert filled(Pair[K, V], given) == Pair[int, V]
     assert filled(Pair, given) is Pair
+
+
+@pytest.mark.parametrize(
+    ("hint", "words"),
+    [
+        (typing.NewType("Metres", float), "the type that it is made of, <class 'float'>"),
+        (TypeVar("Number", int, float), "its types themselves, <class 'int'> | <class 'float'>"),
+        (collections.abc.Iterator[int], "Iterable[...] or list[...], which a generator may fill as well"),
+        (collections.abc.Generator[int, None, None], "Iterable[...] or list[...]"),
+        (complex, "one of the types listed in mcp_ref.schema"),
+    ],
+)
+def test_what_to_write_in_place_of_a_hint(hint, words):
+    assert instead_of(hint).startswith(words)

@@ -26,7 +26,7 @@ from kinds import LEAVES, SIMPLE_CONTAINERS, json_values, kinds, spoilt
 
 from mcp_ref.runtime.typing import parts
 from mcp_ref.runtime.typing.mismatch import Mismatch
-from mcp_ref.runtime.typing.values import Bounds, Compiler, dump_any
+from mcp_ref.runtime.typing.values import Bounds, Compiler, Field, dump_any
 
 T = TypeVar("T")
 Plain = jsonschema.Draft202012Validator
@@ -94,11 +94,6 @@ def accepted(codec, value):
     return True
 
 
-def is_negative_decimal(hint):
-    """The bound of a Decimal is tested on its string as well, which no schema can say."""
-    return "Decimal" in repr(hint) and "Bounds" in repr(hint)
-
-
 def check_agreement(data, kind):
     codec, schema = compiled(kind.hint)
     try:
@@ -112,7 +107,7 @@ def check_agreement(data, kind):
         assert is_valid
         assert Plain(schema).is_valid(value)
     else:
-        assert not is_valid or is_negative_decimal(kind.hint)
+        assert not is_valid
 
 
 @settings(deadline=None, max_examples=300)
@@ -132,9 +127,7 @@ def test_load_accepts_what_the_schema_accepts_of_each_simple_kind(kind, data):
 @given(kinds(), json_values)
 def test_load_accepts_any_json_that_the_schema_accepts(kind, value):
     codec, schema = compiled(kind.hint)
-    assert accepted(codec, value) == Strict(schema, format_checker=formats).is_valid(value) or (
-        is_negative_decimal(kind.hint)
-    )
+    assert accepted(codec, value) == Strict(schema, format_checker=formats).is_valid(value)
 
 
 @settings(deadline=None, max_examples=200)
@@ -255,7 +248,6 @@ class Sequel(Movie):
         (int | None, None, None),
         (typing.Optional[int], 3, 3),  # noqa: UP045
         (typing.Union[int, str], "a", "a"),  # noqa: UP007
-        (typing.NewType("Metres", float), 1.5, 1.5),
         (typing.Final[int], 1, 1),
         (Point, Point(1, 2), {"x": 1, "y": 2}),
         (Movie, {"title": "M", "year": 1931}, {"title": "M", "year": 1931}),
@@ -282,10 +274,9 @@ def test_each_kind_there_and_back(hint, value, written):
     Plain(schema).validate(written)
 
 
-def test_an_iterator_is_made_of_an_array():
-    for hint in (collections.abc.Iterator[int], collections.abc.Generator[int, None, None]):
-        assert next(load(hint, [1])) == 1
-        assert dump(hint, (n for n in (1, 2))) == [1, 2]
+def test_a_generator_may_fill_an_array():
+    assert dump(collections.abc.Iterable[int], (n for n in (1, 2))) == [1, 2]
+    assert dump(list[int], iter([1])) == [1]
 
 
 @pytest.mark.parametrize(
@@ -299,7 +290,12 @@ def test_an_iterator_is_made_of_an_array():
         collections.Counter[str],
         collections.defaultdict,
         collections.abc.Callable[[int], int],
+        collections.abc.Iterator[int],
+        collections.abc.Generator[int, None, None],
+        typing.NewType("Metres", float),
+        TypeVar("Number", int, float),
         type[int],
+        [int],
         re.Pattern[str],
         "a string",
         Literal[b"x"],
@@ -325,6 +321,8 @@ def test_a_hint_without_a_json_form_is_a_type_error(hint):
 def test_the_type_error_shows_the_hint():
     with pytest.raises(TypeError, match="complex"):
         compiled(dict[str, list[complex]])
+    with pytest.raises(TypeError, match=r"^items: .*Iterator\[int\] has no JSON form; write Iterable"):
+        Compiler().object([Field("items", collections.abc.Iterator[int], True)], dict)
 
 
 @pytest.mark.parametrize(
@@ -638,7 +636,6 @@ class Named(NamedTuple, Generic[T]):
     value: T
 
 
-Number = TypeVar("Number", int, float)
 Text = TypeVar("Text", bound=str)
 
 
@@ -656,7 +653,6 @@ def test_generic_classes_are_filled_in_however_deep():
 
 def test_a_type_parameter_that_nobody_fills_in():
     assert load(Box, {"item": {"a": 1}}).item == {"a": 1}
-    assert fails(load, list[Number], ["x"]).startswith("[0]: must be an integer or a number")
     assert fails(load, list[Text], [1]).startswith("[0]: must be a string")
 
 
@@ -673,8 +669,6 @@ def test_a_type_alias_statement_may_be_recursive():
 
 def test_a_union_of_plain_types_is_a_list_of_types():
     assert compiled(int | str | None)[1] == {"type": ["integer", "string", "null"]}
-    one = typing.NewType("one", int)
-    assert compiled(typing.Union[int, one])[1] == {"type": "integer"}  # noqa: UP007
     assert compiled(int | list[int])[1] == {
         "anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]
     }

@@ -1,0 +1,70 @@
+"""What a validation may cost: alternatives that are tried, references that are followed, seconds of work.
+
+A small value may take for ever to check, where alternatives stand within alternatives, or where a schema
+refers to itself twice. So each thread counts what the validation that it is at has spent.
+
+Threads     each thread has a budget of its own.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+
+from mcp_ref.runtime.typing.mismatch import Mismatch
+
+__all__ = ["Exhausted", "budget"]
+
+
+class Exhausted(Mismatch):
+    """A validation that was given up."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"validation was given up: {reason}")
+        self.reason = reason
+
+
+class _Budget(threading.local):
+    """What the validation that this thread is at may still cost."""
+
+    _depth = 0
+    """Validations under way, each within the one before: the outermost sets the limits."""
+    _max_steps = _steps_left = math.inf
+    _max_seconds = _clock_end = _work_end = math.inf
+
+    def limited(self, steps: float, seconds: float = math.inf) -> _Budget:
+        """The context of one validation: `with budget.limited(20_000, 5.0): ...`."""
+        self._depth += 1
+        if self._depth == 1:
+            self._max_steps = self._steps_left = steps
+            self._max_seconds = self._clock_end = seconds
+            if seconds < math.inf:
+                self._clock_end, self._work_end = time.monotonic() + seconds, time.thread_time() + seconds
+        return self
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *exception: object) -> None:
+        self._depth -= 1
+
+    def spend(self, steps: int = 0) -> None:
+        """Count steps, and look at the time. Raises Exhausted."""
+        self._steps_left -= steps
+        if self._steps_left < 0:
+            raise Exhausted(f"it takes more than {self._max_steps:,} alternatives and references")
+        if self._clock_end < math.inf and time.monotonic() > self._clock_end:
+            self._count_work()
+
+    def _count_work(self) -> None:
+        """What counts is the time that this thread worked, so that a busy machine makes no schema costly.
+
+        It is asked for only where the clock says so: that takes ten times as long as to read the clock.
+        """
+        left = self._work_end - time.thread_time()
+        if left <= 0:
+            raise Exhausted(f"it takes longer than {self._max_seconds} seconds")
+        self._clock_end = time.monotonic() + left
+
+
+budget = _Budget()
