@@ -21,15 +21,17 @@ Threads     a Validator may be used by many threads at once.
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import re
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.typing.budget import Exhausted, budget
 from mcp_ref.runtime.typing.mismatch import Mismatch, shown
 from mcp_ref.runtime.typing.parts import identity
 from mcp_ref.runtime.typing.patterns import TooCostly, check, search
@@ -43,9 +45,12 @@ MAX_URI = 1000
 MAX_REFERENCES = 20_000
 MAX_SECONDS = 5.0
 
-MAX_KEPT = 512
-"""Validators that are kept."""
-MAX_KEPT_BYTES = 4 * MAX_BYTES
+MAX_ERRORS = 10
+"""Errors of one value that are told."""
+
+MAX_CACHED = 512
+"""Validators in the cache."""
+MAX_CACHED_BYTES = 4 * MAX_BYTES
 """And bytes of their schemas, together."""
 
 DIALECTS = {
@@ -70,22 +75,19 @@ class Validator:
     def __init__(self, schema: Any, is_trusted: bool = False) -> None:
         """`is_trusted` says that the patterns are the author's own (runtime/typing/patterns)."""
         _check_size(schema)
-        _check_references(schema)
-        _check_names(schema)
-        dialect = _dialect(schema)
-        kind, registry = _machinery(dialect)
-        _check_by_dialect(kind, registry, schema)
+        _check_parts(schema)
+        checker_class, registry = _machinery(_dialect(schema), is_trusted)
+        _check_by_dialect(checker_class, registry, schema)
         self.schema = schema
-        self._is_trusted = is_trusted
-        self._kind = kind(schema, registry=registry)
+        self._checker = checker_class(schema, registry=registry)
 
     def check(self, value: Any) -> None:
         """Raises Mismatch unless the value is valid.  # spec: basic/index/schema-validate-by-dialect"""
-        _spent.begin(MAX_REFERENCES, self._is_trusted)
         try:
-            errors = [e for _, e in zip(range(10), self._kind.iter_errors(value), strict=False)]
-        except _TooCostly as problem:
-            raise Mismatch(f"validation was given up: {problem}") from None
+            with budget.limited(MAX_REFERENCES, MAX_SECONDS):
+                errors = list(itertools.islice(self._checker.iter_errors(value), MAX_ERRORS))
+        except Exhausted:
+            raise
         except RecursionError:
             raise Mismatch("validation was given up: schema and value are too deep") from None
         except Exception as problem:  # a reference into nowhere; a pattern that `re` does not know
@@ -96,7 +98,7 @@ class Validator:
 
 def validator(schema: Any) -> Validator:
     """The kept validator of a stranger's schema. Raises BadSchema."""
-    return _kept.get(_text_of(schema))
+    return _cache.get(_text_of(schema))
 
 
 def own_validator(schema: Any) -> Validator:
@@ -114,7 +116,7 @@ def _text_of(schema: Any) -> str:
     return text
 
 
-class _Kept:
+class _Cache:
     """The validators that were used last, by the text of their schemas."""
 
     def __init__(self) -> None:
@@ -124,29 +126,26 @@ class _Kept:
     def forked(self) -> None:
         """At the beginning, and again in a forked child: another thread may have been at work here."""
         self._lock = threading.Lock()
-        self._validators: dict[str, Validator] = {}  # guarded by _lock, as is the next; the oldest first
-        self._size = 0
+        self._validators: OrderedDict[str, Validator] = OrderedDict()  # guarded by _lock; oldest first
+        self._size = 0  # guarded by _lock
 
     def get(self, text: str) -> Validator:
-        """Kept, or made. Raises BadSchema."""
+        """The validator of a schema, made if it is not there. Raises BadSchema."""
         with self._lock:
-            kept = self._validators.pop(text, None)
-            if kept is not None:
-                self._validators[text] = kept
-                return kept
+            if text in self._validators:
+                self._validators.move_to_end(text)
+                return self._validators[text]
         made = Validator(json.loads(text))  # without the lock: it may take seconds
         with self._lock:
-            if text not in self._validators:
-                self._size += len(text)
+            self._size += len(text) if text not in self._validators else 0
             self._validators[text] = made
-            while len(self._validators) > MAX_KEPT or self._size > MAX_KEPT_BYTES:
-                oldest = next(iter(self._validators))
-                del self._validators[oldest]
+            while len(self._validators) > MAX_CACHED or self._size > MAX_CACHED_BYTES:
+                oldest, _ = self._validators.popitem(last=False)
                 self._size -= len(oldest)
         return made
 
 
-_kept = _Kept()
+_cache = _Cache()
 
 
 def _dialect(schema: Any) -> str:
@@ -160,71 +159,83 @@ def _dialect(schema: Any) -> str:
 # ---------------------------------------------------------------------------- bounds
 
 
-def _nodes(schema: Any, depth: int = 0) -> Iterator[tuple[Any, int]]:
-    """Every object and array of a schema, with its depth."""
-    stack = [(schema, depth)]
-    while stack:
-        node, depth = stack.pop()
-        if isinstance(node, dict | list):
-            yield node, depth
-            children = node.values() if isinstance(node, dict) else node
-            stack.extend((child, depth + 1) for child in children)
-
-
 def _check_size(schema: Any) -> None:
     """# spec: basic/index/schema-validation-bounds"""
     if not isinstance(schema, dict | bool):
         raise BadSchema(f"a schema is an object, not {schema!r:.60}")
-    for count, (_, depth) in enumerate(_nodes(schema)):
+    level, depth, count = _inner_parts([[schema]]), 0, 0
+    while level:
         if depth > MAX_DEPTH:
             raise BadSchema(f"the schema nests deeper than {MAX_DEPTH} levels")
+        count += len(level)
         if count > MAX_NODES:
             raise BadSchema(f"the schema has more than {MAX_NODES} parts")
+        level, depth = _inner_parts(level), depth + 1
 
 
-def _check_references(schema: Any) -> None:
+def _inner_parts(nodes: list[Any]) -> list[Any]:
+    """The objects and arrays that stand directly in some objects and arrays."""
+    children = (node.values() if isinstance(node, dict) else node for node in nodes)
+    return [part for part in itertools.chain.from_iterable(children) if isinstance(part, dict | list)]
+
+
+def _check_parts(schema: Any) -> None:
+    """The references of a schema, and the patterns that not every dialect's own schema looks at."""
+    parts = list(_parts_with_base(schema))
+    known = {"", *DIALECTS, *(base for _, base in parts)}
+    for part, base in parts:
+        for key in sorted(_REFERENCES & part.keys()):
+            if isinstance(part[key], str):
+                _check_reference(schema, key, part[key], base, known)
+        if isinstance(part.get("patternProperties"), dict):
+            _check_patterns(part["patternProperties"])
+
+
+def _check_reference(schema: Any, key: str, target: str, base: str, known: set[str]) -> None:
     """Only what the schema holds itself may be referred to.
 
     # spec: basic/index/ref-no-network-deref, basic/index/ref-opt-in-default-off
     """
-    own, targets = {"", *DIALECTS}, []
-    for node, base in _based(schema):
-        own.add(base)
-        for key in ("$ref", "$dynamicRef", "$recursiveRef"):
-            target = node.get(key)
-            if not isinstance(target, str):
-                continue
-            if not target.startswith("#"):
-                targets.append((key, target, base))
-            elif target.startswith("#/") and not base and not _leads_somewhere(schema, target):
-                raise BadSchema(f"{key} {target[:100]!r} leads nowhere in the schema")
-    for key, target, base in targets:
-        if _resolved(base, target) not in own:  # spec: basic/index/ref-unresolved-rejected
-            raise BadSchema(f"{key} {target[:100]!r} leads out of the schema; it is never fetched")
+    if target.startswith("#/") and not base and not _leads_somewhere(schema, target):
+        raise BadSchema(f"{key} {target[:100]!r} leads nowhere in the schema")
+    # spec: basic/index/ref-unresolved-rejected
+    if not target.startswith("#") and _resolved(base, target) not in known:
+        raise BadSchema(f"{key} {target[:100]!r} leads out of the schema; it is never fetched")
 
 
+def _check_patterns(patterns: Iterable[str]) -> None:
+    for pattern in patterns:
+        try:
+            check(pattern)
+        except (re.error, TooCostly) as problem:
+            raise BadSchema(f"patternProperties: {pattern[:60]!r}: {problem}") from None
+
+
+_REFERENCES = {"$ref", "$dynamicRef", "$recursiveRef"}
 _DATA = frozenset({"const", "enum", "default", "examples"})
 """Keywords whose values are no schemas, whatever they look like."""
 _NAMES = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords whose members are schemas, whatever they are called."""
 
 
-def _based(schema: Any) -> Iterator[tuple[dict[str, Any], str]]:
+def _parts_with_base(schema: Any) -> Iterator[tuple[dict[str, Any], str]]:
     """Every schema within a schema, with the URI that its references start from."""
-    stack = [(schema, "", False)]
+    stack: list[tuple[Any, str]] = [(schema, "")]
     while stack:
-        node, base, named = stack.pop()
+        node, base = stack.pop()
         if isinstance(node, list):
-            stack.extend((child, base, False) for child in node)
-        if not isinstance(node, dict):
-            continue
-        if not named:
+            stack.extend((item, base) for item in node)
+        elif isinstance(node, dict):
             for key in ("$id", "id"):
-                if isinstance(node.get(key), str):
-                    base = _resolved(base, node[key])
+                base = _resolved(base, node[key]) if isinstance(node.get(key), str) else base
             yield node, base
-        children = [(key, child) for key, child in node.items() if named or key not in _DATA]
-        stack.extend((child, base, not named and key in _NAMES) for key, child in children)
+            stack.extend(
+                (inner, base) for key in node.keys() - _DATA for inner in _schemas_at(key, node[key])
+            )
+
+
+def _schemas_at(key: str, value: Any) -> Iterable[Any]:
+    return value.values() if key in _NAMES and isinstance(value, dict) else (value,)
 
 
 def _leads_somewhere(schema: Any, target: str) -> bool:
@@ -234,24 +245,11 @@ def _leads_somewhere(schema: Any, target: str) -> bool:
     node = schema
     for part in unquote(target[2:]).split("/") if target != "#/" else [""]:
         step = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, list) and step.isdecimal() and int(step) < len(node):
-            node = node[int(step)]
-        elif isinstance(node, dict) and step in node:
-            node = node[step]
-        else:
+        try:
+            node = node[int(step) if isinstance(node, list) and step.isdecimal() else step]
+        except (LookupError, TypeError, ValueError):
             return False
     return True
-
-
-def _check_names(schema: Any) -> None:
-    """The patterns of `patternProperties`, which not every dialect's own schema looks at."""
-    for node, _ in _nodes(schema):
-        patterns = node.get("patternProperties") if isinstance(node, dict) else None
-        for pattern in patterns if isinstance(patterns, dict) else ():
-            try:
-                check(pattern)
-            except (re.error, TooCostly) as problem:
-                raise BadSchema(f"patternProperties: {pattern[:60]!r}: {problem}") from None
 
 
 def _resolved(base: str, target: str) -> str:
@@ -267,14 +265,15 @@ def _resolved(base: str, target: str) -> str:
     return resolved
 
 
-def _check_by_dialect(kind: Any, registry: Any, schema: Any) -> None:
+def _check_by_dialect(checker_class: Any, registry: Any, schema: Any) -> None:
     """Whether it is a schema, by the dialect's own.  # spec: basic/index/schema-valid"""
-    _spent.begin(math.inf)  # of those that the dialect's schema holds, for each part of this one
     try:
-        checker = kind(kind.META_SCHEMA, registry=registry, format_checker=_formats())
-        problem = next(checker.iter_errors(schema), None)
-    except _TooCostly as costly:
-        raise BadSchema(f"the check of the schema was given up: {costly}") from None
+        # No limit of steps: the dialect's schema refers to itself for each part of this one.
+        with budget.limited(math.inf, MAX_SECONDS):
+            checker = checker_class(checker_class.META_SCHEMA, registry=registry, format_checker=_formats())
+            problem = next(checker.iter_errors(schema), None)
+    except Exhausted as exhausted:
+        raise BadSchema(f"the check of the schema was given up: {exhausted.reason}") from None
     except RecursionError:
         raise BadSchema("the schema is too deep to be checked") from None
     if problem is not None:
@@ -293,51 +292,12 @@ def _formats() -> Any:
     return formats
 
 
-# ---------------------------------------------------------------------------- what a validation costs
-
-
-class _TooCostly(Exception):
-    pass
-
-
-class _Spent(threading.local):
-    """What this thread's validation may still cost."""
-
-    references = 0.0
-    until = 0.0
-    work_until = 0.0
-    is_trusted = False
-
-    def begin(self, references: float, is_trusted: bool = False) -> None:
-        self.references, self.until = references, time.monotonic() + MAX_SECONDS
-        self.work_until = time.thread_time() + MAX_SECONDS
-        self.is_trusted = is_trusted
-
-    def spend(self, references: int = 0) -> None:
-        """Raises _TooCostly."""
-        self.references -= references
-        if self.references < 0:
-            raise _TooCostly("the schema refers to itself too often")
-        if time.monotonic() > self.until:
-            self._count_work()
-
-    def _count_work(self) -> None:
-        """What counts is the time that this thread worked, so that a busy machine makes no schema costly.
-
-        It is asked for only where the clock says so: that takes ten times as long as to read the clock.
-        """
-        left = self.work_until - time.thread_time()
-        if left <= 0:
-            raise _TooCostly(f"it takes longer than {MAX_SECONDS} seconds")
-        self.until = time.monotonic() + left
-
-
-_spent = _Spent()
+# ---------------------------------------------------------------------------- the package's validators
 
 
 @functools.cache
-def _machinery(dialect: str) -> tuple[Any, Any]:
-    """The validator class of a dialect, which counts what it does; a closed registry."""
+def _machinery(dialect: str, is_trusted: bool) -> tuple[Any, Any]:
+    """The validator class of a dialect, which spends a budget; a registry that has no way to fetch."""
     from jsonschema import validators
     from jsonschema_specifications import REGISTRY
 
@@ -346,10 +306,10 @@ def _machinery(dialect: str) -> tuple[Any, Any]:
     if dialect.endswith("draft-03/schema"):  # where a type may be a schema
         rules["type"] = base.VALIDATORS["type"]
     extend: Any = validators.extend
-    kind = extend(base, {name: _watched(rule, int(name in _REFERENCES)) for name, rule in rules.items()})
-    kind.evolve = _evolve
-    # The dialects' own schemas and nothing else: this registry has no way to fetch.
-    return kind, REGISTRY
+    checker_class = extend(base, {n: _spending(rule, int(n in _REFERENCES)) for n, rule in rules.items()})
+    checker_class.evolve = _evolve
+    checker_class.is_trusted = is_trusted
+    return checker_class, REGISTRY
 
 
 def _evolve(self: Any, **changes: Any) -> Any:
@@ -360,8 +320,8 @@ def _evolve(self: Any, **changes: Any) -> Any:
     schema = changes.get("schema", self.schema)
     named = schema.get("$schema") if isinstance(schema, dict) else None
     uri = named.rstrip("#") if isinstance(named, str) else ""
-    kind = _machinery(uri)[0] if uri in DIALECTS else type(self)
-    return kind(
+    checker_class = _machinery(uri, self.is_trusted)[0] if uri in DIALECTS else type(self)
+    return checker_class(
         schema=schema,
         format_checker=self.format_checker,
         registry=self._registry,
@@ -369,30 +329,36 @@ def _evolve(self: Any, **changes: Any) -> Any:
     )
 
 
-def _watched(apply: Callable[..., Any], cost: int) -> Callable[..., Any]:
-    """A keyword's rule, which first looks at what the validation has spent so far."""
+def _spending(rule: Callable[..., Any], steps: int) -> Callable[..., Any]:
+    """A keyword's rule, which spends some of the budget first."""
 
-    def watched(kind: Any, target: Any, value: Any, schema: Any) -> Any:
-        _spent.spend(cost)
-        return apply(kind, target, value, schema)
+    def spending(checker: Any, target: Any, value: Any, schema: Any) -> Any:
+        budget.spend(steps)
+        return rule(checker, target, value, schema)
 
-    return watched
+    return spending
 
 
 # ---------------------------------------------------------------------------- rules of our own
 
 
-def _found(pattern: str, text: str) -> bool:
+def _found(checker: Any, pattern: str, text: str) -> bool:
     """The one door to the patterns of a schema."""
-    _spent.spend()
+    budget.spend()
     try:
-        return search(pattern, text, is_trusted=_spent.is_trusted)
+        return search(pattern, text, is_trusted=checker.is_trusted)
     except TooCostly as problem:
-        raise _TooCostly(str(problem)) from None
+        raise Exhausted(str(problem)) from None
 
 
-def _fits(kind: Any, value: Any, schema: Any) -> bool:
-    return next(kind.descend(value, schema), None) is None
+def _named(checker: Any, value: Any, schema: Any) -> set[str]:
+    """The names of a value's members that `properties` or `patternProperties` has a schema for."""
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    return {n for n in value if n in known or any(_found(checker, pattern, n) for pattern in patterns)}
+
+
+def _fits(checker: Any, value: Any, schema: Any) -> bool:
+    return next(checker.descend(value, schema), None) is None
 
 
 def _wrong(says: str) -> Any:
@@ -401,50 +367,51 @@ def _wrong(says: str) -> Any:
     return ValidationError(says)
 
 
-def _type(kind: Any, types: Any, value: Any, schema: Any) -> Any:
+def _type(checker: Any, types: Any, value: Any, schema: Any) -> Any:
     """Without the whole value in the complaint, which is often of one alternative among many."""
     wanted = [types] if isinstance(types, str) else types
-    if not any(kind.is_type(value, name) for name in wanted):
+    if not any(checker.is_type(value, name) for name in wanted):
         yield _wrong(f"{shown(value)} is not of type {', '.join(map(repr, wanted))}")
 
 
-def _unique_items(kind: Any, wanted: Any, value: Any, schema: Any) -> Any:
+def _unique_items(checker: Any, wanted: Any, value: Any, schema: Any) -> Any:
     """In linear time: comparing each with each takes minutes for the items of one large message."""
-    if wanted and kind.is_type(value, "array") and len(set(map(identity, value))) != len(value):
+    if wanted and checker.is_type(value, "array") and len(set(map(identity, value))) != len(value):
         yield _wrong("holds an item twice")
 
 
-def _pattern(kind: Any, pattern: Any, value: Any, schema: Any) -> Any:
-    if kind.is_type(value, "string") and not _found(pattern, value):
+def _pattern(checker: Any, pattern: Any, value: Any, schema: Any) -> Any:
+    if checker.is_type(value, "string") and not _found(checker, pattern, value):
         yield _wrong(f"{value[:80]!r} does not match {pattern[:80]!r}")
 
 
-def _pattern_properties(kind: Any, patterns: Any, value: Any, schema: Any) -> Any:
-    for pattern, part in patterns.items() if kind.is_type(value, "object") else ():
+def _pattern_properties(checker: Any, patterns: Any, value: Any, schema: Any) -> Any:
+    for pattern, part in patterns.items() if checker.is_type(value, "object") else ():
         for name, item in value.items():
-            if _found(pattern, name):
-                yield from kind.descend(item, part, path=name, schema_path=pattern)
+            if _found(checker, pattern, name):
+                yield from checker.descend(item, part, path=name, schema_path=pattern)
 
 
-def _additional_properties(kind: Any, wanted: Any, value: Any, schema: Any) -> Any:
-    if kind.is_type(value, "object"):
-        named, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-        extra = [n for n in value if n not in named and not any(_found(pattern, n) for pattern in patterns)]
-        if wanted is False and extra:
-            yield _wrong(f"Additional properties are not allowed: {', '.join(map(repr, extra[:10])):.200}")
-        elif kind.is_type(wanted, "object"):
-            for name in extra:
-                yield from kind.descend(value[name], wanted, path=name)
+def _additional_properties(checker: Any, wanted: Any, value: Any, schema: Any) -> Any:
+    if not checker.is_type(value, "object"):
+        return
+    named = _named(checker, value, schema)
+    extra = [name for name in value if name not in named]
+    if wanted is False and extra:
+        yield _wrong(f"Additional properties are not allowed: {', '.join(map(repr, extra[:10])):.200}")
+    elif checker.is_type(wanted, "object"):
+        for name in extra:
+            yield from checker.descend(value[name], wanted, path=name)
 
 
-def _any_of(kind: Any, choices: Any, value: Any, schema: Any) -> Any:
+def _any_of(checker: Any, choices: Any, value: Any, schema: Any) -> Any:
     """Without the complaints of all: there may be thousands, each with the value in it."""
-    if not any(_fits(kind, value, choice) for choice in choices):
+    if not any(_fits(checker, value, choice) for choice in choices):
         yield _wrong(f"{shown(value)} is not valid under any of the given schemas")
 
 
-def _one_of(kind: Any, choices: Any, value: Any, schema: Any) -> Any:
-    fitting = (number for number, choice in enumerate(choices) if _fits(kind, value, choice))
+def _one_of(checker: Any, choices: Any, value: Any, schema: Any) -> Any:
+    fitting = (number for number, choice in enumerate(choices) if _fits(checker, value, choice))
     first, second = next(fitting, None), next(fitting, None)
     if first is None:
         yield _wrong(f"{shown(value)} is not valid under any of the given schemas")
@@ -452,20 +419,20 @@ def _one_of(kind: Any, choices: Any, value: Any, schema: Any) -> Any:
         yield _wrong(f"{shown(value)} is valid under the given schemas {first} and {second}, not under one")
 
 
-def _unevaluated_properties(kind: Any, wanted: Any, value: Any, schema: Any) -> Any:
-    if kind.is_type(value, "object"):
-        seen = _evaluated(kind, value, _without(schema, "unevaluatedProperties"), _names_seen)
+def _unevaluated_properties(checker: Any, wanted: Any, value: Any, schema: Any) -> Any:
+    if checker.is_type(value, "object"):
+        seen = _evaluated(checker, value, _without(schema, "unevaluatedProperties"), _names_seen)
         for name in value.keys() - seen:
-            if not _fits(kind, value[name], wanted):
+            if not _fits(checker, value[name], wanted):
                 yield _wrong(f"Unevaluated properties are not allowed: {name[:80]!r}")
                 return
 
 
-def _unevaluated_items(kind: Any, wanted: Any, value: Any, schema: Any) -> Any:
-    if kind.is_type(value, "array"):
-        seen = _evaluated(kind, value, _without(schema, "unevaluatedItems"), _items_seen)
+def _unevaluated_items(checker: Any, wanted: Any, value: Any, schema: Any) -> Any:
+    if checker.is_type(value, "array"):
+        seen = _evaluated(checker, value, _without(schema, "unevaluatedItems"), _items_seen)
         for index in range(len(value)):
-            if index not in seen and not _fits(kind, value[index], wanted):
+            if index not in seen and not _fits(checker, value[index], wanted):
                 yield _wrong(f"Unevaluated items are not allowed: {shown(value[index])}")
                 return
 
@@ -474,25 +441,24 @@ def _without(schema: Any, keyword: str) -> Any:
     return {name: part for name, part in schema.items() if name != keyword}
 
 
-def _evaluated(kind: Any, value: Any, schema: Any, seen_by: Callable[..., set[Any]]) -> set[Any]:
+def _evaluated(checker: Any, value: Any, schema: Any, seen_by: Callable[..., set[Any]]) -> set[Any]:
     """The names, or the places, of a value that a schema looks at, itself or by one that it applies."""
-    _spent.spend()
+    budget.spend()
     if not isinstance(schema, dict):
         return set()
-    seen = seen_by(kind, value, schema)
-    for inner, part in _applied(kind, value, schema):
+    seen = seen_by(checker, value, schema)
+    for inner, part in _applied(checker, value, schema):
         seen |= _evaluated(inner, value, part, seen_by)
     return seen
 
 
-def _names_seen(kind: Any, value: Any, schema: Any) -> set[Any]:
+def _names_seen(checker: Any, value: Any, schema: Any) -> set[Any]:
     if schema.keys() & {"additionalProperties", "unevaluatedProperties"}:
         return set(value)
-    patterns = schema.get("patternProperties", {})
-    return {n for n in value if n in schema.get("properties", {}) or any(_found(p, n) for p in patterns)}
+    return _named(checker, value, schema)
 
 
-def _items_seen(kind: Any, value: Any, schema: Any) -> set[Any]:
+def _items_seen(checker: Any, value: Any, schema: Any) -> set[Any]:
     items, first = schema.get("items"), schema.get("prefixItems", [])
     if isinstance(items, list) and "additionalItems" not in schema:  # of 2019-09
         items, first = None, items
@@ -500,29 +466,32 @@ def _items_seen(kind: Any, value: Any, schema: Any) -> set[Any]:
         return set(range(len(value)))
     seen = set(range(min(len(first), len(value))))
     if "contains" in schema:
-        seen |= {index for index, item in enumerate(value) if _fits(kind, item, schema["contains"])}
+        seen |= {index for index, item in enumerate(value) if _fits(checker, item, schema["contains"])}
     return seen
 
 
-def _applied(kind: Any, value: Any, schema: Any) -> Iterator[tuple[Any, Any]]:
+def _applied(checker: Any, value: Any, schema: Any) -> Iterator[tuple[Any, Any]]:
     """The schemas that a schema applies to the same value, and that it fits."""
     from referencing.jsonschema import lookup_recursive_ref
 
     for keyword in sorted(_REFERENCES & schema.keys()):
-        _spent.spend(1)
-        found: Any = kind._resolver
+        budget.spend(1)
+        found: Any = checker._resolver
         found = lookup_recursive_ref(found) if keyword == "$recursiveRef" else found.lookup(schema[keyword])
-        yield kind.evolve(schema=found.contents, _resolver=found.resolver), found.contents
-    parts = [part for keyword in ("allOf", "anyOf", "oneOf") for part in schema.get(keyword, ())]
-    parts += [part for name, part in schema.get("dependentSchemas", {}).items() if name in value]
+        yield checker.evolve(schema=found.contents, _resolver=found.resolver), found.contents
+    yield from ((checker, part) for part in _in_place(checker, value, schema) if _fits(checker, value, part))
+
+
+def _in_place(checker: Any, value: Any, schema: Any) -> Iterator[Any]:
+    """The schemas within a schema that apply to the same value, whether or not it fits them."""
+    for keyword in ("allOf", "anyOf", "oneOf"):
+        yield from schema.get(keyword, ())
+    yield from (part for name, part in schema.get("dependentSchemas", {}).items() if name in value)
     if "if" in schema:
-        fits = _fits(kind, value, schema["if"])
-        parts += [schema["if"]] if fits else []
-        parts += [schema[keyword] for keyword in ("then" if fits else "else",) if keyword in schema]
-    yield from ((kind, part) for part in parts if _fits(kind, value, part))
+        yield schema["if"]
+        yield schema.get("then" if _fits(checker, value, schema["if"]) else "else", True)
 
 
-_REFERENCES = {"$ref", "$dynamicRef", "$recursiveRef"}
 _RULES: dict[str, Callable[..., Any]] = {
     "additionalProperties": _additional_properties,
     "anyOf": _any_of,

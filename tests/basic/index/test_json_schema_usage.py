@@ -17,6 +17,7 @@ from peers import PATIENCE
 
 from mcp_ref.basic.index import json_schema_usage as validators
 from mcp_ref.basic.index.json_schema_usage import DIALECTS, BadSchema, Validator, validator
+from mcp_ref.runtime.typing import budget
 from mcp_ref.runtime.typing.mismatch import Mismatch
 
 NEWEST = "https://json-schema.org/draft/2020-12/schema"
@@ -374,7 +375,7 @@ def test_a_validation_ends_in_time(monkeypatch):
 
 def test_in_a_forked_child_schemas_are_checked_whoever_held_the_lock():
     """`forked` is what the child calls; the thread that held the lock is not there to let it go."""
-    kept = validators._Kept()
+    kept = validators._Cache()
     kept.get('{"type": "string"}')
     with kept._lock:
         kept.forked()
@@ -388,7 +389,7 @@ def test_what_a_validation_takes_is_counted_in_work_and_not_by_the_clock(monkeyp
     validator(schema)
     clock, worked = itertools.count(step=60.0), itertools.count(step=work)
     stand_in = types.SimpleNamespace(monotonic=lambda: next(clock), thread_time=lambda: next(worked))
-    monkeypatch.setattr(validators, "time", stand_in)
+    monkeypatch.setattr(budget, "time", stand_in)
     if says is None:
         assert accepts(schema, ["x"] * 20)
     else:
@@ -580,9 +581,9 @@ def test_a_schema_that_changes_is_another_schema():
 
 
 def test_the_cache_is_bounded():
-    for n in range(validators.MAX_KEPT + 10):
+    for n in range(validators.MAX_CACHED + 10):
         validator({"title": f"extra {n}"})
-    assert len(validators._kept._validators) == validators.MAX_KEPT
+    assert len(validators._cache._validators) == validators.MAX_CACHED
 
 
 def test_the_cache_is_bounded_by_the_bytes_of_its_schemas_too():
@@ -590,8 +591,8 @@ def test_the_cache_is_bounded_by_the_bytes_of_its_schemas_too():
     for n in range(10):
         validator({"description": f"{n}" * (validators.MAX_BYTES - 100)})
         assert validator({"title": "first"}) is first  # what is used stays
-    kept = validators._kept._validators
-    assert sum(map(len, kept)) == validators._kept._size <= validators.MAX_KEPT_BYTES
+    kept = validators._cache._validators
+    assert sum(map(len, kept)) == validators._cache._size <= validators.MAX_CACHED_BYTES
     assert 2 <= len(kept) <= 5
 
 
