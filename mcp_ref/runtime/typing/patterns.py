@@ -1,4 +1,4 @@
-"""Regular expressions that strangers wrote, or that meet what strangers wrote.
+"""Regular expressions of strangers, and those that meet strangers' texts.
 
 Python's `re` may take exponential time for one short string, and lets no other thread run meanwhile: nothing
 in this process could end it. So its work is estimated first, from the pattern and from the text's length, and
@@ -14,6 +14,8 @@ than they are. The texts are strangers', so there is a bound all the same.
 
 The estimate is what backtracking takes at worst. A repetition, or a choice, whose ways begin with different
 characters leaves one of them open at each place, and costs a step; any other multiplies all that follows it.
+What JSON Schema's patterns do not have, and few of Python's (`a++`, `(?>a)`, `(?a)`, `(?m)`), counts as
+exponential.
 
 Threads     plain functions; any.
 """
@@ -46,13 +48,15 @@ def search(pattern: str, text: str, *, is_trusted: bool = False) -> bool:
 
     Raises TooCostly, or re.error.
     """
-    if is_trusted and len(text) <= MAX_TRUSTED:
-        return _parsed(pattern)[0].search(text) is not None
-    # Rounded up for long texts, so that one estimate serves many of them.
-    length = len(text) if len(text) < 64 else 1 << len(text).bit_length()
-    if _work(pattern, length) > MAX_WORK and (length == len(text) or work(pattern, len(text)) > MAX_WORK):
+    if not (is_trusted and len(text) <= MAX_TRUSTED) and _is_costly(pattern, len(text)):
         raise TooCostly(f"the pattern {pattern[:60]!r} could take too long in {len(text)} characters")
     return _parsed(pattern)[0].search(text) is not None
+
+
+def _is_costly(pattern: str, length: int) -> bool:
+    # Rounded up for long texts, so that one estimate serves many of them.
+    rounded = length if length < 64 else 1 << length.bit_length()
+    return _work(pattern, rounded) > MAX_WORK and (rounded == length or work(pattern, length) > MAX_WORK)
 
 
 def check(pattern: str) -> bool:
@@ -63,13 +67,18 @@ def check(pattern: str) -> bool:
 def work(pattern: str, length: int) -> float:
     """Steps that a search may take in a text of this length, at most. Raises re.error."""
     compiled, tree = _parsed(pattern)
+    if compiled.flags & ~_FLAGS:
+        return math.inf
     try:
         whole = _Estimate(length).sequence(tree, _NOTHING, compiled.flags, last=True)
     except (_Endless, RecursionError):
         return math.inf
-    begins = len(tree) > 0 and str(tree[0][0]) == "AT" and str(tree[0][1]).startswith("AT_BEGINNING")
-    starts = 1 if begins and not compiled.flags & re.MULTILINE else length + 1
-    return length + whole.steps * starts
+    is_anchored = len(tree) > 0 and str(tree[0][0]) == "AT" and str(tree[0][1]).startswith("AT_BEGINNING")
+    return length + whole.steps * (1 if is_anchored else length + 1)
+
+
+_FLAGS = re.UNICODE | re.IGNORECASE | re.DOTALL | re.VERBOSE
+"""Flags whose patterns are estimated."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -116,10 +125,24 @@ class _Part(NamedTuple):
     ways: float
     """How often its end is reached where what follows may begin with the character there."""
 
+    def before(self, after: _Next) -> _Next:
+        """What follows the part in front of this one, where `after` follows this one."""
+        return _Next(self.first | (after.first if self.idle else 0), self.probe + self.idle * after.probe)
+
+    def and_then(self, other: _Part) -> _Part:
+        """This part and another one after it."""
+        return _Part(
+            *(self.first | (other.first if self.idle else 0), self.idle * other.idle),
+            *(self.probe + self.idle * other.probe, self.steps + self.ways * other.steps),
+            self.ways * other.ways,
+        )
+
 
 _NOTHING = _Next(0, 1)
 _EMPTY = _Part(0, 1, 1, 1, 1)
 _ENDLESS = 1e15
+_SINGLE = ("LITERAL", "NOT_LITERAL", "ANY", "IN")
+"""Parts that match one character."""
 
 
 class _Endless(Exception):
@@ -139,39 +162,21 @@ class _Estimate:
         """Parts one after another; `last` where the search has succeeded with the end of them."""
         whole = _EMPTY
         for node in reversed(list(nodes)):
-            following = _Next(
-                whole.first | (after.first if whole.idle else 0), whole.probe + whole.idle * after.probe
-            )
-            name, argument = str(node[0]), node[1]
-            part = self._part(name, argument, following, flags, last)
-            whole = _Part(
-                part.first | (whole.first if part.idle else 0),
-                part.idle * whole.idle,
-                part.probe + part.idle * whole.probe,
-                part.steps + part.ways * whole.steps,
-                part.ways * whole.ways,
-            )
+            whole = self._part(node, whole.before(after), flags, last).and_then(whole)
             if max(whole[1:]) > _ENDLESS:
                 raise _Endless
-            last = last and name in ("MAX_REPEAT", "MIN_REPEAT") and argument[0] == 0
+            last = last and str(node[0]) in ("MAX_REPEAT", "MIN_REPEAT") and node[1][0] == 0
         return whole
 
-    def _part(self, name: str, argument: Any, after: _Next, flags: int, last: bool) -> _Part:
+    def _part(self, node: Any, after: _Next, flags: int, last: bool) -> _Part:
+        name, argument = str(node[0]), node[1]
         match name:
-            case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN":
-                return _Part(_characters(name, argument, flags), 0, 1, 1, 1)
-            case "AT":
-                return _EMPTY
-            case "SUBPATTERN":
+            case "SUBPATTERN" if not argument[1] & ~_FLAGS:
                 return self.sequence(argument[3], after, (flags | argument[1]) & ~argument[2], last)
             case "BRANCH":
                 return _choice([self.sequence(way, after, flags, last) for way in argument[1]], after)
             case "MAX_REPEAT" | "MIN_REPEAT":
                 return self._repeated(argument, after, flags, last)
-            case "POSSESSIVE_REPEAT":
-                return _alone(self._repeated(argument, _NOTHING, flags, last))
-            case "ATOMIC_GROUP":
-                return _alone(self.sequence(argument, _NOTHING, flags))
             case "ASSERT" | "ASSERT_NOT":  # it looks further than the next character, whatever that is
                 self.looks += 1
                 inner = self.sequence(argument[1], _NOTHING, flags)
@@ -179,37 +184,40 @@ class _Estimate:
             case "GROUPREF":
                 self.looks += 1
                 return _Part(_ANY, 1, self.length, self.length, 1)
-        raise _Endless
+            case "AT":
+                return _EMPTY
+        if name not in _SINGLE:
+            raise _Endless
+        return _Part(_characters(name, argument, flags), 0, 1, 1, 1)
 
     def _repeated(self, argument: Any, after: _Next, flags: int, last: bool) -> _Part:
         least, most, nodes = argument
-        one = len(nodes) == 1 and str(nodes[0][0]) in _SINGLE
-        if last and one:  # more than the least is taken or not, and no way back leads here
+        if last and _is_single(nodes):  # more than the least is taken or not, and no way back leads here
             most = least
         most = min(int(most), least + self.length)
-        if most == 0:
-            return _EMPTY
-        if most == 1:
-            part = self.sequence(nodes, after, flags, last)
-            return part if least else _choice([part, _EMPTY], after)
-        self.nesting += not one
+        if most > 1:
+            return self._many(least, most, nodes, after, flags)
+        part = self.sequence(nodes, after, flags, last) if most else _EMPTY
+        return part if least == most else _choice([part, _EMPTY], after)
+
+    def _many(self, least: int, most: int, nodes: Any, after: _Next, flags: int) -> _Part:
+        """A repetition of two rounds or more."""
+        self.nesting += not _is_single(nodes)
         if self.nesting > MAX_NESTING:
             raise _Endless
         outline, looks = self.sequence(nodes, after, flags), self.looks
         following = _Next(outline.first | after.first, outline.probe + after.probe)
         part = self.sequence(nodes, following, flags)
-        self.nesting -= not one
+        self.nesting -= not _is_single(nodes)
         rounds, ways = self._rounds(part, most, max(1, nodes.getwidth()[0]))
-        least_steps = part.steps
+        round_steps = part.steps
         if ways == 1 and self.looks == looks:
             # There is one path through all rounds: together they take the text once.
-            least_steps = _Estimate(0).sequence(nodes, following, flags).steps
-        steps = 1 + part.steps + (rounds + 1) * (least_steps + after.probe)
-        exits = ways
-        if least < most and (ways > 1 or part.first & after.first):
-            exits = rounds + 1
+            round_steps = _Estimate(0).sequence(nodes, following, flags).steps
+        steps = 1 + part.steps + (rounds + 1) * (round_steps + after.probe)
+        is_open = least < most and (ways > 1 or part.first & after.first)
         idle = _power(part.idle, most) if least else 1 + part.idle * most
-        return _Part(part.first, idle, part.probe + 1, steps, exits)
+        return _Part(part.first, idle, part.probe + 1, steps, rounds + 1 if is_open else ways)
 
     def _rounds(self, part: _Part, most: int, width: int) -> tuple[float, float]:
         """How many rounds there are in all paths together, and how many paths."""
@@ -221,33 +229,28 @@ class _Estimate:
         return (turns, ways) if part.ways <= 1 else (_power(part.ways, turns + 1), ways)
 
 
+def _is_single(nodes: Any) -> bool:
+    return len(nodes) == 1 and str(nodes[0][0]) in _SINGLE
+
+
 def _choice(ways: list[_Part], after: _Next) -> _Part:
     """One of some parts: the characters tell which, or all are gone through."""
-    firsts = [way.first | (after.first if way.idle else 0) for way in ways]
-    clear = sum(bool(way.idle) for way in ways) <= 1 and _are_apart(firsts)
-    both = max if clear else sum
-    probe = sum(way.probe for way in ways)
-    return _Part(
-        functools.reduce(int.__or__, (way.first for way in ways)),
-        sum(way.idle for way in ways),
-        probe,
-        both(way.steps for way in ways) + probe,
-        both(way.ways for way in ways),
-    )
+    idle, probe = sum(way.idle for way in ways), sum(way.probe for way in ways)
+    is_clear = [way.idle > 0 for way in ways].count(True) <= 1 and _are_apart(ways, after)
+    both = max if is_clear else sum
+    first = functools.reduce(int.__or__, (way.first for way in ways))
+    return _Part(first, idle, probe, both(way.steps for way in ways) + probe, both(way.ways for way in ways))
 
 
-def _are_apart(firsts: list[int]) -> bool:
+def _are_apart(ways: list[_Part], after: _Next) -> bool:
+    """Whether no two of the ways begin with the same character."""
     seen = 0
-    for first in firsts:
+    for way in ways:
+        first = way.before(after).first
         if first & seen:
             return False
         seen |= first
     return True
-
-
-def _alone(part: _Part) -> _Part:
-    """A part that is never entered again once it was left."""
-    return part._replace(ways=1, idle=min(part.idle, 1))
 
 
 def _power(base: float, exponent: float) -> float:
@@ -263,7 +266,6 @@ _OTHERS = {"digit": 1 << 128, "space": 1 << 129, "word": 1 << 130, "rest": 1 << 
 """A set is a number with a bit for each character of ASCII, and with one for each kind of all others."""
 _ASCII, _ANY = (1 << 128) - 1, (1 << 132) - 1
 _SMALL, _LARGE = (sum(1 << code for code in range(start, start + 26)) for start in (ord("a"), ord("A")))
-_SINGLE = ("LITERAL", "NOT_LITERAL", "ANY", "IN")
 
 
 def _set_of(code: int) -> int:
@@ -292,28 +294,27 @@ def _characters(name: str, argument: Any, flags: int) -> int:
     if name == "ANY":
         return _ANY if flags & re.DOTALL else _ANY & ~_set_of(ord("\n"))
     items = argument if name == "IN" else [("LITERAL", argument)]
-    negated = name == "NOT_LITERAL" or str(items[0][0]) == "NEGATE"
     found = certain = 0
     for kind, value in items:
-        one, exact = _item(str(kind), value, flags)
+        one, exact = _item(str(kind), value)
         found, certain = found | one, certain | exact
     if flags & re.IGNORECASE:  # some letters of ASCII have others that are not as their other case
-        certain = 0
-        found |= (found & _SMALL) >> 32 | (found & _LARGE) << 32
-        found |= _OTHERS["word"] if found & (_SMALL | _LARGE) else 0
-        found |= _SMALL | _LARGE if found & _OTHERS["word"] else 0
-    return _ANY & ~certain if negated else found
+        found, certain = _of_either_case(found), 0
+    is_negated = name == "NOT_LITERAL" or str(items[0][0]) == "NEGATE"
+    return _ANY & ~certain if is_negated else found
 
 
-def _item(kind: str, value: Any, flags: int) -> tuple[int, int]:
+def _of_either_case(found: int) -> int:
+    found |= (found & _SMALL) >> 32 | (found & _LARGE) << 32
+    found |= _OTHERS["word"] if found & (_SMALL | _LARGE) else 0
+    return found | (_SMALL | _LARGE if found & _OTHERS["word"] else 0)
+
+
+def _item(kind: str, value: Any) -> tuple[int, int]:
     """What a member of a set may match, and what of that it matches for certain."""
     if kind == "LITERAL":
         return _set_of(value), _set_of(value) & _ASCII
     if kind == "RANGE":
         low = sum(1 << code for code in range(value[0], min(value[1], 127) + 1))
         return low | (_ANY & ~_ASCII if value[1] > 127 else 0), low
-    if kind == "CATEGORY":
-        both = _CATEGORIES[str(value)]
-        # With re.ASCII, `\D` takes all digits that are not ASCII, and `\d` none.
-        return (both | (_ANY & ~_ASCII), both & _ASCII) if flags & re.ASCII else (both, both)
-    return 0, 0
+    return (_CATEGORIES[str(value)],) * 2 if kind == "CATEGORY" else (0, 0)
