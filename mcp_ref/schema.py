@@ -16,13 +16,13 @@ From that one listing come
 
 A page's module ends with the rows it adds, `DEFINITIONS`: official name -> shape.
 
-The same compiler (mcp_ref/runtime/values) reads the signatures of users' functions: `int float
+The same compiler (mcp_ref/runtime/typing/values) reads the signatures of users' functions: `int float
 str bool None list tuple dict set Literal Enum Optional Union dataclass TypedDict NamedTuple
 datetime date time UUID Decimal Path bytes`, nested and recursive, `Annotated[int, "what it is"]`
 and `Annotated[int, Bounds(ge=0)]`.
 
-Dialects    schemas we write are JSON Schema 2020-12; see mcp_ref/runtime/validators for those
-            that we read.
+Dialects    schemas we write are JSON Schema 2020-12; see mcp_ref/basic/index/json_schema_usage
+            for those that we read.
 Threads     everything here is compiled once and has no state afterwards.
 """
 
@@ -138,17 +138,21 @@ def in_force(hint: Any, revision: str) -> Any:
     """The hint as this revision has it; None if it has it not."""
     if get_origin(hint) is not Annotated:
         return hint
-    now, base, marks = _at(revision), get_args(hint)[0], hint.__metadata__
+    base, marks = get_args(hint)[0], hint.__metadata__
+    if not all(_exists(mark, revision) for mark in marks):
+        return None
     for mark in marks:
-        if isinstance(mark, since) and now < _at(mark.revision):
-            return None
-        if isinstance(mark, until) and now > _at(mark.revision):
-            return None
-    for mark in marks:
-        if isinstance(mark, was) and now <= _at(mark.until):
+        if isinstance(mark, was) and _at(revision) <= _at(mark.until):
             return in_force(mark.hint, revision)
-    kept = [m for m in marks if not isinstance(m, since | until | was | required | opaque)]
-    return Annotated[base, *kept] if kept else base
+    others = [m for m in marks if not isinstance(m, since | until | was | required | opaque)]
+    return Annotated[base, *others] if others else base
+
+
+def _exists(mark: Any, revision: str) -> bool:
+    """Whether a revision has a field, as far as one of its marks says."""
+    if isinstance(mark, since):
+        return _at(revision) >= _at(mark.revision)
+    return not isinstance(mark, until) or _at(revision) <= _at(mark.revision)
 
 
 def _is_required(hint: Any, revision: str, named: bool) -> bool:
@@ -279,27 +283,29 @@ def _pruner(hint: Any, revision: str, above: tuple[Any, ...]) -> Callable[[Any],
         return _alternatives_pruner(get_args(current), revision)
     if not typing.is_typeddict(current) or current in above:
         return None
-    gone, inside = set(), {}
-    for name, (marked, _) in _hints_of(current).items():
-        if in_force(marked, revision) is None:
-            gone.add(name)
-        else:
-            deeper = _pruner(marked, revision, (*above, current))
-            if deeper is not None:
-                inside[name] = deeper
+    return _shape_pruner(current, revision, (*above, current))
+
+
+def _shape_pruner(shape: Any, revision: str, above: tuple[Any, ...]) -> Pruner | None:
+    gone, inside = _gone(shape, revision), {}
+    for name, (marked, _) in _hints_of(shape).items():
+        prune = None if name in gone else _pruner(marked, revision, above)
+        if prune is not None:
+            inside[name] = prune
     if not gone and not inside:
         return None
     return lambda value: {k: inside[k](v) if k in inside else v for k, v in value.items() if k not in gone}
 
 
-def _alternatives_pruner(members: tuple[Any, ...], revision: str) -> Callable[[Any], Any] | None:
+def _gone(shape: Any, revision: str) -> set[str]:
+    """The fields that a revision does not have."""
+    return {name for name, (marked, _) in _hints_of(shape).items() if in_force(marked, revision) is None}
+
+
+def _alternatives_pruner(members: tuple[Any, ...], revision: str) -> Pruner | None:
     """Of several shapes, whichever it is: what none of them has is left out."""
     shapes = [member for member in map(_bare, members) if typing.is_typeddict(member)]
     if len(shapes) < len(members):
         return None
-    lacking = [
-        {name for name, (marked, _) in _hints_of(shape).items() if in_force(marked, revision) is None}
-        for shape in shapes
-    ]
-    gone = set.intersection(*lacking)
+    gone = set.intersection(*(_gone(shape, revision) for shape in shapes))
     return (lambda value: {k: v for k, v in value.items() if k not in gone}) if gone else None
