@@ -226,27 +226,24 @@ class LongStrings:
     """
 
     def __init__(self) -> None:
-        self._strings: list[str] = []
+        self.found: list[str] = []
 
-    @staticmethod
-    def are_in(members: Any) -> bool:
-        """Whether an object has a member that is a long string."""
-        return isinstance(members, dict) and any(map(_is_long, members.values()))
-
-    def marked(self, members: dict[str, Any]) -> dict[str, Any]:
-        """The object with a mark in place of each long string among its members."""
-        return {name: self._mark(value) if _is_long(value) else value for name, value in members.items()}
+    def mark(self, value: Any) -> Any:
+        """An object with a mark in place of each long string among its members; anything else as it is."""
+        if not isinstance(value, dict):
+            return value
+        return {name: self._mark(member) if _is_long(member) else member for name, member in value.items()}
 
     def _mark(self, value: str) -> str:
         # By identity: to compare megabytes would cost what this saves.
-        index = next((i for i, known in enumerate(self._strings) if known is value), len(self._strings))
-        if index == len(self._strings):
-            self._strings.append(value)
+        index = next((i for i, known in enumerate(self.found) if known is value), len(self.found))
+        if index == len(self.found):
+            self.found.append(value)
         return f"{_MARK}{index}."
 
     def encode(self, marked: Any) -> Encoded:
         """The JSON of a value whose long strings were marked."""
-        strings = [_encode_string(value) for value in self._strings]
+        strings = [_encode_string(value) for value in self.found]
         texts = re.split(rf'"{_MARK}(\d+)\."', to_json(marked))  # text, index, text, index ... text
         return Encoded(*(strings[int(t)] if at % 2 else t.encode("utf-8") for at, t in enumerate(texts)))
 

@@ -314,12 +314,11 @@ def texts(blocks: Any) -> str:
 
 def encode(result: Json) -> Encoded:
     """A result with content, as JSON; a long text that its structured content repeats is written once."""
-    # What a hook answered may be no finished result, and have no content.
-    if not any(map(LongStrings.are_in, result.get("content", ()))):
-        return Encoded(to_json(result).encode("utf-8"))
     long = LongStrings()
-    result = {**result, "content": [long.marked(block) for block in result["content"]]}
-    structured = result.get("structuredContent")
-    if isinstance(structured, dict):
-        result["structuredContent"] = long.marked(structured)
-    return long.encode(result)
+    # What a hook answered may be no finished result, and have no content.
+    marked = {**result, "content": [long.mark(block) for block in result.get("content", ())]}
+    if not long.found:
+        return Encoded(to_json(result).encode("utf-8"))
+    if "structuredContent" in result:
+        marked["structuredContent"] = long.mark(result["structuredContent"])
+    return long.encode(marked)

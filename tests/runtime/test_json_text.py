@@ -219,19 +219,22 @@ LONG = "x" * LONG_CHARACTERS
 )
 def test_a_long_string_is_written_as_it_is(text):
     long = LongStrings()
-    encoded = long.encode([long.marked({"a": text, "b": 1}), {"c": text}])
+    encoded = long.encode([long.mark({"a": text, "b": 1}), {"c": text}])
     assert type(encoded) is Encoded
     assert json.loads(b"".join(encoded.pieces)) == [{"a": text, "b": 1}, {"c": text}]
 
 
 def test_a_long_string_in_two_places_is_written_once():
     long = LongStrings()
-    pieces = long.encode([long.marked({"a": LONG}), long.marked({"b": LONG})]).pieces
+    pieces = long.encode([long.mark({"a": LONG}), long.mark({"b": LONG})]).pieces
     first, second = [piece for piece in pieces if len(piece) > 1000]
     assert first is second
 
 
 def test_long_strings_are_looked_for_among_the_members_of_an_object():
-    assert LongStrings.are_in({"a": 1, "b": LONG})
-    assert not LongStrings.are_in({"a": LONG[1:], "b": [LONG]})
-    assert not LongStrings.are_in(LONG)
+    long = LongStrings()
+    for value in ({"a": LONG[1:], "b": [LONG]}, [LONG], LONG, None):
+        assert long.mark(value) == value
+    assert long.found == []
+    assert long.mark({"a": 1, "b": LONG}) != {"a": 1, "b": LONG}
+    assert long.found == [LONG]

@@ -84,7 +84,7 @@ class Validator:
     def check(self, value: Any) -> None:
         """Raises Mismatch unless the value is valid.  # spec: basic/index/schema-validate-by-dialect"""
         try:
-            with budget.limited(MAX_REFERENCES, MAX_SECONDS):
+            with budget().limited(MAX_REFERENCES, MAX_SECONDS):
                 errors = list(itertools.islice(self._checker.iter_errors(value), MAX_ERRORS))
         except Exhausted:
             raise
@@ -269,7 +269,7 @@ def _check_by_dialect(checker_class: Any, registry: Any, schema: Any) -> None:
     """Whether it is a schema, by the dialect's own.  # spec: basic/index/schema-valid"""
     try:
         # No limit of steps: the dialect's schema refers to itself for each part of this one.
-        with budget.limited(math.inf, MAX_SECONDS):
+        with budget().limited(math.inf, MAX_SECONDS):
             checker = checker_class(checker_class.META_SCHEMA, registry=registry, format_checker=_formats())
             problem = next(checker.iter_errors(schema), None)
     except Exhausted as exhausted:
@@ -333,7 +333,7 @@ def _spending(rule: Callable[..., Any], steps: int) -> Callable[..., Any]:
     """A keyword's rule, which spends some of the budget first."""
 
     def spending(checker: Any, target: Any, value: Any, schema: Any) -> Any:
-        budget.spend(steps)
+        budget().spend(steps)
         return rule(checker, target, value, schema)
 
     return spending
@@ -344,7 +344,7 @@ def _spending(rule: Callable[..., Any], steps: int) -> Callable[..., Any]:
 
 def _found(checker: Any, pattern: str, text: str) -> bool:
     """The one door to the patterns of a schema."""
-    budget.spend()
+    budget().spend()
     try:
         return search(pattern, text, is_trusted=checker.is_trusted)
     except TooCostly as problem:
@@ -443,7 +443,7 @@ def _without(schema: Any, keyword: str) -> Any:
 
 def _evaluated(checker: Any, value: Any, schema: Any, seen_by: Callable[..., set[Any]]) -> set[Any]:
     """The names, or the places, of a value that a schema looks at, itself or by one that it applies."""
-    budget.spend()
+    budget().spend()
     if not isinstance(schema, dict):
         return set()
     seen = seen_by(checker, value, schema)
@@ -475,7 +475,7 @@ def _applied(checker: Any, value: Any, schema: Any) -> Iterator[tuple[Any, Any]]
     from referencing.jsonschema import lookup_recursive_ref
 
     for keyword in sorted(_REFERENCES & schema.keys()):
-        budget.spend(1)
+        budget().spend(1)
         found: Any = checker._resolver
         found = lookup_recursive_ref(found) if keyword == "$recursiveRef" else found.lookup(schema[keyword])
         yield checker.evolve(schema=found.contents, _resolver=found.resolver), found.contents

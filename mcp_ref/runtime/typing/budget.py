@@ -14,7 +14,7 @@ import time
 
 from mcp_ref.runtime.typing.mismatch import Mismatch
 
-__all__ = ["Exhausted", "budget"]
+__all__ = ["Budget", "Exhausted", "budget"]
 
 
 class Exhausted(Mismatch):
@@ -25,16 +25,16 @@ class Exhausted(Mismatch):
         self.reason = reason
 
 
-class _Budget(threading.local):
-    """What the validation that this thread is at may still cost."""
+class Budget:
+    """What the validation that one thread is at may still cost."""
 
-    _depth = 0
-    """Validations under way, each within the one before: the outermost sets the limits."""
-    _max_steps = _steps_left = math.inf
-    _max_seconds = _clock_end = _work_end = math.inf
+    def __init__(self) -> None:
+        self._depth = 0  # validations under way, each within the one before: the outermost sets the limits
+        self._max_steps = self._steps_left = math.inf
+        self._max_seconds = self._clock_end = self._work_end = math.inf
 
-    def limited(self, steps: float, seconds: float = math.inf) -> _Budget:
-        """The context of one validation: `with budget.limited(20_000, 5.0): ...`."""
+    def limited(self, steps: float, seconds: float = math.inf) -> Budget:
+        """The context of one validation: `with budget().limited(20_000, 5.0): ...`."""
         self._depth += 1
         if self._depth == 1:
             self._max_steps = self._steps_left = steps
@@ -43,7 +43,8 @@ class _Budget(threading.local):
                 self._clock_end, self._work_end = time.monotonic() + seconds, time.thread_time() + seconds
         return self
 
-    def __enter__(self) -> None: ...
+    def __enter__(self) -> Budget:
+        return self
 
     def __exit__(self, *exception: object) -> None:
         self._depth -= 1
@@ -67,4 +68,14 @@ class _Budget(threading.local):
         self._clock_end = time.monotonic() + left
 
 
-budget = _Budget()
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.budget = Budget()
+
+
+_thread = _Thread()
+
+
+def budget() -> Budget:
+    """The budget of this thread."""
+    return _thread.budget

@@ -22,25 +22,7 @@ from mcp_ref.runtime.typing.bounds import description_in
 from mcp_ref.runtime.typing.codec import Codec, Convert, Field, Schema
 from mcp_ref.runtime.typing.values import Compiler
 
-__all__ = [
-    "Parameters",
-    "Signature",
-    "description_of",
-    "parameters_of",
-    "return_hint",
-    "signature_of",
-    "takes_one",
-]
-
-
-class Signature(typing.NamedTuple):
-    """The parameters of a function that can be filled by name."""
-
-    fields: list[Field]
-    context: str | None
-    """The parameter that wants the Context, if one does."""
-    others: Any
-    """The hint of `**kwargs`; None if there are none."""
+__all__ = ["Parameters", "description_of", "parameters_of", "return_hint", "signature_of", "takes_one"]
 
 
 class Parameters(typing.NamedTuple):
@@ -70,8 +52,11 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
     return Parameters(schema, _loader(codec.load, fields, rest), context)
 
 
-def signature_of(function: Callable[..., Any], context_type: type) -> Signature:
-    """What a function takes. Raises TypeError for a parameter that cannot be filled by name."""
+def signature_of(function: Callable[..., Any], context_type: type) -> tuple[list[Field], str | None, Any]:
+    """The parameters of a function, the one for the Context, if any, and the hint of `**kwargs`, if any.
+
+    Raises TypeError for a parameter that cannot be filled by name.
+    """
     if is_async(function) or is_async(type(function).__call__):
         raise TypeError(f"{_name(function)} is asynchronous; a plain function may block as it likes")
     hints = hints_of(function)
@@ -90,7 +75,7 @@ def signature_of(function: Callable[..., Any], context_type: type) -> Signature:
             fields.append(Field(name, hint, False, parameter.default))
     if len(contexts) > 1:
         raise TypeError(f"{_name(function)}: both {contexts[0]} and {contexts[1]} want the context")
-    return Signature(fields, contexts[0] if contexts else None, others)
+    return fields, contexts[0] if contexts else None, others
 
 
 def _described(field: Field, described: dict[str, str]) -> Field:

@@ -8,7 +8,6 @@ Threads     plain functions.
 from __future__ import annotations
 
 import enum
-import itertools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -41,14 +40,8 @@ def same(value: Any) -> Any:
 
 def each(convert: Convert, values: list[Any]) -> list[Any]:
     """All items converted."""
-    return row(itertools.repeat(convert, len(values)), values)
-
-
-def row(converts: Iterable[Convert], values: Iterable[Any]) -> list[Any]:
-    """All items converted, each by the conversion of its place."""
-    done: list[Any] = []
-    problems: list[Mismatch] = []
-    for index, (convert, value) in enumerate(zip(converts, values, strict=True)):
+    done, problems = [], []
+    for index, value in enumerate(values):
         try:
             done.append(convert(value))
         except Mismatch as problem:
@@ -58,6 +51,11 @@ def row(converts: Iterable[Convert], values: Iterable[Any]) -> list[Any]:
     if problems:
         raise Mismatch.all(problems)
     return done
+
+
+def row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
+    """All items converted, each by the conversion of its place."""
+    return each(lambda pair: pair[0](pair[1]), list(zip(converts, values, strict=True)))
 
 
 def members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -195,9 +193,9 @@ MAX_TRIES = 20_000
 def first(converts: list[Convert], value: Any, says: str) -> Any:
     """The value converted by the first alternative that it fits."""
     problems = []
-    with budget.limited(MAX_TRIES):
+    with budget().limited(MAX_TRIES) as left:
         for convert in converts:
-            budget.spend(1)
+            left.spend(1)
             try:
                 return convert(value)
             except Exhausted:

@@ -37,14 +37,25 @@ _Plain = str | int | float | bool | None
 """What a set of anything can hold: what JSON has and Python can hash."""
 
 
+class _Named:
+    """A type that has a name."""
+
+    codec: Any = None
+    """Its codec; None while it is being built."""
+    name = ""
+    """Its name in `$defs`, if it refers to itself."""
+
+    @property
+    def reference(self) -> Schema:
+        return {"$ref": f"#/$defs/{self.name}"}
+
+
 class Compiler:
     """Turns hints into codecs. One compiler is one document: its `$defs` are shared."""
 
     def __init__(self) -> None:
         self.defs: dict[str, Schema] = {}
-        self._building: dict[Any, list[Codec]] = {}  # a type under way -> [its codec, once known]
-        self._recursive: dict[Any, str] = {}  # a type that refers to itself -> its name in $defs
-        self._done: dict[Any, Codec] = {}  # types with a name: each is built once
+        self._types: dict[Any, _Named] = {}
 
     def codec(self, hint: Any) -> Codec:
         """The codec of any supported hint. Raises TypeError for a hint that JSON cannot carry."""
@@ -93,33 +104,25 @@ class Compiler:
 
     def _named(self, hint: Any, build: Callable[[], Codec]) -> Codec:
         """A type with a name may refer to itself: then, and only then, it becomes a `$ref`."""
-        if hint in self._done:
-            return self._done[hint]
-        if hint in self._building:
-            return self._reference(hint)
-        slot: list[Codec] = []
-        self._building[hint] = slot
-        try:
+        if hint not in self._types:
+            named = self._types[hint] = _Named()
             codec = build()
-            slot.append(codec)
-        finally:
-            del self._building[hint]
-        if hint in self._recursive:
-            name = self._recursive[hint]
-            self.defs[name] = codec.schema
-            codec = dataclasses.replace(codec, schema={"$ref": f"#/$defs/{name}"})
-        self._done[hint] = codec
-        return codec
-
-    def _reference(self, hint: Any) -> Codec:
-        if hint not in self._recursive:
+            if named.name:
+                self.defs[named.name] = codec.schema
+                codec = dataclasses.replace(codec, schema=named.reference)
+            named.codec = codec
+        named = self._types[hint]
+        built: Codec | None = named.codec
+        if built is not None:
+            return built
+        if not named.name:
             name = getattr(hint, "__name__", "Type")
-            while name in self._recursive.values():
+            while any(name == other.name for other in self._types.values()):
                 name += "_"
-            self._recursive[hint] = name
-        slot = self._building[hint]
-        schema = {"$ref": f"#/$defs/{self._recursive[hint]}"}
-        return Codec(schema, lambda v: slot[0].load(v), lambda v: slot[0].dump(v), "an object")
+            named.name = name
+        return Codec(
+            named.reference, lambda v: named.codec.load(v), lambda v: named.codec.dump(v), "an object"
+        )
 
     # -- arrays and maps ----------------------------------------------------------
 
