@@ -111,6 +111,7 @@ def object_loader(
     closed: bool,
 ) -> Convert:
     """A JSON object -> a `make`; the members named in `constants` tell whether it is meant for one."""
+    rest = None if closed else same
 
     def load(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -121,23 +122,7 @@ def object_loader(
                     loads[name](value[name])
                 except Mismatch as problem:
                     raise problem.under(name) from None
-        done: dict[str, Any] = {}
-        problems: list[Mismatch] = []
-        for name, item in value.items():
-            convert = loads.get(name)
-            if convert is None:
-                if closed and len(problems) < MANY:
-                    problems.append(Mismatch(_unknown(loads), (name,)))
-                elif not closed:
-                    done[name] = item
-                continue
-            try:
-                done[name] = convert(item)
-            except Mismatch as problem:
-                problems.append(problem.under(name))
-        problems += _missing(required, value)
-        if problems:
-            raise Mismatch.all(problems)
+        done = _fields(loads, required, value, rest)
         return done if make is dict else _made(make, done)
 
     return load
@@ -151,29 +136,30 @@ def object_dumper(dumps: dict[str, Convert], required: list[str], make: Any, res
             if not isinstance(value, make):  # another type with these attributes may have more of them
                 raise must(f"be {'an object' if make is dict else f'a {make.__name__}'}", value)
             value = {name: getattr(value, name) for name in dumps}
-        done, problems = {}, []
-        for name, item in value.items():
-            try:
-                convert = dumps.get(name, rest)
-                if convert is None:
-                    raise Mismatch(_unknown(dumps))
-                done[text_key(name)] = convert(item)
-            except Mismatch as problem:
-                problems.append(problem.under(name))
-        problems += _missing(required, value)
-        if problems:
-            raise Mismatch.all(problems)
-        return done
+        return _fields(dumps, required, value, rest)
 
     return dump
 
 
-def _unknown(known: Iterable[str]) -> str:
-    return f"is not known here; known: {', '.join(known) or 'none'}"
-
-
-def _missing(required: list[str], value: Mapping[str, Any]) -> list[Mismatch]:
-    return [Mismatch("is required", (name,)) for name in required if name not in value]
+def _fields(
+    converts: dict[str, Convert], required: list[str], value: Mapping[Any, Any], rest: Convert | None
+) -> dict[str, Any]:
+    """The members of an object converted, those that are not known by `rest`, if there is one."""
+    done, problems = {}, []
+    for name, item in value.items():
+        convert = converts.get(name, rest)
+        try:
+            if convert is None:
+                raise Mismatch(f"is not known here; known: {', '.join(converts) or 'none'}")
+            done[name if type(name) is str else text_key(name)] = convert(item)
+        except Mismatch as problem:
+            problems.append(problem.under(name))
+            if len(problems) == MANY:
+                break
+    problems += [Mismatch("is required", (name,)) for name in required if name not in value]
+    if problems:
+        raise Mismatch.all(problems)
+    return done
 
 
 def _made(make: Any, members: dict[str, Any]) -> Any:
