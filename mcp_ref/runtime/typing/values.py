@@ -61,7 +61,7 @@ class Compiler:
         """The codec of any supported hint. Raises TypeError for a hint that JSON cannot carry."""
         scalar = scalar_of(hint)
         if scalar is not None:
-            return dataclasses.replace(scalar, schema=dict(scalar.schema))
+            return Codec(dict(scalar.schema), scalar.load, scalar.dump, scalar.says)
         kind = get_origin(hint) or hint
         form = _FORMS.get(kind) if isinstance(kind, collections.abc.Hashable) else None
         if form is not None:
