@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from mcp_ref.runtime.json_text import MAX_DEPTH
+from mcp_ref.runtime.json_text import MAX_JSON_LEVELS
 
 
 def nested(kind, depth):
@@ -43,9 +43,9 @@ BAD_JSON = {
     "10,000 arrays and objects": nested("mixed", 10_000),
     "10,000 arrays that nobody closes": b"[" * 10_000,
     "10,000 objects that nobody closes": b'{"a":' * 10_000,
-    "arrays one level too deep": nested("arrays", MAX_DEPTH + 1),
-    "objects one level too deep": nested("objects", MAX_DEPTH + 1),
-    "arrays and objects one level too deep": nested("mixed", MAX_DEPTH + 1),
+    "arrays one level too deep": nested("arrays", MAX_JSON_LEVELS + 1),
+    "objects one level too deep": nested("objects", MAX_JSON_LEVELS + 1),
+    "arrays and objects one level too deep": nested("mixed", MAX_JSON_LEVELS + 1),
     "too deep, in a wide message": b'{"wide":[' + b"[]," * 500 + b'0],"deep":' + nested("mixed", 250) + b"}",
     "a number beyond float": b'{"a":1e400}',
     "a negative number beyond float": b'{"a":-1e400}',

@@ -23,19 +23,19 @@ from typing import Any
 
 __all__ = ["Encoded", "LongStrings", "NotJson", "from_json", "has_more_parts", "to_json", "weight"]
 
-MAX_DEPTH = 200
+MAX_JSON_LEVELS = 200
 """How deep a text may nest. A deeper one would exhaust the stack of any code that walks through it."""
 
-SMALL_BYTES = 64 << 10
+MAX_UNCOUNTED_BYTES = 64 << 10
 """Bytes of a text that is read without counting its parts first: there cannot be many."""
 
-LIGHT_BYTES = 256
+MAX_UNWEIGHED_BYTES = 256
 """Bytes of a text whose parts are not counted to weigh it: ten thousand of these are no burden."""
 
 PART_BYTES = 64
 """Bytes of a part in memory: an empty list, and the place that refers to it."""
 
-MAX_PARTS = 1_000_000
+MAX_JSON_PARTS = 1_000_000
 """Commas and opening brackets of a text; each may stand for a value of up to 200 bytes in memory."""
 
 
@@ -46,22 +46,22 @@ class NotJson(ValueError):
 # ---------------------------------------------------------------------------- reading
 
 
-def from_json(text: bytes, max_parts: int = MAX_PARTS) -> Any:
+def from_json(text: bytes, max_parts: int = MAX_JSON_PARTS) -> Any:
     """One JSON value from its text. Raises NotJson.
 
     Stricter than Python's `json`: whatever two readers could understand differently is refused.
     """
-    if len(text) > SMALL_BYTES and has_more_parts(text, max_parts):
+    if len(text) > MAX_UNCOUNTED_BYTES and has_more_parts(text, max_parts):
         raise NotJson(f"a message has more than {max_parts:,} parts (commas and opening brackets)")
     value = _parse(text)
-    if _may_be_deep(text) and _is_deeper(value, MAX_DEPTH):
+    if _may_be_deep(text) and _is_deeper(value, MAX_JSON_LEVELS):
         raise NotJson(_TOO_DEEP)
     if b"\\" in text and _LONE_SURROGATE.search(text) and not _is_encodable(value):
         raise NotJson("a string holds half a surrogate pair, which UTF-8 cannot carry")
     return value
 
 
-_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
+_TOO_DEEP = f"nested deeper than {MAX_JSON_LEVELS} levels"
 
 
 def _parse(text: bytes) -> Any:
@@ -109,10 +109,10 @@ def _may_be_deep(text: bytes) -> bool:
     opened = 0
     for bracket in (b"[", b"{"):
         at = text.find(bracket)
-        while at >= 0 and opened <= MAX_DEPTH:
+        while at >= 0 and opened <= MAX_JSON_LEVELS:
             opened += 1
             at = text.find(bracket, at + 1)
-    return opened > MAX_DEPTH
+    return opened > MAX_JSON_LEVELS
 
 
 def _is_deeper(value: Any, limit: int) -> bool:
@@ -188,7 +188,7 @@ def weight(text: bytes) -> int:
     `[[],[],...]` takes twenty times as many bytes as it has. Commas within strings count as well, which makes
     such a text a little heavier than it is.
     """
-    if len(text) <= LIGHT_BYTES:
+    if len(text) <= MAX_UNWEIGHED_BYTES:
         return len(text)
     marks = map(text.count, _PART_MARKS) if len(text) <= _PIECE_BYTES else _marks(text)
     return len(text) + PART_BYTES * sum(marks)

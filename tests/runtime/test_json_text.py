@@ -12,9 +12,9 @@ from json_lines import BAD_JSON, json_values, nested
 from mcp_ref.runtime import json_text
 from mcp_ref.runtime.json_text import (
     LONG_CHARACTERS,
-    MAX_DEPTH,
-    MAX_PARTS,
-    SMALL_BYTES,
+    MAX_JSON_LEVELS,
+    MAX_JSON_PARTS,
+    MAX_UNCOUNTED_BYTES,
     Encoded,
     LongStrings,
     NotJson,
@@ -81,7 +81,7 @@ def test_good_json_is_taken_as_it_is(line, value):
 @pytest.mark.parametrize("part", ["[]", "{}", '{"a":1}', '""', "1"])
 def test_a_text_of_too_many_parts_is_refused_before_anything_is_made_of_it(part):
     """An array of a million empty arrays takes 80 MB."""
-    line = ("[" + ",".join([part] * (MAX_PARTS + 1)) + "]").encode()
+    line = ("[" + ",".join([part] * (MAX_JSON_PARTS + 1)) + "]").encode()
     tracemalloc.start()
     try:
         with pytest.raises(NotJson, match="1,000,000 parts"):
@@ -95,7 +95,7 @@ def test_commas_and_brackets_in_strings_are_no_parts():
     text = ',[{"\\' * 30_000 + "\\\\"
     for value in ([text], {text: [text, "x"]}, [text, "", '"', text]):
         line = json.dumps(value).encode()
-        assert len(line) > SMALL_BYTES
+        assert len(line) > MAX_UNCOUNTED_BYTES
         assert from_json(line, 10) == value
         with pytest.raises(NotJson):
             from_json(line, 0)
@@ -116,7 +116,7 @@ def test_a_small_text_has_its_parts_uncounted():
 
 @pytest.mark.parametrize("kind", ["arrays", "objects", "mixed"])
 def test_the_deepest_nesting_that_is_allowed_is_allowed(kind):
-    value = from_json(nested(kind, MAX_DEPTH))
+    value = from_json(nested(kind, MAX_JSON_LEVELS))
     assert from_json(to_json(value).encode()) == value
 
 

@@ -1,15 +1,16 @@
 """JSON Schemas written by hand, by an author or by a stranger (page: basic/index, "JSON Schema Usage").
 
-A schema is checked once and its validator kept: checking it again each time costs fifty times the
-validation itself. What a stranger's schema may do is bounded:
+A schema is checked once, and its validator cached: to check it each time costs fifty times the validation
+itself. What a stranger's schema may do is bounded:
 
     dialect      2020-12 unless `$schema` says otherwise; also 2019-09, draft-07, -06, -04, -03;
                  any other is refused by name
     references   only within the schema itself; nothing is ever fetched
     patterns     of values and of names: searched for only if that cannot take long (runtime/typing/patterns)
-    size         MAX_BYTES of JSON, MAX_DEPTH levels, MAX_NODES nodes, MAX_URI characters in `$id` and `$ref`
-    cost         MAX_REFERENCES followed in one validation, which ends after MAX_SECONDS of work; so does
-                 the check of the schema itself
+    size         MAX_SCHEMA_BYTES of JSON, MAX_SCHEMA_LEVELS, MAX_SCHEMA_NODES, MAX_URI_CHARACTERS in an
+                 `$id` or `$ref`
+    cost         MAX_REFERENCES followed in one validation, which is given up after MAX_VALIDATION_SECONDS of
+                 work, as is the check of the schema itself (runtime/typing/budget)
 
 The `jsonschema` package is imported by the first schema, since it takes longer than all of ours. Its rules
 that search for patterns, compare each item with each, or collect the complaints of all alternatives are
@@ -33,24 +34,24 @@ from typing import Any
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.typing.budget import Exhausted, budget
 from mcp_ref.runtime.typing.mismatch import Mismatch, shown
-from mcp_ref.runtime.typing.parts import identity
+from mcp_ref.runtime.typing.parts import equality_key
 from mcp_ref.runtime.typing.patterns import TooCostly, check, search
 
 __all__ = ["DIALECTS", "BadSchema", "Validator", "own_validator", "validator"]
 
-MAX_BYTES = 1024 * 1024
-MAX_DEPTH = 64
-MAX_NODES = 20_000
-MAX_URI = 1000
+MAX_SCHEMA_BYTES = 1024 * 1024
+MAX_SCHEMA_LEVELS = 64
+MAX_SCHEMA_NODES = 20_000
+MAX_URI_CHARACTERS = 1000
 MAX_REFERENCES = 20_000
-MAX_SECONDS = 5.0
+MAX_VALIDATION_SECONDS = 5.0
 
 MAX_ERRORS = 10
-"""Errors of one value that are told."""
+"""Errors reported of one value."""
 
-MAX_CACHED = 512
+MAX_CACHED_VALIDATORS = 512
 """Validators in the cache."""
-MAX_CACHED_BYTES = 4 * MAX_BYTES
+MAX_CACHED_SCHEMA_BYTES = 4 * MAX_SCHEMA_BYTES
 """And bytes of their schemas, together."""
 
 DIALECTS = {
@@ -84,7 +85,7 @@ class Validator:
     def check(self, value: Any) -> None:
         """Raises Mismatch unless the value is valid.  # spec: basic/index/schema-validate-by-dialect"""
         try:
-            with budget().limited(MAX_REFERENCES, MAX_SECONDS):
+            with budget().limited(MAX_REFERENCES, MAX_VALIDATION_SECONDS):
                 errors = list(itertools.islice(self._checker.iter_errors(value), MAX_ERRORS))
         except Exhausted:
             raise
@@ -97,12 +98,12 @@ class Validator:
 
 
 def validator(schema: Any) -> Validator:
-    """The kept validator of a stranger's schema. Raises BadSchema."""
+    """The validator of a stranger's schema, from the cache if it is there. Raises BadSchema."""
     return _cache.get(_text_of(schema))
 
 
 def own_validator(schema: Any) -> Validator:
-    """A validator of an author's own schema, which the caller keeps. Raises BadSchema."""
+    """The validator of an author's own schema; the caller stores it. Raises BadSchema."""
     return Validator(json.loads(_text_of(schema)), is_trusted=True)
 
 
@@ -111,13 +112,13 @@ def _text_of(schema: Any) -> str:
         text = json.dumps(schema, sort_keys=True)
     except (TypeError, ValueError, RecursionError) as problem:
         raise BadSchema(f"a schema is JSON: {problem}") from None
-    if len(text) > MAX_BYTES:  # JSON as we write it is ASCII
-        raise BadSchema(f"the schema has more than {MAX_BYTES} bytes")
+    if len(text) > MAX_SCHEMA_BYTES:  # JSON as we write it is ASCII
+        raise BadSchema(f"the schema has more than {MAX_SCHEMA_BYTES} bytes")
     return text
 
 
 class _Cache:
-    """The validators that were used last, by the text of their schemas."""
+    """The validators used last, by the text of their schemas."""
 
     def __init__(self) -> None:
         self.forked()
@@ -139,7 +140,7 @@ class _Cache:
         with self._lock:
             self._size += len(text) if text not in self._validators else 0
             self._validators[text] = made
-            while len(self._validators) > MAX_CACHED or self._size > MAX_CACHED_BYTES:
+            while len(self._validators) > MAX_CACHED_VALIDATORS or self._size > MAX_CACHED_SCHEMA_BYTES:
                 oldest, _ = self._validators.popitem(last=False)
                 self._size -= len(oldest)
         return made
@@ -165,11 +166,11 @@ def _check_size(schema: Any) -> None:
         raise BadSchema(f"a schema is an object, not {schema!r:.60}")
     level, depth, count = _inner_parts([[schema]]), 0, 0
     while level:
-        if depth > MAX_DEPTH:
-            raise BadSchema(f"the schema nests deeper than {MAX_DEPTH} levels")
+        if depth > MAX_SCHEMA_LEVELS:
+            raise BadSchema(f"the schema nests deeper than {MAX_SCHEMA_LEVELS} levels")
         count += len(level)
-        if count > MAX_NODES:
-            raise BadSchema(f"the schema has more than {MAX_NODES} parts")
+        if count > MAX_SCHEMA_NODES:
+            raise BadSchema(f"the schema has more than {MAX_SCHEMA_NODES} parts")
         level, depth = _inner_parts(level), depth + 1
 
 
@@ -257,11 +258,11 @@ def _resolved(base: str, target: str) -> str:
     from urllib.parse import urldefrag, urljoin
 
     try:
-        resolved = urldefrag(urljoin(base, target)).url if len(target) <= MAX_URI else target
+        resolved = urldefrag(urljoin(base, target)).url if len(target) <= MAX_URI_CHARACTERS else target
     except ValueError as problem:
         raise BadSchema(f"{target[:100]!r} is not a URI: {problem}") from None
-    if len(resolved) > MAX_URI:
-        raise BadSchema(f"{target[:100]!r} is a URI of more than {MAX_URI} characters")
+    if len(resolved) > MAX_URI_CHARACTERS:
+        raise BadSchema(f"{target[:100]!r} is a URI of more than {MAX_URI_CHARACTERS} characters")
     return resolved
 
 
@@ -269,7 +270,7 @@ def _check_by_dialect(checker_class: Any, registry: Any, schema: Any) -> None:
     """Whether it is a schema, by the dialect's own.  # spec: basic/index/schema-valid"""
     try:
         # No limit of steps: the dialect's schema refers to itself for each part of this one.
-        with budget().limited(math.inf, MAX_SECONDS):
+        with budget().limited(math.inf, MAX_VALIDATION_SECONDS):
             checker = checker_class(checker_class.META_SCHEMA, registry=registry, format_checker=_formats())
             problem = next(checker.iter_errors(schema), None)
     except Exhausted as exhausted:
@@ -315,7 +316,7 @@ def _machinery(dialect: str, is_trusted: bool) -> tuple[Any, Any]:
 def _evolve(self: Any, **changes: Any) -> Any:
     """The same validator for a schema within the schema.
 
-    The package's own would go over to its own class, with none of our rules, at a `$schema` in there.
+    The package's own method would go over to a class without our rules at a `$schema` in there.
     """
     schema = changes.get("schema", self.schema)
     named = schema.get("$schema") if isinstance(schema, dict) else None
@@ -342,7 +343,7 @@ def _spending(rule: Callable[..., Any], steps: int) -> Callable[..., Any]:
 # ---------------------------------------------------------------------------- rules of our own
 
 
-def _found(checker: Any, pattern: str, text: str) -> bool:
+def _is_found(checker: Any, pattern: str, text: str) -> bool:
     """The one door to the patterns of a schema."""
     budget().spend()
     try:
@@ -351,54 +352,54 @@ def _found(checker: Any, pattern: str, text: str) -> bool:
         raise Exhausted(str(problem)) from None
 
 
-def _named(checker: Any, value: Any, schema: Any) -> set[str]:
+def _names_with_schema(checker: Any, value: Any, schema: Any) -> set[str]:
     """The names of a value's members that `properties` or `patternProperties` has a schema for."""
     known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
-    return {n for n in value if n in known or any(_found(checker, pattern, n) for pattern in patterns)}
+    return {n for n in value if n in known or any(_is_found(checker, pattern, n) for pattern in patterns)}
 
 
 def _fits(checker: Any, value: Any, schema: Any) -> bool:
     return next(checker.descend(value, schema), None) is None
 
 
-def _wrong(says: str) -> Any:
+def _error(message: str) -> Any:
     from jsonschema.exceptions import ValidationError
 
-    return ValidationError(says)
+    return ValidationError(message)
 
 
 def _type(checker: Any, types: Any, value: Any, schema: Any) -> Any:
     """Without the whole value in the complaint, which is often of one alternative among many."""
     wanted = [types] if isinstance(types, str) else types
     if not any(checker.is_type(value, name) for name in wanted):
-        yield _wrong(f"{shown(value)} is not of type {', '.join(map(repr, wanted))}")
+        yield _error(f"{shown(value)} is not of type {', '.join(map(repr, wanted))}")
 
 
 def _unique_items(checker: Any, wanted: Any, value: Any, schema: Any) -> Any:
     """In linear time: comparing each with each takes minutes for the items of one large message."""
-    if wanted and checker.is_type(value, "array") and len(set(map(identity, value))) != len(value):
-        yield _wrong("holds an item twice")
+    if wanted and checker.is_type(value, "array") and len(set(map(equality_key, value))) != len(value):
+        yield _error("holds an item twice")
 
 
 def _pattern(checker: Any, pattern: Any, value: Any, schema: Any) -> Any:
-    if checker.is_type(value, "string") and not _found(checker, pattern, value):
-        yield _wrong(f"{value[:80]!r} does not match {pattern[:80]!r}")
+    if checker.is_type(value, "string") and not _is_found(checker, pattern, value):
+        yield _error(f"{value[:80]!r} does not match {pattern[:80]!r}")
 
 
 def _pattern_properties(checker: Any, patterns: Any, value: Any, schema: Any) -> Any:
     for pattern, part in patterns.items() if checker.is_type(value, "object") else ():
         for name, item in value.items():
-            if _found(checker, pattern, name):
+            if _is_found(checker, pattern, name):
                 yield from checker.descend(item, part, path=name, schema_path=pattern)
 
 
 def _additional_properties(checker: Any, wanted: Any, value: Any, schema: Any) -> Any:
     if not checker.is_type(value, "object"):
         return
-    named = _named(checker, value, schema)
+    named = _names_with_schema(checker, value, schema)
     extra = [name for name in value if name not in named]
     if wanted is False and extra:
-        yield _wrong(f"Additional properties are not allowed: {', '.join(map(repr, extra[:10])):.200}")
+        yield _error(f"Additional properties are not allowed: {', '.join(map(repr, extra[:10])):.200}")
     elif checker.is_type(wanted, "object"):
         for name in extra:
             yield from checker.descend(value[name], wanted, path=name)
@@ -407,33 +408,33 @@ def _additional_properties(checker: Any, wanted: Any, value: Any, schema: Any) -
 def _any_of(checker: Any, choices: Any, value: Any, schema: Any) -> Any:
     """Without the complaints of all: there may be thousands, each with the value in it."""
     if not any(_fits(checker, value, choice) for choice in choices):
-        yield _wrong(f"{shown(value)} is not valid under any of the given schemas")
+        yield _error(f"{shown(value)} is not valid under any of the given schemas")
 
 
 def _one_of(checker: Any, choices: Any, value: Any, schema: Any) -> Any:
     fitting = (number for number, choice in enumerate(choices) if _fits(checker, value, choice))
     first, second = next(fitting, None), next(fitting, None)
     if first is None:
-        yield _wrong(f"{shown(value)} is not valid under any of the given schemas")
+        yield _error(f"{shown(value)} is not valid under any of the given schemas")
     elif second is not None:
-        yield _wrong(f"{shown(value)} is valid under the given schemas {first} and {second}, not under one")
+        yield _error(f"{shown(value)} is valid under the given schemas {first} and {second}, not under one")
 
 
 def _unevaluated_properties(checker: Any, wanted: Any, value: Any, schema: Any) -> Any:
     if checker.is_type(value, "object"):
-        seen = _evaluated(checker, value, _without(schema, "unevaluatedProperties"), _names_seen)
+        seen = _evaluated(checker, value, _without(schema, "unevaluatedProperties"), _evaluated_names)
         for name in value.keys() - seen:
             if not _fits(checker, value[name], wanted):
-                yield _wrong(f"Unevaluated properties are not allowed: {name[:80]!r}")
+                yield _error(f"Unevaluated properties are not allowed: {name[:80]!r}")
                 return
 
 
 def _unevaluated_items(checker: Any, wanted: Any, value: Any, schema: Any) -> Any:
     if checker.is_type(value, "array"):
-        seen = _evaluated(checker, value, _without(schema, "unevaluatedItems"), _items_seen)
+        seen = _evaluated(checker, value, _without(schema, "unevaluatedItems"), _evaluated_places)
         for index in range(len(value)):
             if index not in seen and not _fits(checker, value[index], wanted):
-                yield _wrong(f"Unevaluated items are not allowed: {shown(value[index])}")
+                yield _error(f"Unevaluated items are not allowed: {shown(value[index])}")
                 return
 
 
@@ -447,18 +448,18 @@ def _evaluated(checker: Any, value: Any, schema: Any, seen_by: Callable[..., set
     if not isinstance(schema, dict):
         return set()
     seen = seen_by(checker, value, schema)
-    for inner, part in _applied(checker, value, schema):
+    for inner, part in _schemas_in_force(checker, value, schema):
         seen |= _evaluated(inner, value, part, seen_by)
     return seen
 
 
-def _names_seen(checker: Any, value: Any, schema: Any) -> set[Any]:
+def _evaluated_names(checker: Any, value: Any, schema: Any) -> set[Any]:
     if schema.keys() & {"additionalProperties", "unevaluatedProperties"}:
         return set(value)
-    return _named(checker, value, schema)
+    return _names_with_schema(checker, value, schema)
 
 
-def _items_seen(checker: Any, value: Any, schema: Any) -> set[Any]:
+def _evaluated_places(checker: Any, value: Any, schema: Any) -> set[Any]:
     items, first = schema.get("items"), schema.get("prefixItems", [])
     if isinstance(items, list) and "additionalItems" not in schema:  # of 2019-09
         items, first = None, items
@@ -470,7 +471,7 @@ def _items_seen(checker: Any, value: Any, schema: Any) -> set[Any]:
     return seen
 
 
-def _applied(checker: Any, value: Any, schema: Any) -> Iterator[tuple[Any, Any]]:
+def _schemas_in_force(checker: Any, value: Any, schema: Any) -> Iterator[tuple[Any, Any]]:
     """The schemas that a schema applies to the same value, and that it fits."""
     from referencing.jsonschema import lookup_recursive_ref
 

@@ -27,7 +27,7 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeGuard
 
 from mcp_ref.basic.index.error_responses import InvalidRequest, ParseError, ProtocolError
-from mcp_ref.runtime.json_text import MAX_PARTS, Encoded, NotJson, from_json, to_json
+from mcp_ref.runtime.json_text import MAX_JSON_PARTS, Encoded, NotJson, from_json, to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import required, since, until
 
@@ -136,7 +136,7 @@ DEFINITIONS: dict[str, Any] = {
 # ---------------------------------------------------------------------------- reading
 
 
-def decode(line: bytes, max_parts: int = MAX_PARTS) -> Any:
+def decode(line: bytes, max_parts: int = MAX_JSON_PARTS) -> Any:
     """One JSON value from one line, strictly. Raises ParseError, which says what is wrong with it."""
     try:
         return from_json(line, max_parts)  # spec: basic/transports/index/utf8

@@ -8,10 +8,10 @@ offer, and none of these packages is imported:
     `metadata`, a list of others (pydantic.Field)                  each of them, and its words for people
     title, description, examples, documentation                    words for people
 
-A limit is kept, or refused when the function is registered: it is never lost. An object of any other package
-that offers none of this means something to others, and nothing here.
+A limit holds, or is refused when the function is registered: it is never lost. An object of any other package
+that offers nothing of this is ignored.
 
-What is tested is the JSON, on its way in and on its way out, so that it is what the schema says.
+Limits are tested on the JSON, on its way in and on its way out, as a peer would that reads the schema.
 
 Threads     plain functions.
 """
@@ -28,7 +28,7 @@ from mcp_ref.runtime.typing.codec import DECIMAL, Codec, Schema, json_kind
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
 from mcp_ref.runtime.typing.patterns import TooCostly, search
 
-__all__ = ["Bounds", "check_informs", "description_in", "marked"]
+__all__ = ["Bounds", "apply_mark", "check_informs", "description_in"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Bounds:
 # -- limits -------------------------------------------------------------------------------
 
 
-def matches(value: str, pattern: str) -> bool:
+def is_match(value: str, pattern: str) -> bool:
     """JSON Schema's `pattern` in a type hint: anywhere in the string unless it is anchored."""
     try:
         return search(pattern, value, is_trusted=True)
@@ -60,7 +60,7 @@ def matches(value: str, pattern: str) -> bool:
         raise Mismatch(f"cannot be checked: {problem}") from None
 
 
-def divides(value: Any, step: Any) -> bool:
+def is_multiple(value: Any, step: Any) -> bool:
     """JSON Schema's `multipleOf`; exact for whole numbers."""
     if type(step) is int:
         return bool(value % step == 0)
@@ -84,10 +84,10 @@ _LIMITS: dict[str, tuple[str, tuple[str, ...], str, Callable[[Any, Any], bool]]]
     "gt": ("exclusiveMinimum", _NUMBERS, "be more than {}", lambda v, b: v > b),
     "le": ("maximum", _NUMBERS, "be at most {}", lambda v, b: v <= b),
     "lt": ("exclusiveMaximum", _NUMBERS, "be less than {}", lambda v, b: v < b),
-    "multiple_of": ("multipleOf", _NUMBERS, "be a multiple of {}", divides),
+    "multiple_of": ("multipleOf", _NUMBERS, "be a multiple of {}", is_multiple),
     "min_length": ("minLength", _SIZED, "be at least {} long", lambda v, b: len(v) >= b),
     "max_length": ("maxLength", _SIZED, "be at most {} long", lambda v, b: len(v) <= b),
-    "pattern": ("pattern", ("string",), "match {}", matches),
+    "pattern": ("pattern", ("string",), "match {}", is_match),
 }
 
 _SIZES = {"string": "Length", "array": "Items", "object": "Properties"}
@@ -104,7 +104,7 @@ def _limits_in(mark: Any) -> dict[str, Any]:
     return {name: limit for name, limit in found.items() if limit is not None}
 
 
-def _limited(codec: Codec, limits: dict[str, Any]) -> Codec:
+def _limit(codec: Codec, limits: dict[str, Any]) -> Codec:
     """The codec with limits on it, in its schema and at work."""
     schema, tests = dict(codec.schema), []
     types = _types(codec.schema)
@@ -112,7 +112,7 @@ def _limited(codec: Codec, limits: dict[str, Any]) -> Codec:
         keyword, kinds, says, test = _LIMITS[name]
         kinds_here = [kind for kind in kinds if not types or kind in types]
         _check_limit(name, limit, kinds_here, codec)
-        for word in dict.fromkeys(_keyword(keyword, kind) for kind in kinds_here):
+        for word in dict.fromkeys(_keyword_for(keyword, kind) for kind in kinds_here):
             _add(schema, word, limit)
         tests.append((kinds, test, limit, says.format(limit)))
 
@@ -145,7 +145,7 @@ def _alternatives(schema: Schema) -> Iterator[Schema]:
 
 
 def _types(schema: Schema) -> set[str]:
-    """The JSON types that a schema lets pass; none where it does not say."""
+    """The JSON types that a schema allows; empty where it does not name them."""
     types: set[str] = set()
     for part in _alternatives(schema):
         if "type" not in part:
@@ -183,7 +183,7 @@ def _check_number(name: str, limit: Any) -> None:
         raise TypeError(f"the bound {name}={limit!r} is too small")
 
 
-def _keyword(keyword: str, kind: str) -> str:
+def _keyword_for(keyword: str, kind: str) -> str:
     """The length of an array is `minItems`, that of an object `minProperties`."""
     return keyword.replace("Length", _SIZES.get(kind, "Length"))
 
@@ -199,16 +199,16 @@ def _add(schema: Schema, keyword: str, limit: Any) -> None:
 # -- marks of other packages --------------------------------------------------------------
 
 _PACKAGES = ("annotated_types", "pydantic", "pydantic_core")
-"""Packages whose objects are never without a meaning."""
+"""Packages whose objects always mean something."""
 
 _HARMLESS = ("strict", "allow_inf_nan", "unit", "documentation", "union_mode", "fail_fast")
-"""Attributes that say what is so here anyway, or what is for people."""
+"""Attributes that hold here anyway, or are for people."""
 
 _REFUSED = (
     *("func", "strip_whitespace", "to_upper", "to_lower", "ascii_only", "coerce_numbers_to_str"),
     *("max_digits", "decimal_places", "tz", "uuid_version", "encoder", "path_type"),
 )
-"""Attributes that check or change a value in a way that we have not."""
+"""Attributes that check or change a value in a way that is not supported here."""
 
 _REFUSED_OF_FIELDS = ("alias", "validation_alias", "default_factory", "discriminator")
 """Attributes of a `pydantic.Field` that would change what a client sends, or may leave out."""
@@ -219,11 +219,11 @@ _RULE = re.compile(
     r"|(pattern|additional|unevaluated)?[pP]roperties|propertyNames|(prefix|unevaluated)?[iI]tems"
     r"|not|anyOf|oneOf|allOf|if|then|else|dependent(Required|Schemas)"
 )
-"""Keywords that a client takes for a promise: what is only shown, and not checked, may have none of them."""
+"""Keywords that a client takes for a promise, and so may not stand where nothing is checked."""
 
 
-def marked(codec: Codec, mark: Any) -> Codec:
-    """The codec with what a mark says. Raises TypeError for what cannot be kept."""
+def apply_mark(codec: Codec, mark: Any) -> Codec:
+    """The codec with the limits and words of a mark. Raises TypeError for one that cannot hold here."""
     if isinstance(mark, type):
         _check_class(mark)
         return codec
@@ -231,13 +231,13 @@ def marked(codec: Codec, mark: Any) -> Codec:
     limits = _limits_in(mark)
     marks = _marks_in(mark, is_limit=bool(limits))
     for inner in marks or ():
-        codec = marked(codec, inner)
+        codec = apply_mark(codec, inner)
     words = _words(mark, is_ours=bool(limits) or marks is not None)
     if not limits and not words and marks is None:
         _check_known(mark, type(mark))
     if words:
         codec = dataclasses.replace(codec, schema={**codec.schema, **words})
-    return _limited(codec, limits) if limits else codec
+    return _limit(codec, limits) if limits else codec
 
 
 def _check_class(mark: type) -> None:
@@ -258,7 +258,7 @@ def _marks_in(mark: Any, is_limit: bool) -> list[Any] | None:
 
 
 def _words(mark: Any, is_ours: bool) -> Schema:
-    """What informs people, as keywords. Unless it `is_ours`, a mark's title may mean something else."""
+    """The words for people, as keywords. Unless it `is_ours`, a mark's title may mean something else."""
     found: Schema = {}
     if isinstance(getattr(mark, "format", None), str):
         found["format"] = mark.format
@@ -267,8 +267,8 @@ def _words(mark: Any, is_ours: bool) -> Schema:
     if not is_ours:
         return found
     kinds = {"title": str, "description": str, "examples": list}
-    said = {name: getattr(mark, name, None) for name in kinds}
-    found |= {name: words for name, words in said.items() if isinstance(words, kinds[name])}
+    values = {name: getattr(mark, name, None) for name in kinds}
+    found |= {name: value for name, value in values.items() if isinstance(value, kinds[name])}
     if getattr(mark, "deprecated", None):
         found["deprecated"] = True
     extra = getattr(mark, "json_schema_extra", None)
@@ -291,7 +291,7 @@ def _check_refused(mark: Any, names: tuple[str, ...]) -> None:
 
 
 def _check_field(mark: Any) -> None:
-    """What a `pydantic.Field` says beside its limits."""
+    """Raises TypeError for a `pydantic.Field` that does more than to limit and describe a value."""
     _check_refused(mark, _REFUSED_OF_FIELDS)
     is_required = getattr(mark, "is_required", None)
     if callable(is_required) and not is_required():
@@ -316,7 +316,7 @@ def check_informs(keywords: Schema, where: str) -> None:
 
 
 def _check_known(mark: Any, kind: type) -> None:
-    """An object of these packages says something, and we do not know what."""
+    """Raises TypeError for an object of these packages whose meaning is not known."""
     if kind.__module__.partition(".")[0] in _PACKAGES and not any(hasattr(mark, n) for n in _HARMLESS):
         raise TypeError(
             f"{kind.__module__}.{kind.__qualname__} in Annotated cannot be kept here; check the value within "

@@ -1,7 +1,7 @@
 """A user's function as a contract: the schema of its arguments, and how to call it with JSON.
 
-The signature is read once, when the function is registered. What a call does later is one pass
-over its arguments: `Parameters.load` makes real Python values of them or says what is wrong.
+The signature is read once, when the function is registered. A call makes one pass over its arguments:
+`Parameters.load` makes Python values of them, or says what is wrong.
 
 Threads     `Parameters` has no state after it was made; any number of threads may call.
 """
@@ -32,16 +32,18 @@ class Parameters(typing.NamedTuple):
     load: Callable[[Any], dict[str, Any]]
     """JSON object -> keyword arguments. Raises Mismatch."""
     context: str | None
-    """The parameter that wants the Context, if one does."""
+    """The parameter for the Context, if there is one."""
 
 
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
     """Read the signature. Raises TypeError where JSON cannot fill a parameter."""
     fields, context, others = signature_of(function, context_type)
-    described = _documented(inspect.getdoc(function) or "")
+    described = _parameter_docs(inspect.getdoc(function) or "")
     compiler = Compiler()
     try:
-        codec = compiler.object([_described(f, described) for f in fields], dict, closed=others is None)
+        codec = compiler.object(
+            [_with_description(f, described) for f in fields], dict, closed=others is None
+        )
         rest = compiler.codec(others) if others is not None else None
     except (TypeError, NameError) as problem:
         raise TypeError(f"{_name(function)}: {problem}") from None
@@ -53,7 +55,7 @@ def parameters_of(function: Callable[..., Any], context_type: type) -> Parameter
 
 
 def signature_of(function: Callable[..., Any], context_type: type) -> tuple[list[Field], str | None, Any]:
-    """The parameters of a function, the one for the Context, if any, and the hint of `**kwargs`, if any.
+    """The parameters of a function, the one for the Context, and the hint of `**kwargs`; None without.
 
     Raises TypeError for a parameter that cannot be filled by name.
     """
@@ -78,7 +80,7 @@ def signature_of(function: Callable[..., Any], context_type: type) -> tuple[list
     return fields, contexts[0] if contexts else None, others
 
 
-def _described(field: Field, described: dict[str, str]) -> Field:
+def _with_description(field: Field, described: dict[str, str]) -> Field:
     """The field with the docstring's description, unless its hint has one."""
     marks = getattr(field.hint, "__metadata__", ())
     if field.name not in described or any(description_in(mark) is not None for mark in marks):
@@ -121,7 +123,7 @@ def takes_one(function: Callable[..., Any], context_type: type) -> tuple[str | N
 
 
 def return_hint(function: Callable[..., Any]) -> Any:
-    """What the function says it returns; `inspect.Signature.empty` if it does not say."""
+    """The hint of the result; `inspect.Signature.empty` without one."""
     return hints_of(function).get("return", inspect.Signature.empty)
 
 
@@ -169,10 +171,10 @@ _SECTION = (
 )
 
 
-def _documented(text: str) -> dict[str, str]:
+def _parameter_docs(text: str) -> dict[str, str]:
     found = {
-        name: " ".join(said.split())
-        for name, said in re.findall(r":param\s+(?:[\w\[\], .|]+\s+)?(\w+):\s*((?:.+)(?:\n[ \t]+.+)*)", text)
+        name: " ".join(words.split())
+        for name, words in re.findall(r":param\s+(?:[\w\[\], .|]+\s+)?(\w+):\s*((?:.+)(?:\n[ \t]+.+)*)", text)
     }
     google = re.search(
         r"(?m)^(?:Args|Arguments|Params|Parameters)\s*:[ \t]*\n((?:[ \t]+.*\n?|[ \t]*\n)+)", text
@@ -182,7 +184,7 @@ def _documented(text: str) -> dict[str, str]:
     numpy = re.search(r"(?m)^Parameters[ \t]*\n-{3,}[ \t]*\n((?:.*\n?)*?)(?=\n\S.*\n-{3,}|\Z)", text)
     if numpy:
         found |= _items(numpy.group(1), r"^(\w+)\s*(?::.*)?()$")
-    return {name: said for name, said in found.items() if said}
+    return {name: words for name, words in found.items() if words}
 
 
 def _items(block: str, opening: str) -> dict[str, str]:

@@ -13,11 +13,11 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from mcp_ref.runtime.typing.codec import Field
 
-__all__ = ["fields_of", "hashable", "instead_of", "kind_of", "required_hint"]
+__all__ = ["fields_of", "is_hashable", "kind_of", "replacement_for", "required_hint"]
 
 
 def required_hint(hint: Any, otherwise: bool) -> tuple[Any, bool]:
-    """A TypedDict's member without its Required or NotRequired, and what that said.
+    """The hint of a TypedDict's member without Required or NotRequired, and whether the member is required.
 
     Python's own `__required_keys__` cannot see either where annotations are strings.
     """
@@ -37,11 +37,11 @@ def kind_of(hint: Any) -> Any:
     return get_origin(hint) or hint
 
 
-def hashable(hint: Any) -> bool:
+def is_hashable(hint: Any) -> bool:
     """Whether a set may hold such values."""
     kind = kind_of(hint)
     if kind in (Union, types.UnionType, tuple, frozenset):
-        return all(map(hashable, get_args(hint)))
+        return all(map(is_hashable, get_args(hint)))
     return not isinstance(kind, type) or kind.__hash__ is not None
 
 
@@ -51,8 +51,8 @@ def hashable(hint: Any) -> bool:
 def fields_of(hint: Any) -> list[Field]:
     """The members of a dataclass, a NamedTuple or a TypedDict."""
     kind: Any = get_origin(hint) or hint
-    given = parameters_given(hint)
-    hints = {n: filled(h, given) for n, h in typing.get_type_hints(kind, include_extras=True).items()}
+    arguments = type_arguments(hint)
+    hints = {n: fill(h, arguments) for n, h in typing.get_type_hints(kind, include_extras=True).items()}
     if typing.is_typeddict(kind):
         return [Field(n, *required_hint(h, n in kind.__required_keys__)) for n, h in hints.items()]
     if not dataclasses.is_dataclass(kind):
@@ -73,31 +73,31 @@ def _dataclass_field(field: Any, hint: Any) -> Field:
     return Field(field.name, hint, True) if default is missing else Field(field.name, hint, False, default)
 
 
-def parameters_given(hint: Any) -> dict[Any, Any]:
-    """What the parameters of a generic class, and of its generic bases, stand for."""
+def type_arguments(hint: Any) -> dict[Any, Any]:
+    """The arguments of a generic class, and of its generic bases, by type parameter."""
     origin = get_origin(hint) or hint
-    given = dict(zip(getattr(origin, "__parameters__", ()), get_args(hint), strict=False))
+    arguments = dict(zip(getattr(origin, "__parameters__", ()), get_args(hint), strict=False))
     for base in getattr(origin, "__orig_bases__", ()):
         if get_origin(base) not in (None, typing.Generic):
-            given = parameters_given(filled(base, given)) | given
-    return given
+            arguments = type_arguments(fill(base, arguments)) | arguments
+    return arguments
 
 
-def filled(hint: Any, given: dict[Any, Any]) -> Any:
+def fill(hint: Any, arguments: dict[Any, Any]) -> Any:
     """A hint with its type parameters filled in, as far as they are known."""
     if isinstance(hint, typing.TypeVar):
-        return given.get(hint, hint)
+        return arguments.get(hint, hint)
     parameters = getattr(hint, "__parameters__", ())
     if not isinstance(parameters, tuple) or isinstance(hint, type) or not parameters:
         return hint
-    return hint[tuple(given.get(p, p) for p in parameters)]
+    return hint[tuple(arguments.get(p, p) for p in parameters)]
 
 
 # -- hints without a JSON form ------------------------------------------------------------
 
 
-def instead_of(hint: Any) -> str:
-    """What to write in place of a hint that has no JSON form."""
+def replacement_for(hint: Any) -> str:
+    """What to write in place of a hint that has no JSON form, as the end of a sentence."""
     if hasattr(hint, "__supertype__"):
         return f"the type that it is made of, {hint.__supertype__!r}"
     if getattr(hint, "__constraints__", ()):

@@ -15,7 +15,7 @@ __all__ = ["MANY", "Mismatch", "must", "place", "shown", "told"]
 
 _LISTED = 10
 MANY = 100
-"""Faults kept of one value, which may be a hostile one: nobody reads more."""
+"""Faults reported of one value, which may be a hostile one."""
 
 
 class Mismatch(ValueError):
@@ -59,7 +59,7 @@ class Mismatch(ValueError):
 
 
 def told(problem: BaseException) -> str:
-    """What an exception says, in text that can be sent, whatever its author made of it."""
+    """The message of an exception, as text that can be sent, whatever its author made of it."""
     try:
         text = str(problem)
     except Exception:

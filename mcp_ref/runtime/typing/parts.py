@@ -1,6 +1,6 @@
 """Values with parts: what runtime/typing/values does to objects, arrays and alternatives at run time.
 
-All faults of all parts are gathered before one error tells them, each with its place.
+All faults of all parts are reported in one error, each with its place.
 
 Threads     plain functions.
 """
@@ -17,15 +17,15 @@ from mcp_ref.runtime.typing.codec import Codec, Convert, Schema, json_kind
 from mcp_ref.runtime.typing.mismatch import MANY, Mismatch, must, shown, told
 
 __all__ = [
-    "all_different",
+    "check_different",
     "choice",
+    "convert_row",
     "each",
+    "equality_key",
     "first",
-    "identity",
     "members",
     "object_dumper",
     "object_loader",
-    "row",
     "same",
     "text_key",
 ]
@@ -53,7 +53,7 @@ def each(convert: Convert, values: list[Any]) -> list[Any]:
     return done
 
 
-def row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
+def convert_row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
     """All items converted, each by the conversion of its place."""
     return each(lambda pair: pair[0](pair[1]), list(zip(converts, values, strict=True)))
 
@@ -83,20 +83,20 @@ def text_key(key: Any) -> str:
     raise Mismatch(f"a key of a JSON object is a string, not {shown(key)}")
 
 
-def all_different(values: list[Any]) -> None:
-    """JSON Schema's `uniqueItems`."""
-    if len({identity(value) for value in values}) != len(values):
+def check_different(values: list[Any]) -> None:
+    """JSON Schema's `uniqueItems`. Raises Mismatch."""
+    if len({equality_key(value) for value in values}) != len(values):
         raise must("hold no item twice", values)
 
 
-def identity(value: Any) -> Any:
-    """Equality as JSON has it: 1 and true differ, 1 and 1.0 do not."""
+def equality_key(value: Any) -> Any:
+    """A key that is equal for values that JSON Schema calls equal: 1 and true differ, 1 and 1.0 do not."""
     if isinstance(value, bool):
         return (bool, value)
     if isinstance(value, list):
-        return (list, *map(identity, value))
+        return (list, *map(equality_key, value))
     if isinstance(value, dict):
-        return (dict, frozenset((k, identity(v)) for k, v in value.items()))
+        return (dict, frozenset((k, equality_key(v)) for k, v in value.items()))
     return value
 
 
@@ -123,7 +123,7 @@ def object_loader(
                 except Mismatch as problem:
                     raise problem.under(name) from None
         done = _fields(loads, required, value, rest)
-        return done if make is dict else _made(make, done)
+        return done if make is dict else _construct(make, done)
 
     return load
 
@@ -162,7 +162,7 @@ def _fields(
     return done
 
 
-def _made(make: Any, members: dict[str, Any]) -> Any:
+def _construct(make: Any, members: dict[str, Any]) -> Any:
     """The dataclass itself, whose `__post_init__` may have rules of its own."""
     try:
         return make(**members)
@@ -172,14 +172,14 @@ def _made(make: Any, members: dict[str, Any]) -> Any:
 
 # -- alternatives -------------------------------------------------------------------------
 
-MAX_TRIES = 20_000
+MAX_ALTERNATIVES = 20_000
 """Alternatives that are tried for one value: those within alternatives multiply."""
 
 
 def first(converts: list[Convert], value: Any, says: str) -> Any:
     """The value converted by the first alternative that it fits."""
     problems = []
-    with budget().limited(MAX_TRIES) as left:
+    with budget().limited(MAX_ALTERNATIVES) as left:
         for convert in converts:
             left.spend(1)
             try:
@@ -208,7 +208,7 @@ def _complaint(problems: list[Mismatch]) -> Mismatch | None:
 
 def choice(values: Iterable[Any]) -> Codec:
     """The codec of a Literal's values, or of an Enum's members: one of a few constants."""
-    table = {identity(_constant(value)): value for value in values}
+    table = {equality_key(_constant(value)): value for value in values}
     constants = [_constant(value) for value in table.values()]
     if not constants:
         raise TypeError("a choice of nothing")
@@ -217,7 +217,7 @@ def choice(values: Iterable[Any]) -> Codec:
 
     def load(value: Any) -> Any:
         try:
-            return table[identity(value)]
+            return table[equality_key(value)]
         except (KeyError, TypeError):
             raise must(f"be {says}", value, another_kind=True) from None
 

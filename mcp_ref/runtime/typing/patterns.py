@@ -2,13 +2,13 @@
 
 Python's `re` may take exponential time for one short string, and lets no other thread run meanwhile: nothing
 in this process could end it. So its work is estimated first, from the pattern and from the text's length, and
-a search that could take more than MAX_WORK steps is not begun.
+a search that could take more than MAX_SEARCH_STEPS is not begun.
 
     ^[a-z]+(-[a-z]+)*$    one way at each character: linear, so up to millions of characters
     ^.*_.*_id$            two repetitions that may share what they match: quadratic, up to a thousand or so
     ^(a+)+$               a choice that is made anew with each repetition: exponential, up to a few characters
 
-An author's own pattern is believed for texts of up to MAX_TRUSTED characters, whatever the estimate says: it
+An author's own pattern is believed for texts of up to MAX_TRUSTED_CHARACTERS, whatever the estimate says: it
 is as much the author's as the functions are, and common ones (a semantic version, a host's name) look worse
 than they are. The texts are strangers', so there is a bound all the same.
 
@@ -29,13 +29,13 @@ from typing import Any, NamedTuple
 
 __all__ = ["TooCostly", "check", "search", "work"]
 
-MAX_WORK = 10_000_000
+MAX_SEARCH_STEPS = 10_000_000
 """Steps of one search, at most: between a tenth and half of a second during which no other thread runs."""
-MAX_TRUSTED = 256
+MAX_TRUSTED_CHARACTERS = 256
 """Characters of a text in which an author's own pattern is searched for without an estimate."""
-MAX_PATTERN = 5000
+MAX_PATTERN_CHARACTERS = 5000
 """Characters of a pattern."""
-MAX_NESTING = 5
+MAX_NESTED_REPETITIONS = 5
 """Repetitions within repetitions."""
 
 
@@ -48,7 +48,7 @@ def search(pattern: str, text: str, *, is_trusted: bool = False) -> bool:
 
     Raises TooCostly, or re.error.
     """
-    if not (is_trusted and len(text) <= MAX_TRUSTED) and _is_costly(pattern, len(text)):
+    if not (is_trusted and len(text) <= MAX_TRUSTED_CHARACTERS) and _is_costly(pattern, len(text)):
         raise TooCostly(f"the pattern {pattern[:60]!r} could take too long in {len(text)} characters")
     return _parsed(pattern)[0].search(text) is not None
 
@@ -56,7 +56,8 @@ def search(pattern: str, text: str, *, is_trusted: bool = False) -> bool:
 def _is_costly(pattern: str, length: int) -> bool:
     # Rounded up for long texts, so that one estimate serves many of them.
     rounded = length if length < 64 else 1 << length.bit_length()
-    return _work(pattern, rounded) > MAX_WORK and (rounded == length or work(pattern, length) > MAX_WORK)
+    is_costly = _work(pattern, rounded) > MAX_SEARCH_STEPS
+    return is_costly and (rounded == length or work(pattern, length) > MAX_SEARCH_STEPS)
 
 
 def check(pattern: str) -> bool:
@@ -91,8 +92,8 @@ def _parsed(pattern: str) -> tuple[re.Pattern[str], Any]:
     # CPython's own parser: there is no public one, and to guess what a pattern costs would be worse.
     from re import _parser  # type: ignore[attr-defined]
 
-    if len(pattern) > MAX_PATTERN:
-        raise TooCostly(f"the pattern {pattern[:60]!r}... has more than {MAX_PATTERN} characters")
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        raise TooCostly(f"the pattern {pattern[:60]!r}... has more than {MAX_PATTERN_CHARACTERS} characters")
     try:
         return re.compile(pattern), _parser.parse(pattern)
     except (OverflowError, RecursionError) as problem:
@@ -203,7 +204,7 @@ class _Estimate:
     def _many(self, least: int, most: int, nodes: Any, after: _Next, flags: int) -> _Part:
         """A repetition of two rounds or more."""
         self.nesting += not _is_single(nodes)
-        if self.nesting > MAX_NESTING:
+        if self.nesting > MAX_NESTED_REPETITIONS:
             raise _Endless
         outline, looks = self.sequence(nodes, after, flags), self.looks
         following = _Next(outline.first | after.first, outline.probe + after.probe)

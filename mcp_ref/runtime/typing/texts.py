@@ -37,7 +37,7 @@ class TextParameters(typing.NamedTuple):
     load: Callable[[Mapping[str, Any]], dict[str, Any]]
     """Texts by name -> keyword arguments. Raises Mismatch for what is missing, unknown or wrong."""
     context: str | None
-    """The parameter that wants the Context, if one does."""
+    """The parameter for the Context, if there is one."""
     others: bool = False
     """Whether it takes any further name, as `**kwargs`."""
 
@@ -58,7 +58,7 @@ def text_parameters_of(function: Callable[..., Any], context_type: type) -> Text
 
 
 def _reader(hint: Any) -> Convert:
-    """A text -> the JSON that a parameter of this type gets; what is no text stays what it is."""
+    """The reader of a text: gives the JSON for a parameter of this type. Leaves any other value as it is."""
     compiler = Compiler()
     codec = compiler.codec(hint)
     named = compiler.defs.get(codec.schema.get("$ref", "").removeprefix("#/$defs/"), codec.schema)
@@ -71,7 +71,7 @@ def _reader(hint: Any) -> Convert:
             data = from_json(value.encode("utf-8"))
         except (NotJson, UnicodeEncodeError):
             return value
-        # Of two readings that are both wrong, the complaint is to be about the one that was meant.
+        # If both readings are wrong, the error is to be about the text, which is what was meant.
         return value if takes_text and not _fits(codec.load, data) else data
 
     return read
@@ -95,11 +95,11 @@ def _fits(load: Convert, value: Any) -> bool:
     return True
 
 
-# -- the other way: what could be written for a value ---------------------------------------------
+# -- suggestions: the texts that could be written for a value --------------------------------
 
 
 def choices_of(hint: Any) -> list[str]:
-    """What could be written for a type that has a few values: an Enum, a Literal, a bool; else nothing."""
+    """The texts for a type that has a few values: an Enum, a Literal, a bool; empty for any other."""
     return _choices(Compiler().codec(hint).schema)
 
 
@@ -113,7 +113,7 @@ def _choices(schema: Schema) -> list[str]:
 
 
 def text_of(value: Any) -> str:
-    """What a person would write for a value. Raises TypeError for one that is no text, number or constant."""
+    """The text that a person would write for a text, a number or a constant. Raises TypeError for others."""
     if isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, str):

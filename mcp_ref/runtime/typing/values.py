@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from mcp_ref.runtime.typing import parts
-from mcp_ref.runtime.typing.bounds import Bounds, check_informs, marked
+from mcp_ref.runtime.typing.bounds import Bounds, apply_mark, check_informs
 from mcp_ref.runtime.typing.codec import INT_KEY, Codec, Convert, Field, Schema, load_int_key, scalar_of
-from mcp_ref.runtime.typing.hints import fields_of, hashable, instead_of, kind_of
+from mcp_ref.runtime.typing.hints import fields_of, is_hashable, kind_of, replacement_for
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
 
 __all__ = ["Bounds", "Codec", "Compiler", "Field", "dump_any"]
@@ -69,7 +69,7 @@ class Compiler:
         for is_such, build in _KINDS:
             if is_such(kind):
                 return build(self, hint)
-        raise TypeError(f"{hint!r} has no JSON form; write {instead_of(hint)}")
+        raise TypeError(f"{hint!r} has no JSON form; write {replacement_for(hint)}")
 
     # -- objects ------------------------------------------------------------------
 
@@ -147,14 +147,14 @@ class Compiler:
 
     def _set(self, hint: Any) -> Codec:
         item = (*get_args(hint), Any)[0]
-        if not hashable(item):
+        if not is_hashable(item):
             raise TypeError(f"a set cannot hold {item!r}")
         inner = self._array(_Plain if item is Any else item, list)
         make = set if kind_of(hint) is set else frozenset
 
         def load(value: Any) -> Any:
             items = inner.load(value)
-            parts.all_different(value)
+            parts.check_different(value)
             try:
                 unique = make(items)
             except TypeError as problem:  # a tuple with a list in it, say
@@ -165,7 +165,7 @@ class Compiler:
 
         def dump(value: Any) -> Any:
             items = inner.dump(value)
-            parts.all_different(items)
+            parts.check_different(items)
             return items
 
         return Codec({**inner.schema, "uniqueItems": True}, load, dump, inner.says)
@@ -181,12 +181,12 @@ class Compiler:
         def load(value: Any) -> Any:
             if not isinstance(value, list) or len(value) != len(loads):
                 raise must(f"be {says}", value)
-            return tuple(parts.row(loads, value))
+            return tuple(parts.convert_row(loads, value))
 
         def dump(value: Any) -> Any:
             if not isinstance(value, list | tuple) or len(value) != len(dumps):
                 raise must(f"be {says}", value)
-            return parts.row(dumps, value)
+            return parts.convert_row(dumps, value)
 
         schema: Schema = {"type": "array", "minItems": len(codecs), "maxItems": len(codecs)}
         if codecs:
@@ -259,7 +259,7 @@ class Compiler:
             elif isinstance(mark, dict):
                 codec = dataclasses.replace(codec, schema={**codec.schema, **self.keywords(mark)})
             else:
-                codec = marked(codec, mark)
+                codec = apply_mark(codec, mark)
         return codec
 
 

@@ -367,7 +367,7 @@ def test_a_validation_ends_in_time(monkeypatch):
     """Each of a thousand alternatives looks through the whole value."""
     schema = {"anyOf": [{"contains": {"type": "integer"}, "title": str(n)} for n in range(1000)]}
     validator(schema)
-    monkeypatch.setattr(validators, "MAX_SECONDS", 0.1)
+    monkeypatch.setattr(validators, "MAX_VALIDATION_SECONDS", 0.1)
     begun = time.thread_time()
     assert told(schema, ["x" * 100] * 20_000) == "validation was given up: it takes longer than 0.1 seconds"
     assert time.thread_time() - begun < 5
@@ -469,7 +469,7 @@ def test_a_dialect_within_a_schema_is_no_way_round_the_bounds(outer, inner):
 def test_many_names_and_many_patterns_end_in_time(monkeypatch, keyword):
     schema = {"patternProperties": {f"^[a-z]*{n}$": {} for n in range(500)}, keyword: False}
     validator(schema)
-    monkeypatch.setattr(validators, "MAX_SECONDS", 0.2)
+    monkeypatch.setattr(validators, "MAX_VALIDATION_SECONDS", 0.2)
     value = {"a" * 100 + str(n): n for n in range(100_000, 150_000)}
     begun = time.thread_time()
     assert told(schema, value) == "validation was given up: it takes longer than 0.2 seconds"
@@ -514,7 +514,7 @@ def test_a_long_list_in_a_schema_is_checked_in_linear_time(dialect):
 
 @pytest.mark.spec("basic/index/schema-validation-bounds")
 def test_the_check_of_a_schema_ends_in_time(monkeypatch):
-    monkeypatch.setattr(validators, "MAX_SECONDS", 0.1)
+    monkeypatch.setattr(validators, "MAX_VALIDATION_SECONDS", 0.1)
     begun = time.thread_time()
     said = refused({"anyOf": [{"type": "integer", "title": str(n)} for n in range(10_000)]})
     assert said == "the check of the schema was given up: it takes longer than 0.1 seconds"
@@ -581,18 +581,18 @@ def test_a_schema_that_changes_is_another_schema():
 
 
 def test_the_cache_is_bounded():
-    for n in range(validators.MAX_CACHED + 10):
+    for n in range(validators.MAX_CACHED_VALIDATORS + 10):
         validator({"title": f"extra {n}"})
-    assert len(validators._cache._validators) == validators.MAX_CACHED
+    assert len(validators._cache._validators) == validators.MAX_CACHED_VALIDATORS
 
 
 def test_the_cache_is_bounded_by_the_bytes_of_its_schemas_too():
     first = validator({"title": "first"})
     for n in range(10):
-        validator({"description": f"{n}" * (validators.MAX_BYTES - 100)})
+        validator({"description": f"{n}" * (validators.MAX_SCHEMA_BYTES - 100)})
         assert validator({"title": "first"}) is first  # what is used stays
     kept = validators._cache._validators
-    assert sum(map(len, kept)) == validators._cache._size <= validators.MAX_CACHED_BYTES
+    assert sum(map(len, kept)) == validators._cache._size <= validators.MAX_CACHED_SCHEMA_BYTES
     assert 2 <= len(kept) <= 5
 
 

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Generic, Literal, NotRequired, Required, Type
 import pytest
 
 from mcp_ref.runtime.typing.hints import (
-    filled,
-    hashable,
-    instead_of,
+    fill,
+    is_hashable,
     kind_of,
-    parameters_given,
+    replacement_for,
     required_hint,
+    type_arguments,
 )
 
 K = TypeVar("K")
@@ -66,28 +66,28 @@ def test_what_a_set_can_hold():
     class Frozen:
         a: int
 
-    assert all(map(hashable, (int, str, None, Frozen, Any, Literal["a"], tuple[int, ...], int | None)))
-    assert not any(map(hashable, (list, dict[str, int], set[int], Shape, tuple[int, list[int]])))
-    assert not hashable(typing.Union[int, Annotated[list[int], "a"]])  # noqa: UP007
+    assert all(map(is_hashable, (int, str, None, Frozen, Any, Literal["a"], tuple[int, ...], int | None)))
+    assert not any(map(is_hashable, (list, dict[str, int], set[int], Shape, tuple[int, list[int]])))
+    assert not is_hashable(typing.Union[int, Annotated[list[int], "a"]])  # noqa: UP007
 
 
 def test_parameters_of_a_generic_class_and_of_its_bases():
-    assert parameters_given(int) == {}
-    assert parameters_given(Pair) == {}
-    assert parameters_given(Pair[int, str]) == {K: int, V: str}
-    assert parameters_given(Same[int]) == {K: int, V: list[int]}
-    assert parameters_given(Words) == {K: str, V: list[str]}
+    assert type_arguments(int) == {}
+    assert type_arguments(Pair) == {}
+    assert type_arguments(Pair[int, str]) == {K: int, V: str}
+    assert type_arguments(Same[int]) == {K: int, V: list[int]}
+    assert type_arguments(Words) == {K: str, V: list[str]}
 
 
 def test_filling_in_what_is_known():
     given = {K: int}
-    assert filled(K, given) is int
-    assert filled(V, given) is V
-    assert filled(str, given) is str
-    assert filled(dict[str, list[K] | None], given) == dict[str, list[int] | None]
-    assert filled(Annotated[list[K], "a"], given) == Annotated[list[int], "a"]
-    assert filled(Pair[K, V], given) == Pair[int, V]
-    assert filled(Pair, given) is Pair
+    assert fill(K, given) is int
+    assert fill(V, given) is V
+    assert fill(str, given) is str
+    assert fill(dict[str, list[K] | None], given) == dict[str, list[int] | None]
+    assert fill(Annotated[list[K], "a"], given) == Annotated[list[int], "a"]
+    assert fill(Pair[K, V], given) == Pair[int, V]
+    assert fill(Pair, given) is Pair
 
 
 @pytest.mark.parametrize(
@@ -101,4 +101,4 @@ def test_filling_in_what_is_known():
     ],
 )
 def test_what_to_write_in_place_of_a_hint(hint, words):
-    assert instead_of(hint).startswith(words)
+    assert replacement_for(hint).startswith(words)

@@ -54,8 +54,8 @@ def test_each_stops_at_a_hundred_faults():
 
 
 def test_row():
-    assert parts.row([integer, str], [1, 2]) == [1, "2"]
-    assert told(parts.row, [integer, integer], ["a", "b"]).count("must be an integer") == 2
+    assert parts.convert_row([integer, str], [1, 2]) == [1, "2"]
+    assert told(parts.convert_row, [integer, integer], ["a", "b"]).count("must be an integer") == 2
 
 
 def test_members():
@@ -69,16 +69,16 @@ def test_members():
 
 
 def test_all_different():
-    parts.all_different([1, True, "1", [1], {"a": 1}, 0, False, None])
+    parts.check_different([1, True, "1", [1], {"a": 1}, 0, False, None])
     for twice in ([1, 1.0], [[1, {"a": 2}], [1, {"a": 2}]], [{"a": 1, "b": 2}, {"b": 2, "a": 1}]):
-        assert told(parts.all_different, twice) == "must hold no item twice, not an array of 2"
+        assert told(parts.check_different, twice) == "must hold no item twice, not an array of 2"
 
 
 @settings(deadline=None, max_examples=200)
 @given(json_values, json_values)
 def test_identity_is_what_json_schema_calls_equal(one, other):
     for a, b in ((one, other), (one, one)):
-        assert (parts.identity(a) == parts.identity(b)) == (
+        assert (parts.equality_key(a) == parts.equality_key(b)) == (
             jsonschema.Draft202012Validator({"const": a}).is_valid(b)
         )
 
@@ -196,7 +196,7 @@ def test_first_complains_for_the_alternative_that_was_meant():
 
 
 def test_alternatives_within_alternatives_end():
-    """2 ** 40 ways to be wrong: given up after MAX_TRIES, and not told as if it were one of them."""
+    """2 ** 40 ways to be wrong: given up after MAX_ALTERNATIVES, and not told as if it were one of them."""
 
     def deeper(level):
         def convert(value):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_ref.runtime.typing import patterns
-from mcp_ref.runtime.typing.patterns import MAX_PATTERN, MAX_WORK, TooCostly, search, work
+from mcp_ref.runtime.typing.patterns import MAX_PATTERN_CHARACTERS, MAX_SEARCH_STEPS, TooCostly, search, work
 
 letters = st.sampled_from("abc")
 pieces = st.one_of(
@@ -87,7 +87,7 @@ COSTLY = [
     pytest.param("(?m)^[\\s\\S]*b", "\n" * 100_000, id="a beginning in every line"),
     pytest.param("^" + "(?:" * 3 + "){60000}" * 3 + "b", "a", id="nothing, many times"),
     pytest.param("(?:" * 200 + "a" + ")*" * 200, "bbbbbb", id="deep"),
-    pytest.param("a" * (MAX_PATTERN + 1), "b", id="long"),
+    pytest.param("a" * (MAX_PATTERN_CHARACTERS + 1), "b", id="long"),
 ]
 
 
@@ -132,7 +132,7 @@ LINEAR = [
 @pytest.mark.parametrize("pattern", LINEAR)
 def test_work_that_is_linear_is_estimated_so(pattern):
     assert work(pattern, 20_000) < 2.5 * work(pattern, 10_000)
-    assert work(pattern, 100_000) < MAX_WORK
+    assert work(pattern, 100_000) < MAX_SEARCH_STEPS
 
 
 atoms = st.sampled_from(
@@ -162,7 +162,7 @@ hostile = st.recursive(
     st.sampled_from(["", "c", "!", "b"]),
 )
 def test_a_search_that_is_begun_ends_soon(pattern, start, rest, piece, length, end):
-    """Whatever the expression: MAX_WORK steps are less than a second of this thread's time."""
+    """Whatever the expression: MAX_SEARCH_STEPS steps are less than a second of this thread's time."""
     whole, text = start + pattern + rest, (piece * length)[:length] + end
     begun = time.thread_time()
     try:
@@ -195,7 +195,7 @@ def test_an_authors_own_pattern_is_believed_for_texts_that_are_short():
         search(SEMANTIC_VERSION, version)
     assert search(SEMANTIC_VERSION, version, is_trusted=True)
     assert not search(SEMANTIC_VERSION, version + "_", is_trusted=True)
-    longest = "1.0.0-" + "a" * (patterns.MAX_TRUSTED - 6)
+    longest = "1.0.0-" + "a" * (patterns.MAX_TRUSTED_CHARACTERS - 6)
     assert search(SEMANTIC_VERSION, longest, is_trusted=True)
     with pytest.raises(TooCostly):  # the text is a stranger's all the same
         search(SEMANTIC_VERSION, longest + "a", is_trusted=True)
