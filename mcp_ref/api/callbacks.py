@@ -29,7 +29,7 @@ from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
-from mcp_ref.runtime.typing.mismatch import told
+from mcp_ref.runtime.typing.mismatch import message_of
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
@@ -215,7 +215,9 @@ class _Asking:
             raise self._problem
         if self._problem is not None:
             _log.error("a callback failed", exc_info=self._problem)
-            raise InternalError(f"the client failed to answer: {told(self._problem)}") from self._problem
+            raise InternalError(
+                f"the client failed to answer: {message_of(self._problem)}"
+            ) from self._problem
         if isinstance(self._value, ProtocolError):  # returned, but meant to be raised
             raise self._value
         return self._value

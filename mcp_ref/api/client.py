@@ -53,7 +53,7 @@ from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.workers import Workers
-from mcp_ref.runtime.typing.mismatch import told
+from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.schema import pruner
 from mcp_ref.server import discover
 from mcp_ref.server.utilities import logging as log_page
@@ -161,7 +161,9 @@ class Client(Features):
             encode(result)  # what the application gave may be no JSON
         except (ValueError, TypeError, RecursionError) as problem:
             _log.error("%s: the answer cannot be sent", method, exc_info=problem)
-            raise InternalError(f"{method}: this client's answer cannot be sent: {told(problem)}") from None
+            raise InternalError(
+                f"{method}: this client's answer cannot be sent: {message_of(problem)}"
+            ) from None
         return result
 
     def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:

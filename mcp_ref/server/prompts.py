@@ -42,7 +42,7 @@ from mcp_ref.runtime.errors import (
 )
 from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.typing.mismatch import told
+from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.schema import Mismatch, checker, required, since, was
 from mcp_ref.server.content import ContentBlock, Role, check_base64
 from mcp_ref.server.utilities import pagination
@@ -186,12 +186,12 @@ def on_get_prompt(server: Any, params: Json, context: RequestContext) -> Json:
         raise
     except Exception as problem:  # spec: server/prompts/errors
         _log.warning("prompt %s failed", name, exc_info=problem)
-        raise InternalError(f"the prompt {name} failed: {told(problem)}") from None
+        raise InternalError(f"the prompt {name} failed: {message_of(problem)}") from None
     try:
         return prompt.result(value, context.revision)
     except (ValueError, TypeError, RecursionError) as problem:
         _log.error("%s returned what is no prompt: %s", name, problem)
-        raise InternalError(f"what the prompt {name} returned is none: {told(problem)}") from None
+        raise InternalError(f"what the prompt {name} returned is none: {message_of(problem)}") from None
 
 
 def write(result: Json) -> Encoded:
@@ -200,7 +200,7 @@ def write(result: Json) -> Encoded:
         return Encoded(to_json(result).encode("utf-8"))
     except (ValueError, TypeError, RecursionError) as problem:
         _log.error("a prompt is no JSON: %s", problem)
-        raise InternalError(f"what the prompt returned is no JSON: {told(problem)}") from None
+        raise InternalError(f"what the prompt returned is no JSON: {message_of(problem)}") from None
 
 
 # spec: server/prompts/capability-at-initialize, server/prompts/capability-in-discover

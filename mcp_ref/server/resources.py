@@ -51,7 +51,7 @@ from mcp_ref.runtime.errors import (
 )
 from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.typing.mismatch import told
+from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.runtime.uri.uris import BadUri, check_uri
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, required, since, until, was
 from mcp_ref.server.content import (
@@ -313,7 +313,7 @@ def on_read_resource(server: Any, params: Json, context: RequestContext) -> Json
         raise
     except Exception as problem:  # spec: server/resources/errors
         _log.warning("%s could not be read", short(uri), exc_info=problem)
-        raise InternalError(f"{short(uri)} could not be read: {told(problem)}") from None
+        raise InternalError(f"{short(uri)} could not be read: {message_of(problem)}") from None
     if isinstance(found, dict):  # spec: server/resources/input-required
         return found
     if resource.hints is not None:

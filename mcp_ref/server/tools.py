@@ -48,7 +48,7 @@ from mcp_ref.runtime.errors import (
 )
 from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.typing.mismatch import told
+from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.schema import Mismatch, checker, opaque, required, since, until, was
 from mcp_ref.server import content
 from mcp_ref.server.content import (
@@ -295,7 +295,7 @@ BAD_ARGUMENTS: dict[str, Callable[[str, Mismatch], Json]] = {
 def _failed(tool: RegisteredTool, problem: BaseException) -> Json:
     """A tool that raised: its message for the model, its traceback for the server's log."""
     _log.warning("tool %s failed", tool.definition["name"], exc_info=problem)
-    said = told(problem)
+    said = message_of(problem)
     return tool_error(said if isinstance(problem, Exception) else f"the tool ended itself: {said}")
 
 

@@ -28,8 +28,8 @@ from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
 from mcp_ref.basic.versioning import LATEST, Revision
 from mcp_ref.runtime.typing.functions import description_of
-from mcp_ref.runtime.typing.mismatch import must, shown
-from mcp_ref.runtime.typing.parts import each
+from mcp_ref.runtime.typing.mismatch import must, summary
+from mcp_ref.runtime.typing.parts import convert_each
 from mcp_ref.runtime.typing.texts import TextParameters, text_parameters_of
 from mcp_ref.runtime.uri.uris import BadUri, check_uri
 from mcp_ref.schema import Mismatch, checker
@@ -144,7 +144,7 @@ def _messages(value: Any) -> list[PromptMessage]:
     if not isinstance(value, list | tuple):
         return [_message(value)]
     try:
-        return each(_message, list(value))
+        return convert_each(_message, list(value))
     except Mismatch as problem:
         raise problem.under("messages") from None
 
@@ -198,4 +198,4 @@ _MIME = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(\s*;.*)?", re.ASCII | re.DOTALL
 
 def _check_mime(kind: str, path: tuple[str, ...]) -> None:
     if not _MIME.fullmatch(kind):
-        raise Mismatch(f"must be a MIME type such as image/png, not {shown(kind)}", path)
+        raise Mismatch(f"must be a MIME type such as image/png, not {summary(kind)}", path)

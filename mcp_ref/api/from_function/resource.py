@@ -46,7 +46,7 @@ from mcp_ref.runtime.json_text import to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.functions import description_of, return_hint
 from mcp_ref.runtime.typing.mismatch import Mismatch
-from mcp_ref.runtime.typing.parts import each
+from mcp_ref.runtime.typing.parts import convert_each
 from mcp_ref.runtime.typing.texts import TextParameters, text_parameters_of
 from mcp_ref.runtime.typing.values import dump_any
 from mcp_ref.runtime.uri.templates import Template
@@ -275,7 +275,7 @@ def _contents(value: Any, uri: str, mime_type: str | None, may_be_empty: bool) -
     if _is_ready(value):
         return [_ready(value, uri, mime_type)]
     if isinstance(value, list | tuple) and (value or may_be_empty) and all(map(_is_ready, value)):
-        return each(lambda item: _ready(item, uri, mime_type), list(value))
+        return convert_each(lambda item: _ready(item, uri, mime_type), list(value))
     return [{"uri": uri, "mimeType": mime_type or "application/json", "text": to_json(dump_any(value))}]
 
 

@@ -33,7 +33,7 @@ from typing import Any
 
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.typing.budget import Exhausted, budget
-from mcp_ref.runtime.typing.mismatch import Mismatch, shown
+from mcp_ref.runtime.typing.mismatch import Mismatch, summary
 from mcp_ref.runtime.typing.parts import equality_key
 from mcp_ref.runtime.typing.patterns import TooCostly, check, search
 
@@ -372,7 +372,7 @@ def _type(checker: Any, types: Any, value: Any, schema: Any) -> Any:
     """Without the whole value in the complaint, which is often of one alternative among many."""
     wanted = [types] if isinstance(types, str) else types
     if not any(checker.is_type(value, name) for name in wanted):
-        yield _error(f"{shown(value)} is not of type {', '.join(map(repr, wanted))}")
+        yield _error(f"{summary(value)} is not of type {', '.join(map(repr, wanted))}")
 
 
 def _unique_items(checker: Any, wanted: Any, value: Any, schema: Any) -> Any:
@@ -408,16 +408,16 @@ def _additional_properties(checker: Any, wanted: Any, value: Any, schema: Any) -
 def _any_of(checker: Any, choices: Any, value: Any, schema: Any) -> Any:
     """Without the complaints of all: there may be thousands, each with the value in it."""
     if not any(_fits(checker, value, choice) for choice in choices):
-        yield _error(f"{shown(value)} is not valid under any of the given schemas")
+        yield _error(f"{summary(value)} is not valid under any of the given schemas")
 
 
 def _one_of(checker: Any, choices: Any, value: Any, schema: Any) -> Any:
     fitting = (number for number, choice in enumerate(choices) if _fits(checker, value, choice))
     first, second = next(fitting, None), next(fitting, None)
     if first is None:
-        yield _error(f"{shown(value)} is not valid under any of the given schemas")
+        yield _error(f"{summary(value)} is not valid under any of the given schemas")
     elif second is not None:
-        yield _error(f"{shown(value)} is valid under the given schemas {first} and {second}, not under one")
+        yield _error(f"{summary(value)} is valid under the given schemas {first} and {second}, not under one")
 
 
 def _unevaluated_properties(checker: Any, wanted: Any, value: Any, schema: Any) -> Any:
@@ -434,7 +434,7 @@ def _unevaluated_items(checker: Any, wanted: Any, value: Any, schema: Any) -> An
         seen = _evaluated(checker, value, _without(schema, "unevaluatedItems"), _evaluated_places)
         for index in range(len(value)):
             if index not in seen and not _fits(checker, value[index], wanted):
-                yield _error(f"Unevaluated items are not allowed: {shown(value[index])}")
+                yield _error(f"Unevaluated items are not allowed: {summary(value[index])}")
                 return
 
 

@@ -27,7 +27,7 @@ from mcp_ref.basic.transports.stdio.framing import Writer, read_lines
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import Outbox
-from mcp_ref.runtime.typing.mismatch import told
+from mcp_ref.runtime.typing.mismatch import message_of
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
@@ -95,7 +95,7 @@ class Link:
     def obituary(self) -> str:
         """Why there is no more output."""
         if self._problem is not None:
-            return f"the server in this process could not serve: {told(self._problem)}"
+            return f"the server in this process could not serve: {message_of(self._problem)}"
         return "the server in this process closed the connection"
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ from typing import Any, Literal, NamedTuple
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import LATEST
 from mcp_ref.client.elicitation import fields as shapes
-from mcp_ref.runtime.typing.mismatch import MANY, Mismatch, must, place
+from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, must, place
 from mcp_ref.runtime.uri.uris import check_uri
 from mcp_ref.schema import checker
 
@@ -213,7 +213,7 @@ def check_fields(fields: list[FormField], content: Any) -> None:
             known[name].check(value)
         except Mismatch as problem:
             problems.append(problem.under(name))
-            if len(problems) == MANY:
+            if len(problems) == MAX_FAULTS:
                 break
     problems += [Mismatch("is required", (f.name,)) for f in fields if f.required and f.name not in content]
     if problems:

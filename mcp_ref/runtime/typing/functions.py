@@ -98,7 +98,7 @@ def _loader(load: Convert, fields: list[Field], rest: Codec | None) -> Convert:
     def load_more(value: Any) -> dict[str, Any]:
         done: dict[str, Any] = load(value)
         if rest is not None:
-            done |= parts.members(str, rest.load, {k: v for k, v in done.items() if k not in names})
+            done |= parts.convert_members(str, rest.load, {k: v for k, v in done.items() if k not in names})
         for name in fresh.keys() - done.keys():
             done[name] = copy.deepcopy(fresh[name])
         return done

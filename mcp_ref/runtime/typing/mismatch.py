@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["MANY", "Mismatch", "must", "place", "shown", "told"]
+__all__ = ["MAX_FAULTS", "Mismatch", "message_of", "must", "place", "summary"]
 
 _LISTED = 10
-MANY = 100
+MAX_FAULTS = 100
 """Faults reported of one value, which may be a hostile one."""
 
 
@@ -46,7 +46,7 @@ class Mismatch(ValueError):
         """Several problems as one."""
         problems = list(problems)
         one = cls("")
-        one.faults = [fault for problem in problems for fault in problem.faults][:MANY]
+        one.faults = [fault for problem in problems for fault in problem.faults][:MAX_FAULTS]
         one.constant_at = min((p.constant_at for p in problems if p.constant_at is not None), default=None)
         return one
 
@@ -54,11 +54,11 @@ class Mismatch(ValueError):
         lines = [f"{place(path)}{message}" for path, message in self.faults[:_LISTED]]
         if len(self.faults) > _LISTED:
             more = len(self.faults) - _LISTED
-            lines.append(f"and {more} more" if len(self.faults) < MANY else f"and {more} more at least")
+            lines.append(f"and {more} more" if len(self.faults) < MAX_FAULTS else f"and {more} more at least")
         return "; ".join(lines)
 
 
-def told(problem: BaseException) -> str:
+def message_of(problem: BaseException) -> str:
     """The message of an exception, as text that can be sent, whatever its author made of it."""
     try:
         text = str(problem)
@@ -69,7 +69,7 @@ def told(problem: BaseException) -> str:
 
 def must(rule: str, value: Any, *, another_kind: bool = False) -> Mismatch:
     """The fault of a value that does not keep a rule."""
-    problem = Mismatch(f"must {rule}, not {shown(value)}")
+    problem = Mismatch(f"must {rule}, not {summary(value)}")
     problem.constant_at = 0 if another_kind else None
     return problem
 
@@ -78,7 +78,7 @@ def place(path: Iterable[str | int]) -> str:
     """`a.b[2]: `; nothing for the value itself."""
     text = ""
     for key in path:
-        text += f".{key}" if _is_plain(key) else f"[{shown(key)}]"
+        text += f".{key}" if _is_plain(key) else f"[{summary(key)}]"
     return f"{text.removeprefix('.')}: " if text else ""
 
 
@@ -89,7 +89,7 @@ def _is_plain(key: str | int) -> bool:
 _WORDS = {"None": "null", "True": "true", "False": "false"}
 
 
-def shown(value: Any) -> str:
+def summary(value: Any) -> str:
     """A value as a message may show it: short, on one line."""
     match value:
         case dict():

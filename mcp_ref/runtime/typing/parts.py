@@ -14,16 +14,16 @@ from typing import Any
 
 from mcp_ref.runtime.typing.budget import Exhausted, budget
 from mcp_ref.runtime.typing.codec import Codec, Convert, Schema, json_kind
-from mcp_ref.runtime.typing.mismatch import MANY, Mismatch, must, shown, told
+from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, message_of, must, summary
 
 __all__ = [
     "check_different",
     "choice",
+    "convert_each",
+    "convert_members",
     "convert_row",
-    "each",
     "equality_key",
     "first",
-    "members",
     "object_dumper",
     "object_loader",
     "same",
@@ -38,7 +38,7 @@ def same(value: Any) -> Any:
 # -- arrays and maps ----------------------------------------------------------------------
 
 
-def each(convert: Convert, values: list[Any]) -> list[Any]:
+def convert_each(convert: Convert, values: list[Any]) -> list[Any]:
     """All items converted."""
     done, problems = [], []
     for index, value in enumerate(values):
@@ -46,7 +46,7 @@ def each(convert: Convert, values: list[Any]) -> list[Any]:
             done.append(convert(value))
         except Mismatch as problem:
             problems.append(problem.under(index))
-            if len(problems) == MANY:
+            if len(problems) == MAX_FAULTS:
                 break
     if problems:
         raise Mismatch.all(problems)
@@ -55,10 +55,10 @@ def each(convert: Convert, values: list[Any]) -> list[Any]:
 
 def convert_row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
     """All items converted, each by the conversion of its place."""
-    return each(lambda pair: pair[0](pair[1]), list(zip(converts, values, strict=True)))
+    return convert_each(lambda pair: pair[0](pair[1]), list(zip(converts, values, strict=True)))
 
 
-def members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[Any, Any]:
+def convert_members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[Any, Any]:
     """All keys and values of a map converted."""
     done, problems = {}, []
     for key, item in value.items():
@@ -69,7 +69,7 @@ def members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[
             done[name] = load(item)
         except Mismatch as problem:
             problems.append(problem.under(key))
-            if len(problems) == MANY:
+            if len(problems) == MAX_FAULTS:
                 break
     if problems:
         raise Mismatch.all(problems)
@@ -80,7 +80,7 @@ def text_key(key: Any) -> str:
     """A key of a map whose keys no hint describes."""
     if isinstance(key, str):
         return key
-    raise Mismatch(f"a key of a JSON object is a string, not {shown(key)}")
+    raise Mismatch(f"a key of a JSON object is a string, not {summary(key)}")
 
 
 def check_different(values: list[Any]) -> None:
@@ -154,7 +154,7 @@ def _fields(
             done[name if type(name) is str else text_key(name)] = convert(item)
         except Mismatch as problem:
             problems.append(problem.under(name))
-            if len(problems) == MANY:
+            if len(problems) == MAX_FAULTS:
                 break
     problems += [Mismatch("is required", (name,)) for name in required if name not in value]
     if problems:
@@ -167,7 +167,7 @@ def _construct(make: Any, members: dict[str, Any]) -> Any:
     try:
         return make(**members)
     except Exception as problem:
-        raise Mismatch(told(problem)) from problem
+        raise Mismatch(message_of(problem)) from problem
 
 
 # -- alternatives -------------------------------------------------------------------------
@@ -212,7 +212,7 @@ def choice(values: Iterable[Any]) -> Codec:
     constants = [_constant(value) for value in table.values()]
     if not constants:
         raise TypeError("a choice of nothing")
-    names = ", ".join(map(shown, constants))
+    names = ", ".join(map(summary, constants))
     says = names if len(constants) == 1 else f"one of {names}"
 
     def load(value: Any) -> Any:

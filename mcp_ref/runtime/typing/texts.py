@@ -21,7 +21,7 @@ from typing import Any
 from mcp_ref.runtime.json_text import NotJson, from_json, to_json
 from mcp_ref.runtime.typing.codec import Convert, Field, Schema
 from mcp_ref.runtime.typing.functions import parameters_of, signature_of
-from mcp_ref.runtime.typing.mismatch import Mismatch, shown
+from mcp_ref.runtime.typing.mismatch import Mismatch, summary
 from mcp_ref.runtime.typing.parts import same
 from mcp_ref.runtime.typing.values import Compiler
 
@@ -120,4 +120,4 @@ def text_of(value: Any) -> str:
         return str(value)
     if isinstance(value, bool | int | float):
         return to_json(value)
-    raise TypeError(f"a suggestion is a string, not {shown(value)}")
+    raise TypeError(f"a suggestion is a string, not {summary(value)}")

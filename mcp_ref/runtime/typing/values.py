@@ -135,13 +135,13 @@ class Compiler:
         def load(value: Any) -> Any:
             if not isinstance(value, list):
                 raise must("be an array", value)
-            items = parts.each(inner.load, value)
+            items = parts.convert_each(inner.load, value)
             return items if make is list else make(items)
 
         def dump(value: Any) -> Any:
             if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
                 raise must("be an array", value)
-            return parts.each(inner.dump, list(value))
+            return parts.convert_each(inner.dump, list(value))
 
         return Codec({"type": "array", "items": inner.schema}, load, dump, "an array")
 
@@ -205,12 +205,12 @@ class Compiler:
         def load(value: Any) -> Any:
             if not isinstance(value, dict):
                 raise must("be an object", value)
-            return parts.members(key.load, item.load, value)
+            return parts.convert_members(key.load, item.load, value)
 
         def dump(value: Any) -> Any:
             if not isinstance(value, Mapping):
                 raise must("be an object", value)
-            return parts.members(lambda k: str(key.dump(k)), item.dump, value)
+            return parts.convert_members(lambda k: str(key.dump(k)), item.dump, value)
 
         return Codec(schema, load, dump, "an object")
 
@@ -359,9 +359,9 @@ def dump_any(value: Any) -> Any:
     if kind in (str, int, bool, type(None)):
         return value
     if kind is dict:
-        return parts.members(parts.text_key, dump_any, value)
+        return parts.convert_members(parts.text_key, dump_any, value)
     if kind in (list, tuple):
-        return parts.each(dump_any, list(value))
+        return parts.convert_each(dump_any, list(value))
     try:
         dump = _dumper(typing.cast(collections.abc.Hashable, kind))
     except TypeError as problem:
@@ -378,9 +378,9 @@ def _dumper(kind: Any) -> Convert:
         return Compiler().codec(kind).dump
     except TypeError:
         if issubclass(kind, Mapping):
-            return lambda value: parts.members(parts.text_key, dump_any, value)
+            return lambda value: parts.convert_members(parts.text_key, dump_any, value)
         if issubclass(kind, collections.abc.Sequence | collections.abc.Set) and not issubclass(kind, str):
-            return lambda value: parts.each(dump_any, list(value))
+            return lambda value: parts.convert_each(dump_any, list(value))
         for base in (bool, int, float, str):
             if issubclass(kind, base):
                 return lambda value: base(value)

@@ -56,7 +56,7 @@ from mcp_ref.runtime.errors import (
 )
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing import functions
-from mcp_ref.runtime.typing.mismatch import shown, told
+from mcp_ref.runtime.typing.mismatch import message_of, summary
 from mcp_ref.runtime.typing.texts import TextParameters, choices_of, text_of
 from mcp_ref.schema import Bounds, required, since, until, was
 
@@ -151,7 +151,7 @@ class Suggestions:
 
     def __post_init__(self) -> None:
         if isinstance(self.values, str) or not isinstance(self.values, Sequence):
-            raise TypeError(f"values are a list of strings, not {shown(self.values)}")
+            raise TypeError(f"values are a list of strings, not {summary(self.values)}")
         if self.total is not None and (type(self.total) is not int or self.total < 0):
             raise ValueError(f"total is a whole number from 0 on, not {self.total!r:.60}")
 
@@ -182,7 +182,7 @@ def _completer(name: str, source: Any) -> Completer:
     if callable(source):
         return _asked(name, source)
     if isinstance(source, str | Mapping) or not isinstance(source, Iterable):
-        raise TypeError(f"complete: {name} is a list, an Enum or a function, not {shown(source)}")
+        raise TypeError(f"complete: {name} is a list, an Enum or a function, not {summary(source)}")
     values = list(islice(source, MAX_FOUND + 1))
     if len(values) > MAX_FOUND:
         raise ValueError(f"complete: {name} has more than {MAX_FOUND} values; pass a function that chooses")
@@ -264,7 +264,7 @@ def _gathered(found: Any) -> Sequence[Any] | Suggestions:
     if isinstance(found, Suggestions):
         return found
     if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
-        raise TypeError(f"a completer gives a list of strings, not {shown(found)}")
+        raise TypeError(f"a completer gives a list of strings, not {summary(found)}")
     values = list(islice(found, MAX_FOUND + 1))
     if len(values) > MAX_FOUND:
         return Suggestions(values[:MAX_SENT], has_more=True)  # of how many, nobody has counted
@@ -348,7 +348,7 @@ def _run(completer: Completer, params: Json, context: RequestContext) -> Json:
         raise
     except Exception as problem:  # spec: server/utilities/completion/errors
         _log.warning("completing %.100r failed", argument["name"], exc_info=problem)
-        raise InternalError(f"completing {argument['name']} failed: {told(problem)}") from None
+        raise InternalError(f"completing {argument['name']} failed: {message_of(problem)}") from None
 
 
 def _chosen(params: Json, context: RequestContext) -> dict[str, str]:

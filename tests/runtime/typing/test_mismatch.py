@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcp_ref.runtime.typing import mismatch
-from mcp_ref.runtime.typing.mismatch import MANY, Mismatch, must, place, shown, told
+from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, message_of, must, place, summary
 
 
 def test_the_example_in_the_docstring():
@@ -32,7 +32,8 @@ def test_several_faults_are_told_together():
 
 
 @pytest.mark.parametrize(
-    ("count", "end"), [(10, "not 9"), (11, "; and 1 more"), (MANY, f"; and {MANY - 10} more at least")]
+    ("count", "end"),
+    [(10, "not 9"), (11, "; and 1 more"), (MAX_FAULTS, f"; and {MAX_FAULTS - 10} more at least")],
 )
 def test_a_long_list_is_cut(count, end):
     problem = Mismatch.all(must("be null", n).under(n) for n in range(count))
@@ -42,7 +43,7 @@ def test_a_long_list_is_cut(count, end):
 
 def test_no_more_faults_are_kept_than_anybody_reads():
     some = [Mismatch.all(must("be null", 1).under(n) for n in range(60)) for _ in range(3)]
-    assert len(Mismatch.all(some).faults) == MANY
+    assert len(Mismatch.all(some).faults) == MAX_FAULTS
 
 
 def test_a_wrong_constant_tells_of_another_kind_one_level_up_and_no_further():
@@ -92,11 +93,11 @@ def test_places(path, text):
     ],
 )
 def test_values_are_shown_in_short(value, text):
-    assert shown(value) == text
+    assert summary(value) == text
 
 
 def test_an_integer_too_long_to_be_written_is_shown_too():
-    assert shown(-(10**5000)) == "a very long number"
+    assert summary(-(10**5000)) == "a very long number"
 
 
 def test_what_an_exception_says_whatever_its_author_made_of_it():
@@ -104,10 +105,10 @@ def test_what_an_exception_says_whatever_its_author_made_of_it():
         def __str__(self):
             raise RuntimeError("no words")
 
-    assert told(ValueError("why")) == "why"
-    assert told(ValueError()) == "ValueError"
-    assert told(Mute()) == "Mute"
-    assert told(ValueError("half a \ud800 character")) == "half a \\ud800 character"
+    assert message_of(ValueError("why")) == "why"
+    assert message_of(ValueError()) == "ValueError"
+    assert message_of(Mute()) == "Mute"
+    assert message_of(ValueError("half a \ud800 character")) == "half a \\ud800 character"
 
 
 @settings(deadline=None, max_examples=100)

@@ -11,7 +11,7 @@ from kinds import json_values
 
 from mcp_ref.runtime.typing import parts
 from mcp_ref.runtime.typing.budget import Exhausted
-from mcp_ref.runtime.typing.mismatch import MANY, Mismatch, must
+from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, must
 
 
 def integer(value):
@@ -36,8 +36,8 @@ def test_same():
 
 
 def test_each():
-    assert parts.each(doubled, [1, 2]) == [2, 4]
-    assert told(parts.each, doubled, ["a", 1, None]) == (
+    assert parts.convert_each(doubled, [1, 2]) == [2, 4]
+    assert told(parts.convert_each, doubled, ["a", 1, None]) == (
         "[0]: must be an integer, not 'a'; [2]: must be an integer, not null"
     )
 
@@ -49,8 +49,8 @@ def test_each_stops_at_a_hundred_faults():
         tried.append(value)
         raise must("be gone", value)
 
-    told(parts.each, refuse, list(range(5000)))
-    assert len(tried) == MANY
+    told(parts.convert_each, refuse, list(range(5000)))
+    assert len(tried) == MAX_FAULTS
 
 
 def test_row():
@@ -59,13 +59,13 @@ def test_row():
 
 
 def test_members():
-    assert parts.members(str.upper, doubled, {"a": 1}) == {"A": 2}
-    assert told(parts.members, integer, integer, {"a": 1, 2: "x"}) == (
+    assert parts.convert_members(str.upper, doubled, {"a": 1}) == {"A": 2}
+    assert told(parts.convert_members, integer, integer, {"a": 1, 2: "x"}) == (
         "a: must be an integer, not 'a'; [2]: must be an integer, not 'x'"
     )
     with pytest.raises(Mismatch) as caught:
-        parts.members(integer, integer, {f"k{n}": 1 for n in range(5000)})
-    assert len(caught.value.faults) == MANY
+        parts.convert_members(integer, integer, {f"k{n}": 1 for n in range(5000)})
+    assert len(caught.value.faults) == MAX_FAULTS
 
 
 def test_all_different():
@@ -152,7 +152,7 @@ def test_an_open_object_keeps_the_unknown():
 def test_many_unknown_members_are_told_in_short():
     with pytest.raises(Mismatch) as caught:
         parts.object_loader(LOADS, [], [], dict, True)({f"k{n}": 1 for n in range(5000)})
-    assert len(caught.value.faults) == MANY
+    assert len(caught.value.faults) == MAX_FAULTS
 
 
 def test_object_dumper():

@@ -358,7 +358,7 @@ def _questions_of(context: RequestContext, result: Json) -> dict[str, Question]:
             check_declared(context, question.method, question.needs)
     except (ValueError, TypeError, LocalError) as problem:
         raise InternalError(
-            f"{context.method}: the handler's input_required result: {told(problem)}"
+            f"{context.method}: the handler's input_required result: {message_of(problem)}"
         ) from None
     return questions
 

@@ -174,11 +174,11 @@ def _text_of(value: Any) -> str:
         # spec: basic/transports/streamable-http/x-mcp-header-integer-range
         # spec: server/tools/x-mcp-header-integer-range
         if not -SAFE <= value <= SAFE:
-            raise ValueError(f"{shown(value)} is beyond ±(2^53 - 1), where peers read different numbers")
+            raise ValueError(f"{summary(value)} is beyond ±(2^53 - 1), where peers read different numbers")
         return int.__repr__(value)
     if isinstance(value, float) and math.isfinite(value):
         return f"{_exactly(value):f}"  # spec: basic/transports/streamable-http/encode-number-decimal
-    raise ValueError(f"{shown(value)} has no form in a header; a string, an integer or a boolean has")
+    raise ValueError(f"{summary(value)} has no form in a header; a string, an integer or a boolean has")
 
 
 def _exactly(number: Any) -> Any:
@@ -277,12 +277,12 @@ def _check_plain(header: str, said: str | None, value: str) -> None:
 
 def _compare_plain(header: str, said: str | None, value: str) -> None:
     if said is None:
-        raise HeaderMismatch(f"{header} header is missing, body value is {shown(value)}")
+        raise HeaderMismatch(f"{header} header is missing, body value is {summary(value)}")
     said = said.strip(" \t")  # HTTP's, not the value's
     if said != value:
         raise _different(header, said, value)
     if _FIELD.fullmatch(said) is None:  # spec: basic/transports/streamable-http/header-invalid-characters
-        raise HeaderMismatch(f"{header} header value {shown(said)} holds a character that no header may")
+        raise HeaderMismatch(f"{header} header value {summary(said)} holds a character that no header may")
 
 
 def _check_name(get: Get, value: Any, required: bool, draft: bool) -> None:
@@ -290,7 +290,7 @@ def _check_name(get: Get, value: Any, required: bool, draft: bool) -> None:
     if said is not None:
         _check_value("Mcp-Name", said, value, draft)
     elif required and type(value) is str:  # one without a name is told so by whoever reads the params
-        raise HeaderMismatch(f"Mcp-Name header is missing, body value is {shown(value)}")
+        raise HeaderMismatch(f"Mcp-Name header is missing, body value is {summary(value)}")
 
 
 def _check_arguments(get: Get, params: Json, annotated: Paths, required: bool, draft: bool) -> None:
@@ -306,7 +306,7 @@ def _check_arguments(get: Get, params: Json, annotated: Paths, required: bool, d
             # spec: basic/transports/streamable-http/param-missing-rejected
             where = place(("arguments", *path)).removesuffix(": ")
             raise HeaderMismatch(
-                f"Mcp-Param-{name} header is missing, body value of {where} is {shown(value)}"
+                f"Mcp-Param-{name} header is missing, body value of {where} is {summary(value)}"
             )
 
 
@@ -318,7 +318,7 @@ def _check_value(header: str, said: str, value: Any, draft: bool) -> None:
     """
     said = said.strip(" \t")
     if value is None:
-        raise HeaderMismatch(f"{header} header value {shown(said)} has no body value")
+        raise HeaderMismatch(f"{header} header value {summary(said)} has no body value")
     if (
         draft and said == value and _FIELD.fullmatch(said)
     ):  # the draft knows of nothing that looks like base64
@@ -326,17 +326,17 @@ def _check_value(header: str, said: str, value: Any, draft: bool) -> None:
     try:  # spec: basic/transports/streamable-http/param-invalid-characters
         decoded = decode_value(said)
     except ValueError as problem:
-        raise HeaderMismatch(f"{header} header value {shown(said)} {problem}") from None
+        raise HeaderMismatch(f"{header} header value {summary(said)} {problem}") from None
     try:
         agree = _equal(decoded, value)
     except ValueError as problem:
-        raise HeaderMismatch(f"{header} header value {shown(said)}, but body value {problem}") from None
+        raise HeaderMismatch(f"{header} header value {summary(said)}, but body value {problem}") from None
     if not agree:
         raise _different(header, decoded, value)
 
 
 def _different(header: str, said: str, value: Any) -> HeaderMismatch:
-    return HeaderMismatch(f"{header} header value {shown(said)} does not match body value {shown(value)}")
+    return HeaderMismatch(f"{header} header value {summary(said)} does not match body value {summary(value)}")
 
 
 # ----------------------------------------------------------------------- client half
@@ -354,7 +354,7 @@ def mirror(method: str, params: Json | None, date: str, annotated: Paths | None 
     # spec: basic/transports/streamable-http/append-encoded-values
     """
     if not (method.isascii() and method.isprintable()):
-        raise LocalError(f"{shown(method)} cannot go into the header Mcp-Method")
+        raise LocalError(f"{summary(method)} cannot go into the header Mcp-Method")
     headers = {"MCP-Protocol-Version": date, "Mcp-Method": method}
     params = params or {}
     member = _MODERN_NAMES.get(method)

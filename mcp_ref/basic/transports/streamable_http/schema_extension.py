@@ -110,7 +110,7 @@ def annotated(input_schema: Json) -> dict[str, tuple[str, ...]]:
             if name in found:
                 other = _at(found[name]).removesuffix(": ")
                 raise BadAnnotation(
-                    f"{_at(path)}{KEYWORD} {shown(schema[KEYWORD])} is that of {other} already"
+                    f"{_at(path)}{KEYWORD} {summary(schema[KEYWORD])} is that of {other} already"
                 )
             found[name] = path
     return found
@@ -122,10 +122,10 @@ def _name(schema: Json, path: tuple[str, ...]) -> str:
     # spec: basic/transports/streamable-http/x-mcp-header-reachable, server/tools/x-mcp-header-reachable
     # spec: basic/transports/streamable-http/x-mcp-header-no-indirection
     if not path:
-        raise BadAnnotation(f"{KEYWORD} {shown(name)}: `properties` alone do not lead there from the root")
+        raise BadAnnotation(f"{KEYWORD} {summary(name)}: `properties` alone do not lead there from the root")
     # spec: basic/transports/streamable-http/x-mcp-header-not-empty, server/tools/x-mcp-header-not-empty
     if not isinstance(name, str) or _TOKEN.fullmatch(name) is None:
-        raise BadAnnotation(f"{where}{KEYWORD} {shown(name)} is no name for a header: letters, digits, -")
+        raise BadAnnotation(f"{where}{KEYWORD} {summary(name)} is no name for a header: letters, digits, -")
     if kind not in _PRIMITIVE:
         raise BadAnnotation(f"{where}{KEYWORD} is for type string, integer or boolean, not {kind!r:.60}")
     return name
@@ -187,7 +187,7 @@ def annotated_by_us(tool: Json) -> dict[str, tuple[str, ...]]:
         found = annotated(tool["inputSchema"])
         for name, path in found.items():
             if "_" in name:  # to WSGI the same as -, and so servers and proxies drop what has one
-                raise BadAnnotation(f"{_at(path)}{KEYWORD} {shown(name)}: a header with _ would get lost")
+                raise BadAnnotation(f"{_at(path)}{KEYWORD} {summary(name)}: a header with _ would get lost")
     except BadAnnotation as problem:
         raise BadAnnotation(f"the tool {tool['name']}: {problem}") from None
     return found
@@ -209,7 +209,7 @@ def usable(tools: list[Json]) -> list[Json]:
             annotated(tool.get("inputSchema", {}))
         except BadAnnotation as problem:
             # spec: basic/transports/streamable-http/x-mcp-header-warn, server/tools/x-mcp-header-warned
-            _log.warning("left out the tool %s: %s", shown(tool.get("name")), problem)
+            _log.warning("left out the tool %s: %s", summary(tool.get("name")), problem)
         else:
             kept.append(tool)
     return kept
