@@ -14,8 +14,8 @@ than they are. The texts are strangers', so there is a bound all the same.
 
 The estimate is what backtracking takes at worst. A repetition, or a choice, whose ways begin with different
 characters leaves one of them open at each place, and costs a step; any other multiplies all that follows it.
-What few of Python's patterns have and no schema's (`a++`, `(?>a)`, `(?m)`, `(?a)`) counts as endless: to
-estimate it would take as many lines as all the rest of its kind.
+What few of Python's patterns have and no schema's (`a++`, `(?>a)`, `(?m)`, `(?a)`) counts as endless, so that
+it needs no rules here.
 
 Threads     plain functions; any.
 """
