@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from mcp_ref.runtime.typing.codec import Codec, Field, json_kind, load_int_key, scalar_of
 from mcp_ref.runtime.typing.mismatch import Mismatch
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def codec(kind):

@@ -56,7 +56,7 @@ from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError
 from mcp_ref.runtime.seals import Broken
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
-from mcp_ref.runtime.typing.mismatch import told
+from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.schema import Mismatch, checker, since
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def request_all(
 
 
 def _by_request(context: RequestContext, questions: Sequence[Question], timeout: float | None) -> list[Any]:
-    """Legacy: each question is a request of ours, and this thread waits. What lacks is told there."""
+    """Legacy: each question is a request of ours, and this thread waits. What lacks is message_of there."""
     results = request_all(context, [(q.method, q.params) for q in questions], timeout)
     return [question.read(result) for question, result in zip(questions, results, strict=True)]
 
@@ -216,7 +216,7 @@ def _by_round(context: RequestContext, questions: Sequence[Question], timeout: f
     for question in questions:
         for name, parts in question.needs.items():
             needs[name] = {**needs.get(name, {}), **parts}
-    require_capability(context, needs)  # all that lacks is told at once
+    require_capability(context, needs)  # all that lacks is message_of at once
     return exchange_of(context).ask(questions)
 
 

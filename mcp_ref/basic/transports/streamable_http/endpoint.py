@@ -82,7 +82,7 @@ from mcp_ref.basic.transports.streamable_http.sessions import (
 from mcp_ref.basic.versioning import InvalidMeta, is_modern
 from mcp_ref.runtime.checks import check_bool, check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.errors import ConnectionClosed
-from mcp_ref.runtime.json_text import MAX_PARTS
+from mcp_ref.runtime.json_text import MAX_JSON_PARTS
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.workers import Workers
@@ -188,7 +188,7 @@ class Application:
                 f"{self.max_body_bytes} (max_body_bytes)"
             )
         self.bodies = BodyBudget(max_bytes_in_flight or BODIES_UNDER_WAY * self.max_body_bytes)
-        self._max_parts = min(MAX_PARTS, self.max_body_bytes // BYTES_OF_A_PART + FEW_PARTS)
+        self._max_parts = min(MAX_JSON_PARTS, self.max_body_bytes // BYTES_OF_A_PART + FEW_PARTS)
         self.waiting = Waiting(
             answers=answers,
             keep_alive=check_seconds("keep_alive", keep_alive),

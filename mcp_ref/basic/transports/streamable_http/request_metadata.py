@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, 
 from mcp_ref.basic.index.error_responses import InvalidRequest, MethodNotFound, ProtocolError, TooManyRequests
 from mcp_ref.basic.versioning import InvalidMeta, MissingRequiredClientCapability, UnsupportedProtocolVersion
 from mcp_ref.runtime.errors import LocalError, McpError
-from mcp_ref.runtime.typing.mismatch import place, shown
+from mcp_ref.runtime.typing.mismatch import place, summary
 from mcp_ref.schema import since
 
 if TYPE_CHECKING:

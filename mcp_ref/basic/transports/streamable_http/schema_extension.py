@@ -35,7 +35,7 @@ from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.transports.streamable_http import schema_extension as http_annotations
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.typing.mismatch import place, shown
+from mcp_ref.runtime.typing.mismatch import place, summary
 from mcp_ref.server import tools
 
 if TYPE_CHECKING:
