@@ -64,7 +64,7 @@ BEGINNINGS = ["", "a", '"', "a@", "a=", "/", "0", "<"]
 METHODS = ("match", "fullmatch", "search", "sub", "split", "finditer", "findall")
 OF_THE_AUTHOR = {
     "mcp_ref.runtime.typing.functions",
-    "mcp_ref.basic.patterns.mrtr.basic_workflow",
+    "mcp_ref.client.sampling.creating_messages",
     "mcp_ref.client.elicitation.forms",
 }
 """Modules whose expressions, written in place, read the names and docstrings of an author's functions."""
@@ -113,7 +113,7 @@ def search(pattern, method, text):
 def test_the_expressions_are_found():
     names = " ".join(where for where, _, _ in CASES)
     assert len(CASES) > 50
-    assert "uris._URI" in names and "http_client_answers._MARKUP" in names and "directories:[?#]" in names
+    assert "uris._URI" in names and "http_errors._MARKUP" in names and "directories:[?#]" in names
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ class Template:
 
 # --------------------------------------------------------------------------------- parsing
 
-_PART = re.compile(r"\{([^}]*)\}|[^{]+|\{")
+_PART = re.compile(r"\{([^{}]*)\}|[^{]+|\{")
 # RFC 6570 lists what a literal may be: all but a few that no URI may have. (The apostrophe may: its
 # absence from that list is a known erratum.)
 _LITERAL = re.compile(
