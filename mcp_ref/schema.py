@@ -9,12 +9,15 @@ names. A field (or a member of a union) that not every revision has carries a ma
     requestId: Annotated[RequestId, required(since="2026-07-28")]    a must only there
     inputSchema: Annotated[InputSchema, opaque()]    an author's own: nothing inside it is left out
 
-From that one listing come
-    definitions   the JSON Schema of all shapes at a revision, by the official definition's name
-    checker       what checks a message that arrives
-    pruner        what leaves out the fields that a peer's revision does not know
+A page's module lists its shapes in `DEFINITIONS`, official name -> shape, and its messages in `METHODS` and
+`NOTIFICATIONS`: a row says who sends the message, with which params, since and until when. From the rows
+follow the messages as a whole (`CallToolRequest`, `CallToolResultResponse`) and the unions of them by
+direction (`ClientRequest`, answered by a `ServerResult`).
 
-A page's module ends with the rows it adds, `DEFINITIONS`: official name -> shape.
+    definitions      the JSON Schema of all shapes at a revision, by the official definition's name
+    message_shapes   the shapes that follow from the rows
+    checker          what checks a message that arrives
+    pruner           what leaves out the fields that a peer's revision does not know
 
 The same compiler (mcp_ref/runtime/typing/values) reads the signatures of users' functions: `int float
 str bool None list tuple dict set Literal Enum Optional Union dataclass TypedDict NamedTuple
@@ -34,7 +37,7 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.runtime.typing.codec import Codec, Field, Schema
@@ -42,14 +45,19 @@ from mcp_ref.runtime.typing.hints import required_hint
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.values import Compiler
 
+if TYPE_CHECKING:
+    from mcp_ref.basic.versioning import Method, Notification, Sender
+
 __all__ = [
     "REVISIONS",
     "Bounds",
     "Mismatch",
     "checker",
     "definitions",
+    "message_shapes",
     "pruner",
     "required",
+    "rows",
     "since",
     "until",
     "was",
@@ -59,7 +67,6 @@ REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28
 """Oldest first. Revisions are compared by their place in this list, never as strings."""
 
 PAGES = (
-    "basic.directions",
     "basic.index.messages",
     "basic.index.error_responses",
     "basic.index.general_fields",
@@ -87,7 +94,7 @@ PAGES = (
     "server.utilities.logging",
     "server.utilities.pagination",
 )
-"""The modules that define shapes."""
+"""The modules that define shapes and messages."""
 
 
 # ----------------------------------------------------------------------------- marks
@@ -99,12 +106,18 @@ class since:
 
     revision: str
 
+    def covers(self, revision: str) -> bool:
+        return _at(revision) >= _at(self.revision)
+
 
 @dataclass(frozen=True)
 class until:
     """The field exists up to this revision, and in it."""
 
     revision: str
+
+    def covers(self, revision: str) -> bool:
+        return _at(revision) <= _at(self.revision)
 
 
 @dataclass(frozen=True)
@@ -114,6 +127,9 @@ class was:
     hint: Any
     until: str
 
+    def covers(self, revision: str) -> bool:
+        return _at(revision) <= _at(self.until)
+
 
 @dataclass(frozen=True)
 class required:
@@ -121,6 +137,9 @@ class required:
 
     since: str = REVISIONS[0]
     until: str = REVISIONS[-1]
+
+    def covers(self, revision: str) -> bool:
+        return _at(self.since) <= _at(revision) <= _at(self.until)
 
 
 @dataclass(frozen=True)
@@ -134,8 +153,23 @@ def _at(revision: str) -> int:
     return REVISIONS.index(revision)
 
 
+def _marks(hint: Any, kind: Any) -> list[Any]:
+    """The marks of a hint that are of this kind."""
+    return [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, kind)]
+
+
 def in_force(hint: Any, revision: str) -> Any:
     """The hint as this revision has it; None if it has it not."""
+    if not all(mark.covers(revision) for mark in _marks(hint, since | until)):
+        return None
+    for mark in _marks(hint, was):
+        if mark.covers(revision):
+            return in_force(mark.hint, revision)
+    return _unmarked(hint)
+
+
+def _unmarked(hint: Any) -> Any:
+    """The hint without marks of ours. What else it is annotated with, such as Bounds, stays."""
     if get_origin(hint) is not Annotated:
         return hint
     base, marks = get_args(hint)[0], hint.__metadata__
@@ -156,32 +190,46 @@ def _exists(mark: Any, revision: str) -> bool:
 
 
 def _is_required(hint: Any, revision: str, named: bool) -> bool:
-    rules = [m for m in getattr(hint, "__metadata__", ()) if isinstance(m, required)]
-    if not rules:
-        return named
-    return any(_at(m.since) <= _at(revision) <= _at(m.until) for m in rules)
+    rules = _marks(hint, required)
+    return any(rule.covers(revision) for rule in rules) if rules else named
 
 
 # -------------------------------------------------------------------------- compiling
 
 
 @functools.cache
-def _rows() -> dict[str, Any]:
-    """Every page's DEFINITIONS in one table."""
-    rows: dict[str, Any] = {}
-    for page in PAGES:
-        rows |= importlib.import_module(f"mcp_ref.{page}").DEFINITIONS
-    return rows
+def _pages() -> tuple[types.ModuleType, ...]:
+    return tuple(importlib.import_module(f"mcp_ref.{page}") for page in PAGES)
+
+
+def rows(table: Literal["METHODS", "NOTIFICATIONS"]) -> list[Any]:
+    """The rows of all pages."""
+    return [row for page in _pages() for row in getattr(page, table, ())]
+
+
+@functools.cache
+def _shapes(revision: str) -> dict[str, Any]:
+    """All that a revision defines, by its official name."""
+    found = dict(message_shapes(revision))
+    for page in _pages():
+        found |= {name: in_force(row, revision) for name, row in getattr(page, "DEFINITIONS", {}).items()}
+    return {name: shape for name, shape in found.items() if shape is not None}
 
 
 @functools.cache
 def _names() -> dict[str, Any]:
     """What the hints of a shape may refer to, whichever page defines it."""
     names: dict[str, Any] = {}
-    for page in PAGES:
-        module = vars(importlib.import_module(f"mcp_ref.{page}"))
-        names |= {k: v for k, v in module.items() if not k.startswith("__")}
-    return names
+    for page in _pages():
+        names |= {name: value for name, value in vars(page).items() if not name.startswith("__")}
+    questions = message_shapes(REVISIONS[-1])
+    return names | {name: questions[name] for name in ("InputRequest", "InputResponse")}
+
+
+def _by_name(hint: Any) -> Any:
+    """What a hint names, if it is a name."""
+    name = hint.__forward_arg__ if isinstance(hint, typing.ForwardRef) else hint
+    return _names()[name] if isinstance(name, str) else hint
 
 
 class ShapeCompiler(Compiler):
@@ -190,8 +238,8 @@ class ShapeCompiler(Compiler):
     def __init__(self, revision: str, *, refer: bool) -> None:
         super().__init__()
         self.revision = revision
-        rows = {name: in_force(row, revision) for name, row in _rows().items()} if refer else {}
-        self._official = {id(s): name for name, s in rows.items() if typing.is_typeddict(s)}
+        shapes = _shapes(revision) if refer else {}
+        self._official = {id(s): name for name, s in shapes.items() if typing.is_typeddict(s)}
 
     def fields(self, hint: Any) -> list[Field]:
         fields = []
@@ -209,17 +257,15 @@ class ShapeCompiler(Compiler):
         return mark  # a shape may be described in JSON Schema alone: nothing is checked by that
 
     def codec(self, hint: Any) -> Codec:
-        if isinstance(hint, typing.ForwardRef):
-            hint = _names()[hint.__forward_arg__]
-        hint = in_force(hint, self.revision)
+        hint = in_force(_by_name(hint), self.revision)
         name = self._official.get(id(hint))
         if name is not None:
             return Codec({"$ref": f"#/$defs/{name}"}, dict, dict, "an object")
         return super().codec(hint)
 
-    def definition(self, row: Any) -> Schema:
-        """The schema of one row of DEFINITIONS, written out."""
-        return super().codec(row).schema
+    def definition(self, shape: Any) -> Schema:
+        """The schema of a shape that has an official name, written out."""
+        return super().codec(shape).schema
 
 
 def _hints_of(shape: Any) -> dict[str, tuple[Any, bool]]:
@@ -228,8 +274,115 @@ def _hints_of(shape: Any) -> dict[str, tuple[Any, bool]]:
     return {name: required_hint(hint, shape.__total__) for name, hint in hints.items()}
 
 
-def _bare(row: Any) -> Any:
-    return get_args(row)[0] if get_origin(row) is Annotated else row
+def _bare(hint: Any) -> Any:
+    """The type that a hint names or annotates."""
+    hint = _by_name(hint)
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
+
+
+def _shape_of(hint: Any, revision: str) -> Any:
+    """The type that this revision has there; None if it has none."""
+    return _bare(in_force(_by_name(hint), revision))
+
+
+# ------------------------------------------------------------------ messages, from the rows
+
+WITH_ENVELOPE = since("2025-11-25")
+"""From here on official definitions of messages have `jsonrpc` and `id`, and their params have a name."""
+MODERN_ERA = since("2026-07-28")
+
+# Both made of what only the rows know, which is more than a type checker follows.
+_typed_dict: Any = typing.TypedDict
+_union: Any = Union
+
+
+@functools.cache
+def message_shapes(revision: str) -> dict[str, Any]:
+    """The shapes that follow from the rows which a revision has, by their official names."""
+    _at(revision)  # an unknown one is an error
+    methods = [row for row in rows("METHODS") if row.holds(revision)]
+    notifications = [row for row in rows("NOTIFICATIONS") if row.holds(revision)]
+    shapes: dict[str, Any] = {}
+    for row in methods:
+        shapes |= _params(row, revision) | _results(row, revision)
+        shapes[f"{row.definition}Request"] = _request(row, revision)
+    for row in notifications:
+        shapes |= _params(row, revision)
+        shapes[f"{row.definition}Notification"] = _notification(row, revision)
+    return shapes | _by_direction(methods, notifications, shapes, revision)
+
+
+def _params(row: Method | Notification, revision: str) -> dict[str, Any]:
+    """The params, if their name is an official one."""
+    shape = _unmarked(row.params)
+    name = getattr(shape, "__name__", "")
+    is_official = WITH_ENVELOPE.covers(revision) and name.endswith(("RequestParams", "NotificationParams"))
+    return {name: shape} if is_official else {}
+
+
+def _results(row: Method, revision: str) -> dict[str, Any]:
+    """The result; and the response to a request of the modern era, which may be a question instead."""
+    if row.result is None:
+        return {}
+    found = {f"{row.definition}Result": row.result}
+    if MODERN_ERA.covers(revision) and row.is_sent_by("client"):
+        name = f"{row.definition}ResultResponse"
+        result = typing.ForwardRef("InputRequiredResult") | row.result if row.asks else row.result
+        found[name] = _message(name, revision, with_id=True, result=result)
+    return found
+
+
+def _request(row: Method, revision: str) -> Any:
+    name, params = f"{row.definition}Request", row.params
+    if params is None:
+        params = Annotated[typing.ForwardRef("RequestParams"), required(since=MODERN_ERA.revision)]
+    if MODERN_ERA.covers(revision) and not row.is_sent_by("client"):
+        # Servers send no requests: this is a question in an InputRequiredResult.
+        # spec: basic/index/requests-client-to-server-only
+        return _typed_dict(name, {"method": Literal[row.name], "params": params})
+    return _message(name, revision, with_id=True, method=Literal[row.name], params=params)
+
+
+def _notification(row: Notification, revision: str) -> Any:
+    params = row.params or typing.NotRequired[typing.ForwardRef("NotificationParams")]
+    name = f"{row.definition}Notification"
+    return _message(name, revision, with_id=False, method=Literal[row.name], params=params)
+
+
+def _message(name: str, revision: str, *, with_id: bool, **fields: Any) -> Any:
+    """A message of JSON-RPC, with its envelope as far as the official definition has it."""
+    envelope: dict[str, Any] = {"jsonrpc": Literal["2.0"]} if WITH_ENVELOPE.covers(revision) else {}
+    if envelope and with_id:
+        envelope["id"] = typing.ForwardRef("RequestId")
+    return _typed_dict(name, envelope | fields)
+
+
+def _by_direction(
+    methods: list[Method], notifications: list[Notification], shapes: dict[str, Any], revision: str
+) -> dict[str, Any]:
+    """The unions of what each side sends, and of the results that answer it."""
+
+    def sent(by: Sender, rows: list[Any], kind: str) -> list[Any]:
+        names = [f"{row.definition}{kind}" for row in rows if row.is_sent_by(by)]
+        return [shapes[name] for name in names if name in shapes]  # the empty result has no name
+
+    any_result = typing.ForwardRef("Result")  # the empty one, or one of an extension
+    unions = {
+        "ClientRequest": sent("client", methods, "Request"),
+        "ClientNotification": sent("client", notifications, "Notification"),
+        "ClientResult": [any_result],
+        "ServerNotification": sent("server", notifications, "Notification"),
+        "ServerResult": [any_result, *sent("client", methods, "Result")],
+    }
+    questions, answers = sent("server", methods, "Request"), sent("server", methods, "Result")
+    if MODERN_ERA.covers(revision):
+        unions |= {"InputRequest": questions, "InputResponse": answers}
+        unions["ServerResult"].append(typing.ForwardRef("InputRequiredResult"))
+    else:
+        unions["ServerRequest"] = questions
+        unions["ClientResult"] += answers
+    # Annotated, since a union of one is that one, and would be taken for another name of it.
+    return {name: Annotated[_union[tuple(members)], None] for name, members in unions.items()}
 
 
 # ------------------------------------------------------------------------ what they are for
@@ -238,10 +391,8 @@ def _bare(row: Any) -> Any:
 @functools.cache
 def definitions(revision: str) -> dict[str, Schema]:
     """The JSON Schema of every shape at a revision, by the official definition's name."""
-    _at(revision)
     compiler = ShapeCompiler(revision, refer=True)
-    found = {name: in_force(row, revision) for name, row in _rows().items()}
-    return {name: compiler.definition(row) for name, row in found.items() if row is not None}
+    return {name: compiler.definition(shape) for name, shape in _shapes(revision).items()}
 
 
 Checker = Callable[[Any], Any]
@@ -255,7 +406,7 @@ def checker(shape: Any, revision: str, without: tuple[str, ...] = ()) -> Checker
     # spec: schema/unknown-fields-tolerated, schema/capabilities-open-set
     """
     compiler = ShapeCompiler(revision, refer=False)
-    fields = [f for f in compiler.fields(shape) if f.name not in without]
+    fields = [f for f in compiler.fields(_shape_of(shape, revision)) if f.name not in without]
     return compiler.object(fields, dict, closed=False).load
 
 
@@ -271,17 +422,15 @@ def pruner(shape: Any, revision: str) -> Pruner:
 
 def _pruner(hint: Any, revision: str, above: tuple[Any, ...]) -> Callable[[Any], Any] | None:
     """None where there is nothing to leave out, so that most of a message is not even visited."""
-    if any(isinstance(mark, opaque) for mark in getattr(hint, "__metadata__", ())):
+    if _marks(hint, opaque):
         return None
-    current = _bare(in_force(hint, revision))
-    if isinstance(current, typing.ForwardRef):
-        current = _names()[current.__forward_arg__]
-    if get_origin(current) is list:
-        inner = _pruner(get_args(current)[0], revision, above)
+    shape = _shape_of(hint, revision)
+    if get_origin(shape) is list:
+        inner = _pruner(get_args(shape)[0], revision, above)
         return None if inner is None else lambda items: [inner(item) for item in items]
-    if get_origin(current) in (typing.Union, types.UnionType):
-        return _alternatives_pruner(get_args(current), revision)
-    if not typing.is_typeddict(current) or current in above:
+    if get_origin(shape) in (Union, types.UnionType):
+        return _alternatives_pruner(get_args(shape), revision)
+    if not typing.is_typeddict(shape) or shape in above:
         return None
     return _shape_pruner(current, revision, (*above, current))
 
@@ -304,8 +453,13 @@ def _gone(shape: Any, revision: str) -> set[str]:
 
 def _alternatives_pruner(members: tuple[Any, ...], revision: str) -> Pruner | None:
     """Of several shapes, whichever it is: what none of them has is left out."""
-    shapes = [member for member in map(_bare, members) if typing.is_typeddict(member)]
-    if len(shapes) < len(members):
+    shapes = [_bare(member) for member in members]
+    if not all(map(typing.is_typeddict, shapes)):
         return None
     gone = set.intersection(*(_gone(shape, revision) for shape in shapes))
     return (lambda value: {k: v for k, v in value.items() if k not in gone}) if gone else None
+
+
+def _lacking(shape: Any, revision: str) -> set[str]:
+    """The fields that a shape has in other revisions only."""
+    return {name for name, (hint, _) in _hints_of(shape).items() if in_force(hint, revision) is None}

@@ -14,14 +14,18 @@ from hypothesis import strategies as st
 from kinds import spoilt
 
 from mcp_ref import schema
+from mcp_ref.api.server import ROWS
 from mcp_ref.basic.lifecycle import InitializeResult
+from mcp_ref.basic.versioning import methods
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.schema import (
     REVISIONS,
+    ShapeCompiler,
     checker,
     definitions,
     in_force,
+    message_shapes,
     opaque,
     pruner,
     required,
@@ -232,9 +236,13 @@ def test_which_revision_has_which_field(name, field, first, last):
     assert there == list(REVISIONS[REVISIONS.index(first) : REVISIONS.index(last) + 1])
 
 
+def definitions_of(page):
+    return getattr(importlib.import_module(f"mcp_ref.{page}"), "DEFINITIONS", {})
+
+
 def test_one_name_is_defined_once():
     """The pages' rows share one table: none may replace another's."""
-    names = [n for page in schema.PAGES for n in importlib.import_module(f"mcp_ref.{page}").DEFINITIONS]
+    names = [name for page in schema.PAGES for name in definitions_of(page)]
     assert len(names) == len(set(names))
 
 
@@ -246,6 +254,140 @@ def test_named_shapes_are_referred_to_and_the_definition_itself_written_out():
 
 def test_definitions_are_made_once():
     assert definitions(JUNE) is definitions(JUNE)
+
+
+# ------------------------------------------------------------- messages, from the rows
+
+LISTS = {"tools/list", "prompts/list", "resources/list", "resources/templates/list"}
+USES = {"tools/call", "prompts/get", "resources/read", "completion/complete"}
+SESSION = {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
+TASKS = {"tasks/get", "tasks/result", "tasks/cancel", "tasks/list"}
+QUESTIONS = {"ping", "sampling/createMessage", "roots/list"}
+NOTED = {"cancelled", "progress", "message", "resources/updated"} | {
+    f"{kind}/list_changed" for kind in ("tools", "prompts", "resources")
+}
+
+
+def members(union, date):
+    """The names of what a union consists of."""
+    schema = definitions(date)[union]
+    return [part["$ref"].rpartition("/")[2] for part in schema.get("anyOf", [schema])]
+
+
+def sent(union, date):
+    """The methods of the requests or notifications of a union."""
+    shapes = [definitions(date)[name]["properties"]["method"] for name in members(union, date)]
+    return {shape["const"].removeprefix("notifications/") for shape in shapes}
+
+
+@pytest.mark.parametrize("date", REVISIONS[:-1])
+def test_until_2025_11_25_a_client_asks_within_a_session(date):
+    tasks = TASKS if date == "2025-11-25" else set()
+    assert sent("ClientRequest", date) == LISTS | USES | SESSION | tasks
+
+
+def test_in_2026_07_28_a_client_asks_without_a_session():
+    assert sent("ClientRequest", NEWEST) == LISTS | USES | {"server/discover", "subscriptions/listen"}
+
+
+@pytest.mark.parametrize("date", REVISIONS[:-1])
+def test_until_2025_11_25_a_server_asks_too(date):
+    more = {
+        "2024-11-05": set(),
+        "2025-03-26": set(),
+        "2025-06-18": {"elicitation/create"},
+        "2025-11-25": {"elicitation/create"} | TASKS,
+    }
+    assert sent("ServerRequest", date) == QUESTIONS | more[date]
+
+
+@pytest.mark.spec("basic/index/requests-client-to-server-only")
+def test_in_2026_07_28_there_is_no_request_for_a_server_to_send():
+    assert "ServerRequest" not in definitions(NEWEST)
+    assert "InputRequiredResult" in members("ServerResult", NEWEST)
+    assert members("ClientResult", NEWEST) == ["Result"]
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_which_notifications_a_client_sends(date):
+    names = {"cancelled"}
+    if date != NEWEST:
+        names |= {"initialized", "progress", "roots/list_changed"}
+    if date == "2025-11-25":
+        names.add("tasks/status")
+    assert sent("ClientNotification", date) == names
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_which_notifications_a_server_sends(date):
+    more = {
+        "2025-11-25": {"tasks/status", "elicitation/complete"},
+        NEWEST: {"subscriptions/acknowledged"},
+    }
+    assert sent("ServerNotification", date) == NOTED | more.get(date, set())
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+@pytest.mark.parametrize("side", ["Client", "Server"])
+def test_each_request_has_its_result_on_the_other_side(side, date):
+    other = "Server" if side == "Client" else "Client"
+    if f"{side}Request" not in definitions(date):
+        return
+    results = set(members(f"{other}Result", date))
+    empty = {"PingRequest", "SubscribeRequest", "UnsubscribeRequest", "SetLevelRequest"}
+    for name in set(members(f"{side}Request", date)) - empty:
+        assert name.replace("Request", "Result") in results
+    assert "Result" in results  # the empty one, and those of later revisions
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_our_server_answers_what_a_client_may_send(date):
+    """Tasks are no method of the server itself."""
+    answered = {name for name in methods(ROWS, date) if not name.startswith("tasks/")}
+    assert answered == sent("ClientRequest", date) - TASKS
+
+
+@EACH
+def test_a_message_is_one_of_a_union_by_its_method(revision):
+    def load(union, message):
+        return ShapeCompiler(revision, refer=False).codec(message_shapes(revision)[union]).load(message)
+
+    call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "add"}}
+    if revision == NEWEST:
+        meta = {
+            "io.modelcontextprotocol/protocolVersion": NEWEST,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        call["params"] = {"name": "add", "_meta": meta}
+    load("ClientRequest", call)
+    with pytest.raises(Mismatch):
+        load("ClientRequest", {**call, "method": "tools/drop"})
+    with pytest.raises(Mismatch):
+        load("ServerNotification", {"jsonrpc": "2.0", "method": "notifications/initialized"})
+
+
+@EACH
+def test_params_are_required_where_something_in_them_is(revision):
+    def needs_params(name):
+        return "params" in definitions(revision)[name]["required"]
+
+    assert needs_params("CallToolRequest")
+    assert needs_params("CancelledNotification")
+    assert needs_params("ListToolsRequest") == (revision == NEWEST)
+    assert not needs_params("ListRootsRequest")
+    assert not needs_params("ToolListChangedNotification")
+
+
+@EACH
+def test_a_question_in_a_result_has_no_envelope(revision):
+    in_envelope = "jsonrpc" in definitions(revision)["ListRootsRequest"]["properties"]
+    assert in_envelope == (revision == NOVEMBER)
+
+
+@EACH
+def test_no_page_lists_what_follows_from_the_rows(revision):
+    listed = {name for page in schema.PAGES for name in definitions_of(page)}
+    assert not listed & set(message_shapes(revision))
 
 
 # ------------------------------------------------------------------------------- checker

@@ -7,6 +7,7 @@
 
 .. revisions::                           the facts of basic/versioning
 .. methods::                             who answers what, in which revisions
+.. messages::                            who sends what, in which revisions
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from mcp_ref.api.server import ROWS
-from mcp_ref.basic.versioning import TABLE
-from mcp_ref.schema import REVISIONS
+from mcp_ref.basic.versioning import TABLE, Method, Notification
+from mcp_ref.schema import REVISIONS, message_shapes, rows
 
 SITE = "https://modelcontextprotocol.io/specification"
 
@@ -98,9 +99,30 @@ class Methods(SphinxDirective):
         return [table(["method", "answered by", *REVISIONS], rows)]
 
 
+class Messages(SphinxDirective):
+    """The rows of all pages: those of methods, then those of notifications."""
+
+    def run(self) -> list[nodes.Node]:
+        """A line for each message, by sender."""
+        messages: list[Method | Notification] = rows("METHODS") + rows("NOTIFICATIONS")
+        lines = [
+            [_code(row.name), _text(row.sender), *(_text(_presence(row, date)) for date in REVISIONS)]
+            for row in sorted(messages, key=lambda row: row.sender)
+        ]
+        return [table(["message", "sent by", *REVISIONS], lines)]
+
+
+def _presence(row: Method | Notification, date: str) -> str:
+    """How a revision has a message."""
+    if not row.holds(date):
+        return ""
+    is_asked = isinstance(row, Method) and row.sender == "server"
+    return "in a result" if is_asked and "InputRequest" in message_shapes(date) else "yes"
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Called by Sphinx."""
-    directives = {"beside": Beside, "revisions": Revisions, "methods": Methods}
+    directives = {"beside": Beside, "revisions": Revisions, "methods": Methods, "messages": Messages}
     for name, directive in directives.items():
         app.add_directive(name, directive)
     return {"parallel_read_safe": True}

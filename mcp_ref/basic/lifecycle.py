@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
     InvalidParams,
@@ -37,15 +37,15 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.general_fields import (
     Implementation,
     JSONObject,
-    NotificationParams,
     RequestMeta,
     ResultMeta,
 )
-from mcp_ref.basic.index.messages import AnyNotificationParams, Json, RequestId
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import (
     TABLE,
     Era,
     Method,
+    Notification,
     Revision,
     UnsupportedProtocolVersion,
     newest,
@@ -159,13 +159,6 @@ class InitializeRequestParams(TypedDict, total=False):
     clientInfo: Required[Implementation]
 
 
-class InitializeRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["initialize"]]
-    params: Required[InitializeRequestParams]
-
-
 class InitializeResult(TypedDict, total=False):
     _meta: ResultMeta
     protocolVersion: Required[str]
@@ -174,18 +167,8 @@ class InitializeResult(TypedDict, total=False):
     instructions: str
 
 
-class InitializedNotification(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    method: Required[Literal["notifications/initialized"]]
-    params: Annotated[NotificationParams, was(AnyNotificationParams, until="2025-06-18")]
-
-
 DEFINITIONS: dict[str, Any] = {
     "ClientCapabilities": ClientCapabilities,
-    "InitializeRequest": Annotated[InitializeRequest, until("2025-11-25")],
-    "InitializeRequestParams": Annotated[InitializeRequestParams, since("2025-11-25"), until("2025-11-25")],
-    "InitializeResult": Annotated[InitializeResult, until("2025-11-25")],
-    "InitializedNotification": Annotated[InitializedNotification, until("2025-11-25")],
     "ServerCapabilities": ServerCapabilities,
 }
 
@@ -350,7 +333,17 @@ def enter(context: RequestContext, *, has_modern: bool = True) -> None:
     context.progress_token = token
 
 
-METHODS = (Method("initialize", on_initialize, until="2025-11-25"),)
+METHODS = (
+    Method(
+        "initialize",
+        on_initialize,
+        until="2025-11-25",
+        params=InitializeRequestParams,
+        result=InitializeResult,
+        handler_checks=True,
+    ),
+)
+NOTIFICATIONS = (Notification("notifications/initialized", "Initialized", "client", until="2025-11-25"),)
 
 # --------------------------------------------------------------------------- client half
 

@@ -11,8 +11,9 @@ request carries them in its `_meta`, and is accepted or rejected on its own:
 A server of ours is *dual-era*: whoever sends modern `_meta` is served statelessly, whoever sends
 `initialize` gets a session, both on one pipe and at once.
 
-This module has the facts of all five revisions (`TABLE`), the rows that pages add to the table of
-methods (`Method`), the modern door (`enter`) and what it does to results on their way out (`dress`).
+This module has the facts of all five revisions (`TABLE`), the rows that pages add to the tables of
+messages (`Method`, `Notification`), the modern door (`enter`) and what it does to results on their way
+out (`dress`).
 
 Revisions   2026-07-28.  The facts cover all.
 Errors      -32022 UnsupportedProtocolVersion, -32021 MissingRequiredClientCapability.
@@ -25,7 +26,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.error_responses import InvalidParams, ProtocolError
 from mcp_ref.basic.index.general_fields import (
@@ -49,6 +50,7 @@ __all__ = [
     "Era",
     "Method",
     "MissingRequiredClientCapability",
+    "Notification",
     "Revision",
     "UnsupportedProtocolVersion",
     "revision",
@@ -182,9 +184,31 @@ def newest_first(dates: Iterable[str]) -> list[str]:
     return sorted(dates, reverse=True)
 
 
+Sender: TypeAlias = Literal["client", "server", "either"]
+
+
+class Row:
+    """What the rows of methods and of notifications have in common."""
+
+    sender: Sender
+    since: str
+    until: str
+
+    def holds(self, date: str) -> bool:
+        """Whether a revision has this message."""
+        return REVISIONS.index(self.since) <= REVISIONS.index(date) <= REVISIONS.index(self.until)
+
+    def is_sent_by(self, side: Sender) -> bool:
+        """Whether this side is one that sends it."""
+        return self.sender in (side, "either")
+
+
 @dataclass(frozen=True)
-class Method:
-    """A row of the table of methods: who answers, and in which revisions there is such a method."""
+class Method(Row):
+    """A row of the table of methods: who sends the request, who answers it, and in which revisions.
+
+    The request, its response and the unions of messages by direction follow from it (mcp_ref/schema).
+    """
 
     name: str
     handler: Callable[[Any, Any, Any], Any]
@@ -192,7 +216,10 @@ class Method:
     since: str = REVISIONS[0]
     until: str = REVISIONS[-1]
     params: Any = None
-    """The shape of the params, if they have more than `_meta`."""
+    """The shape of the params, if they have more than `_meta`; as a field of the request, so with marks."""
+    result: Any = None
+    """The shape of the result, unless it is the empty one."""
+    sender: Sender = "client"
     capability: str | None = None
     """The server capability without which there is no such method."""
     cacheable: bool = False
@@ -201,19 +228,39 @@ class Method:
     """basic/patterns/mrtr: the result may be a question."""
     encode: Callable[[Json], Encoded] | None = None
     """How to write the result, where the ordinary way would be wasteful."""
+    handler_checks: bool = False
+    """The handler checks the params itself, because it is what finds out the revision."""
 
-    def holds(self, date: str) -> bool:
-        """Whether a revision has this method."""
-        return REVISIONS.index(self.since) <= REVISIONS.index(date) <= REVISIONS.index(self.until)
+    @property
+    def definition(self) -> str:
+        """What the official schema calls it: "CallTool", as in CallToolRequest and CallToolResult."""
+        if self.result is not None:
+            return str(self.result.__name__).removesuffix("Result")
+        last = self.name.rpartition("/")[2]
+        return last[0].upper() + last[1:]
 
     def check(self, params: Json, date: str) -> None:
         """Params as the page has them, or InvalidParams with the place of each fault."""
-        if self.params is None:
+        if self.params is None or self.handler_checks:
             return
         try:
             checker(self.params, date, ("_meta", "inputResponses"))(params)
         except Mismatch as problem:
             raise InvalidParams(f"{self.name}: {problem}") from None
+
+
+@dataclass(frozen=True)
+class Notification(Row):
+    """A row of the table of notifications. One that each side sends for a time of its own has two."""
+
+    name: str
+    definition: str
+    """What the official schema calls it: "ToolListChanged", as in ToolListChangedNotification."""
+    sender: Sender
+    since: str = REVISIONS[0]
+    until: str = REVISIONS[-1]
+    params: Any = None
+    """The shape of the params, if they have more than `_meta`."""
 
 
 def methods(rows: tuple[Method, ...], date: str) -> dict[str, Method]:

@@ -29,17 +29,17 @@ import urllib.parse
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
     MethodNotFound,
 )
-from mcp_ref.basic.index.general_fields import NotificationParams, RequestParams
-from mcp_ref.basic.index.messages import AnyNotificationParams, AnyParams, Json, RequestId
+from mcp_ref.basic.index.general_fields import RequestParams
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType, Question, ask
-from mcp_ref.basic.versioning import LATEST
+from mcp_ref.basic.versioning import LATEST, Method, Notification
 from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
@@ -69,30 +69,12 @@ class Root(TypedDict, total=False):
     _meta: Annotated[Json, since("2025-06-18")]
 
 
-class ListRootsRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25"), until("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25"), until("2025-11-25")]]
-    method: Required[Literal["roots/list"]]
-    params: Annotated[BareParams, was(AnyParams, until="2025-06-18"), was(RequestParams, until="2025-11-25")]
-
-
 class ListRootsResult(TypedDict, total=False):
     _meta: Annotated[Json, until("2025-11-25")]
     roots: Required[list[Root]]
 
 
-class RootsListChangedNotification(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    method: Required[Literal["notifications/roots/list_changed"]]
-    params: Annotated[NotificationParams, was(AnyNotificationParams, until="2025-06-18")]
-
-
-DEFINITIONS: dict[str, Any] = {
-    "ListRootsRequest": ListRootsRequest,
-    "ListRootsResult": ListRootsResult,
-    "Root": Root,
-    "RootsListChangedNotification": Annotated[RootsListChangedNotification, until("2025-11-25")],
-}
+DEFINITIONS: dict[str, Any] = {"Root": Root}
 
 # ------------------------------------------------------------------------- file:// URIs
 
@@ -296,3 +278,17 @@ INPUT_REQUEST = InputRequestType(
     answer,
 )
 """What a server may ask of its client."""
+
+METHODS = (
+    Method(
+        "roots/list",
+        answer,
+        # In an InputRequiredResult, its `_meta` repeats nothing of what each request of a client says.
+        params=NotRequired[Annotated[BareParams, was(RequestParams, until="2025-11-25")]],
+        result=ListRootsResult,
+        sender="server",
+    ),
+)
+NOTIFICATIONS = (
+    Notification("notifications/roots/list_changed", "RootsListChanged", "client", until="2025-11-25"),
+)

@@ -12,13 +12,13 @@ Threads     `on_discover` runs on a worker, `chosen` on the thread that connects
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
-from mcp_ref.basic.index.general_fields import RequestParams, ResultMeta
-from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.basic.index.general_fields import ResultMeta
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import LATEST, Era, Method, newest
 from mcp_ref.runtime.errors import InvalidResponse
-from mcp_ref.schema import Mismatch, checker, pruner, since
+from mcp_ref.schema import Mismatch, checker, pruner
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 
 if TYPE_CHECKING:
@@ -30,13 +30,6 @@ __all__ = ["on_discover"]
 # ---------------------------------------------------------------------------- shapes
 
 
-class DiscoverRequest(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    method: Required[Literal["server/discover"]]
-    params: Required[RequestParams]
-
-
 class DiscoverResult(TypedDict, total=False):
     _meta: ResultMeta
     resultType: Required[str]
@@ -46,18 +39,6 @@ class DiscoverResult(TypedDict, total=False):
     ttlMs: Required[TtlMs]
     cacheScope: Required[CacheScope]
 
-
-class DiscoverResultResponse(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    result: Required[DiscoverResult]
-
-
-DEFINITIONS: dict[str, Any] = {
-    "DiscoverRequest": Annotated[DiscoverRequest, since("2026-07-28")],
-    "DiscoverResult": Annotated[DiscoverResult, since("2026-07-28")],
-    "DiscoverResultResponse": Annotated[DiscoverResultResponse, since("2026-07-28")],
-}
 
 # ----------------------------------------------------------------------- server half
 
@@ -82,7 +63,7 @@ def on_discover(server: Any, params: Json, context: RequestContext) -> Json:
     return result
 
 
-METHODS = (Method("server/discover", on_discover, since="2026-07-28", cacheable=True),)
+METHODS = (Method("server/discover", on_discover, since="2026-07-28", result=DiscoverResult, cacheable=True),)
 
 # ----------------------------------------------------------------------- client half
 

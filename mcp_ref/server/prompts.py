@@ -25,7 +25,7 @@ Threads     `on_get_prompt` runs on the request's own worker and may block; `get
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
     InternalError,
@@ -35,7 +35,7 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.general_fields import Icon, NotificationParams, RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import AnyNotificationParams, Json, RequestId
 from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
-from mcp_ref.basic.versioning import LATEST, Method
+from mcp_ref.basic.versioning import LATEST, Method, Notification
 from mcp_ref.runtime.errors import (
     InvalidResponse,
     RequestCancelled,
@@ -47,12 +47,12 @@ from mcp_ref.schema import Mismatch, checker, required, since, was
 from mcp_ref.server.content import ContentBlock, Role, check_base64
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
-from mcp_ref.server.utilities.pagination import PaginatedRequestParams
+from mcp_ref.server.utilities.pagination import ListParams
 
 if TYPE_CHECKING:
     from mcp_ref.api.from_function.prompt import RegisteredPrompt
     from mcp_ref.basic.patterns.index.context import RequestContext
-    from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequiredResult, InputResponses
+    from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
 
 __all__ = ["Prompt", "PromptMessage", "get_prompt", "list_prompts"]
 
@@ -82,13 +82,6 @@ class PromptMessage(TypedDict):
     content: ContentBlock
 
 
-class ListPromptsRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["prompts/list"]]
-    params: Annotated[PaginatedRequestParams, required(since="2026-07-28")]
-
-
 class ListPromptsResult(TypedDict, total=False):
     _meta: ResultMeta
     resultType: Required[Annotated[str, since("2026-07-28")]]
@@ -106,13 +99,6 @@ class GetPromptRequestParams(TypedDict, total=False):
     requestState: Annotated[str, since("2026-07-28")]
 
 
-class GetPromptRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["prompts/get"]]
-    params: Required[GetPromptRequestParams]
-
-
 class GetPromptResult(TypedDict, total=False):
     _meta: ResultMeta
     resultType: Required[Annotated[str, since("2026-07-28")]]
@@ -120,35 +106,9 @@ class GetPromptResult(TypedDict, total=False):
     messages: Required[list[PromptMessage]]
 
 
-class ListPromptsResultResponse(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    result: Required[ListPromptsResult]
-
-
-class GetPromptResultResponse(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    result: Required[InputRequiredResult | GetPromptResult]
-
-
-class PromptListChangedNotification(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    method: Required[Literal["notifications/prompts/list_changed"]]
-    params: Annotated[NotificationParams, was(AnyNotificationParams, until="2025-06-18")]
-
-
 DEFINITIONS: dict[str, Any] = {
-    "GetPromptRequest": GetPromptRequest,
-    "GetPromptRequestParams": Annotated[GetPromptRequestParams, since("2025-11-25")],
-    "GetPromptResult": GetPromptResult,
-    "GetPromptResultResponse": Annotated[GetPromptResultResponse, since("2026-07-28")],
-    "ListPromptsRequest": ListPromptsRequest,
-    "ListPromptsResult": ListPromptsResult,
-    "ListPromptsResultResponse": Annotated[ListPromptsResultResponse, since("2026-07-28")],
     "Prompt": Prompt,
     "PromptArgument": PromptArgument,
-    "PromptListChangedNotification": PromptListChangedNotification,
     "PromptMessage": PromptMessage,
 }
 
@@ -205,12 +165,26 @@ def write(result: Json) -> Encoded:
 
 # spec: server/prompts/capability-at-initialize, server/prompts/capability-in-discover
 # spec: server/prompts/respect-capabilities
-_LIST: Json = {"params": PaginatedRequestParams, "capability": "prompts", "cacheable": True}
-_GET: Json = {"params": GetPromptRequestParams, "capability": "prompts", "encode": write}
 METHODS = (
-    Method("prompts/list", on_list_prompts, **_LIST),
-    Method("prompts/get", on_get_prompt, **_GET, asks=True),  # spec: server/prompts/input-required
+    Method(
+        "prompts/list",
+        on_list_prompts,
+        params=ListParams,
+        result=ListPromptsResult,
+        capability="prompts",
+        cacheable=True,
+    ),
+    Method(
+        "prompts/get",
+        on_get_prompt,
+        params=GetPromptRequestParams,
+        result=GetPromptResult,
+        capability="prompts",
+        asks=True,  # spec: server/prompts/input-required
+        encode=write,
+    ),
 )
+NOTIFICATIONS = (Notification("notifications/prompts/list_changed", "PromptListChanged", "server"),)
 
 # ----------------------------------------------------------------------- client half
 

@@ -27,7 +27,7 @@ Threads     `on_read_resource` runs the resource's function on the request's own
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
     ErrorResponse,
@@ -38,7 +38,6 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.general_fields import (
     Icon,
     NotificationMeta,
-    NotificationParams,
     RequestMeta,
     ResultMeta,
 )
@@ -53,7 +52,7 @@ from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.runtime.uri.uris import BadUri, check_uri
-from mcp_ref.schema import Bounds, Mismatch, checker, pruner, required, since, until, was
+from mcp_ref.schema import Bounds, Mismatch, checker, pruner, required, since
 from mcp_ref.server.content import (
     Annotations,
     BlobResourceContents,
@@ -64,12 +63,12 @@ from mcp_ref.server.content import (
 )
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
-from mcp_ref.server.utilities.pagination import PaginatedRequestParams
+from mcp_ref.server.utilities.pagination import ListParams
 
 if TYPE_CHECKING:
     from mcp_ref.api.from_function.resource import RegisteredResource
     from mcp_ref.basic.patterns.index.context import RequestContext
-    from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequiredResult, InputResponses
+    from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
 
 __all__ = [
     "Resource",
@@ -109,13 +108,6 @@ class ResourceTemplate(TypedDict, total=False):
     _meta: Meta
 
 
-class ListResourcesRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["resources/list"]]
-    params: Annotated[PaginatedRequestParams, required(since="2026-07-28")]
-
-
 class ListResourcesResult(TypedDict, total=False):
     _meta: ResultMeta
     resultType: Required[Annotated[str, since("2026-07-28")]]
@@ -123,13 +115,6 @@ class ListResourcesResult(TypedDict, total=False):
     nextCursor: str
     ttlMs: Required[Annotated[TtlMs, since("2026-07-28")]]
     cacheScope: Required[Annotated[CacheScope, since("2026-07-28")]]
-
-
-class ListResourceTemplatesRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["resources/templates/list"]]
-    params: Annotated[PaginatedRequestParams, required(since="2026-07-28")]
 
 
 class ListResourceTemplatesResult(TypedDict, total=False):
@@ -151,37 +136,12 @@ class ReadResourceRequestParams(ResourceRequestParams, total=False):
     requestState: Annotated[str, since("2026-07-28")]
 
 
-class ReadResourceRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["resources/read"]]
-    params: Required[ReadResourceRequestParams]
-
-
 class ReadResourceResult(TypedDict, total=False):
     _meta: ResultMeta
     resultType: Required[Annotated[str, since("2026-07-28")]]
     contents: Required[list[TextResourceContents | BlobResourceContents]]
     ttlMs: Required[Annotated[TtlMs, since("2026-07-28")]]
     cacheScope: Required[Annotated[CacheScope, since("2026-07-28")]]
-
-
-class ListResourcesResultResponse(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    result: Required[ListResourcesResult]
-
-
-class ListResourceTemplatesResultResponse(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    result: Required[ListResourceTemplatesResult]
-
-
-class ReadResourceResultResponse(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    result: Required[InputRequiredResult | ReadResourceResult]
 
 
 class SubscribeRequestParams(ResourceRequestParams):
@@ -192,60 +152,15 @@ class UnsubscribeRequestParams(ResourceRequestParams):
     pass
 
 
-class SubscribeRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["resources/subscribe"]]
-    params: Required[SubscribeRequestParams]
-
-
-class UnsubscribeRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["resources/unsubscribe"]]
-    params: Required[UnsubscribeRequestParams]
-
-
-class ResourceListChangedNotification(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    method: Required[Literal["notifications/resources/list_changed"]]
-    params: Annotated[NotificationParams, was(AnyNotificationParams, until="2025-06-18")]
-
-
 class ResourceUpdatedNotificationParams(TypedDict, total=False):
     _meta: Annotated[NotificationMeta, since("2025-11-25")]
     uri: Required[Uri]
 
 
-class ResourceUpdatedNotification(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    method: Required[Literal["notifications/resources/updated"]]
-    params: Required[ResourceUpdatedNotificationParams]
-
-
-_OLD = until("2025-11-25")
-_LAST = since("2026-07-28")
 DEFINITIONS: dict[str, Any] = {
-    "ListResourceTemplatesRequest": ListResourceTemplatesRequest,
-    "ListResourceTemplatesResult": ListResourceTemplatesResult,
-    "ListResourceTemplatesResultResponse": Annotated[ListResourceTemplatesResultResponse, _LAST],
-    "ListResourcesRequest": ListResourcesRequest,
-    "ListResourcesResult": ListResourcesResult,
-    "ListResourcesResultResponse": Annotated[ListResourcesResultResponse, _LAST],
-    "ReadResourceRequest": ReadResourceRequest,
-    "ReadResourceRequestParams": Annotated[ReadResourceRequestParams, since("2025-11-25")],
-    "ReadResourceResult": ReadResourceResult,
-    "ReadResourceResultResponse": Annotated[ReadResourceResultResponse, _LAST],
     "Resource": Resource,
-    "ResourceListChangedNotification": ResourceListChangedNotification,
     "ResourceRequestParams": Annotated[ResourceRequestParams, since("2025-11-25")],
     "ResourceTemplate": ResourceTemplate,
-    "ResourceUpdatedNotification": ResourceUpdatedNotification,
-    "ResourceUpdatedNotificationParams": Annotated[ResourceUpdatedNotificationParams, since("2025-11-25")],
-    "SubscribeRequest": Annotated[SubscribeRequest, _OLD],
-    "SubscribeRequestParams": Annotated[SubscribeRequestParams, since("2025-11-25"), _OLD],
-    "UnsubscribeRequest": Annotated[UnsubscribeRequest, _OLD],
-    "UnsubscribeRequestParams": Annotated[UnsubscribeRequestParams, since("2025-11-25"), _OLD],
 }
 
 # ----------------------------------------------------------------------- server half
@@ -384,16 +299,31 @@ PARTS = {"resources/subscribe": "subscribe", "resources/unsubscribe": "subscribe
 # spec: architecture/index/subscription-capability-needed
 """
 
-_OWN: Json = {"capability": "resources"}
-_LIST: Json = {**_OWN, "params": PaginatedRequestParams, "cacheable": True}
-_READ: Json = {**_OWN, "params": ReadResourceRequestParams, "cacheable": True, "asks": True}
+_LIST: Json = {"params": ListParams, "capability": "resources", "cacheable": True}
+_SUBSCRIPTION: Json = {"until": "2025-11-25", "capability": "resources"}
 METHODS = (
-    Method("resources/list", on_list_resources, **_LIST),
-    Method("resources/templates/list", on_list_templates, **_LIST),
-    Method("resources/read", on_read_resource, encode=write, **_READ),
-    Method("resources/subscribe", on_subscribe, "2024-11-05", "2025-11-25", SubscribeRequestParams, **_OWN),
+    Method("resources/list", on_list_resources, result=ListResourcesResult, **_LIST),
+    Method("resources/templates/list", on_list_templates, result=ListResourceTemplatesResult, **_LIST),
     Method(
-        "resources/unsubscribe", on_unsubscribe, "2024-11-05", "2025-11-25", UnsubscribeRequestParams, **_OWN
+        "resources/read",
+        on_read_resource,
+        params=ReadResourceRequestParams,
+        result=ReadResourceResult,
+        capability="resources",
+        cacheable=True,
+        asks=True,
+        encode=write,
+    ),
+    Method("resources/subscribe", on_subscribe, params=SubscribeRequestParams, **_SUBSCRIPTION),
+    Method("resources/unsubscribe", on_unsubscribe, params=UnsubscribeRequestParams, **_SUBSCRIPTION),
+)
+NOTIFICATIONS = (
+    Notification("notifications/resources/list_changed", "ResourceListChanged", "server"),
+    Notification(
+        "notifications/resources/updated",
+        "ResourceUpdated",
+        "server",
+        params=ResourceUpdatedNotificationParams,
     ),
 )
 

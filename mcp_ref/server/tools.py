@@ -33,12 +33,12 @@ from mcp_ref.basic.index.error_responses import (
     ProtocolError,
     TooManyRequests,
 )
-from mcp_ref.basic.index.general_fields import Icon, NotificationParams, RequestMeta, ResultMeta
+from mcp_ref.basic.index.general_fields import Icon, RequestMeta, ResultMeta
 from mcp_ref.basic.index.json_schema_usage import BadSchema, validator
 from mcp_ref.basic.index.messages import AnyNotificationParams, Json, RequestId
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
 from mcp_ref.basic.transports.streamable_http import schema_extension as http_annotations
-from mcp_ref.basic.versioning import LATEST, Method
+from mcp_ref.basic.versioning import LATEST, Method, Notification
 from mcp_ref.runtime import audit
 from mcp_ref.runtime.errors import (
     InvalidResponse,
@@ -57,12 +57,12 @@ from mcp_ref.server.content import (
 )
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs, fresh_for
-from mcp_ref.server.utilities.pagination import PaginatedRequestParams
+from mcp_ref.server.utilities.pagination import ListParams
 
 if TYPE_CHECKING:
     from mcp_ref.api.from_function.tool import RegisteredTool
     from mcp_ref.basic.patterns.index.context import RequestContext
-    from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequiredResult, InputResponses
+    from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
     from mcp_ref.basic.utilities.tasks import TaskMetadata
 
 __all__ = ["CallRefused", "CallToolResult", "Tool", "ToolAnnotations", "call_tool", "list_tools"]
@@ -134,13 +134,6 @@ class Tool(TypedDict, total=False):
     _meta: Annotated[Json, since("2025-06-18")]
 
 
-class ListToolsRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["tools/list"]]
-    params: Annotated[PaginatedRequestParams, required(since="2026-07-28")]
-
-
 class ListToolsResult(TypedDict, total=False):
     _meta: ResultMeta
     resultType: Required[Annotated[str, since("2026-07-28")]]
@@ -159,13 +152,6 @@ class CallToolRequestParams(TypedDict, total=False):
     requestState: Annotated[str, since("2026-07-28")]
 
 
-class CallToolRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["tools/call"]]
-    params: Required[CallToolRequestParams]
-
-
 class CallToolResult(TypedDict, total=False):
     _meta: ResultMeta
     resultType: Required[Annotated[str, since("2026-07-28")]]
@@ -174,36 +160,10 @@ class CallToolResult(TypedDict, total=False):
     isError: bool
 
 
-class ListToolsResultResponse(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    result: Required[ListToolsResult]
-
-
-class CallToolResultResponse(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    result: Required[InputRequiredResult | CallToolResult]
-
-
-class ToolListChangedNotification(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    method: Required[Literal["notifications/tools/list_changed"]]
-    params: Annotated[NotificationParams, was(AnyNotificationParams, until="2025-06-18")]
-
-
 DEFINITIONS: dict[str, Any] = {
-    "CallToolRequest": CallToolRequest,
-    "CallToolRequestParams": Annotated[CallToolRequestParams, since("2025-11-25")],
-    "CallToolResult": CallToolResult,
-    "CallToolResultResponse": Annotated[CallToolResultResponse, since("2026-07-28")],
-    "ListToolsRequest": ListToolsRequest,
-    "ListToolsResult": ListToolsResult,
-    "ListToolsResultResponse": Annotated[ListToolsResultResponse, since("2026-07-28")],
     "Tool": Tool,
     "ToolAnnotations": Annotated[ToolAnnotations, since("2025-03-26")],
     "ToolExecution": Annotated[ToolExecution, since("2025-11-25"), until("2025-11-25")],
-    "ToolListChangedNotification": ToolListChangedNotification,
 }
 
 # ----------------------------------------------------------------------- server half
@@ -317,7 +277,8 @@ METHODS = (
     Method(
         "tools/list",
         on_list_tools,
-        params=PaginatedRequestParams,
+        params=ListParams,
+        result=ListToolsResult,
         capability="tools",
         cacheable=True,
     ),
@@ -325,11 +286,13 @@ METHODS = (
         "tools/call",
         on_call_tool,
         params=CallToolRequestParams,
+        result=CallToolResult,
         capability="tools",
         asks=True,
         encode=write,
     ),
 )
+NOTIFICATIONS = (Notification("notifications/tools/list_changed", "ToolListChanged", "server"),)
 
 # ----------------------------------------------------------------------- client half
 

@@ -69,7 +69,7 @@ ResultMeta = TypedDict(
 class RequestParams(TypedDict, total=False):
     """What the params of every named request have."""
 
-    _meta: Annotated[RequestMeta, since("2025-11-25"), required(since="2026-07-28")]
+    _meta: Annotated[RequestMeta, required(since="2026-07-28")]
 
 
 class NotificationParams(TypedDict, total=False):

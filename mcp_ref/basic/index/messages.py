@@ -65,12 +65,12 @@ class AnyNotificationParams(TypedDict, total=False):
     _meta: Annotated[Json, until("2025-06-18")]
 
 
-class Request(TypedDict, total=False):
+class AnyRequest(TypedDict, total=False):
     method: Required[str]  # spec: basic/index/request-method-name
     params: AnyParams
 
 
-class Notification(TypedDict, total=False):
+class AnyNotification(TypedDict, total=False):
     method: Required[str]
     params: AnyNotificationParams
 
@@ -126,8 +126,8 @@ DEFINITIONS: dict[str, Any] = {
     "JSONRPCRequest": JSONRPCRequest,
     "JSONRPCResponse": JSONRPCResultResponse | Annotated[JSONRPCErrorResponse, since("2025-11-25")],
     "JSONRPCResultResponse": Annotated[JSONRPCResultResponse, since("2025-11-25")],
-    "Notification": Notification,
-    "Request": Request,
+    "Notification": AnyNotification,
+    "Request": AnyRequest,
     "RequestId": RequestId,
     "Result": Result,
     "ResultType": Annotated[str, since("2026-07-28")],

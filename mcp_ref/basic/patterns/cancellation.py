@@ -21,10 +21,11 @@ Threads     `on_cancelled` runs on the reader; `send` on whichever thread gives 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from mcp_ref.basic.index.general_fields import NotificationMeta
 from mcp_ref.basic.index.messages import Json, RequestId, is_id
+from mcp_ref.basic.versioning import Notification
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import required, since
@@ -46,16 +47,9 @@ class CancelledNotificationParams(TypedDict, total=False):
     reason: str  # spec: basic/patterns/cancellation/reason-optional
 
 
-class CancelledNotification(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    method: Required[Literal["notifications/cancelled"]]
-    params: Required[CancelledNotificationParams]
-
-
-DEFINITIONS: dict[str, Any] = {
-    "CancelledNotification": CancelledNotification,
-    "CancelledNotificationParams": Annotated[CancelledNotificationParams, since("2025-11-25")],
-}
+NOTIFICATIONS = (
+    Notification("notifications/cancelled", "Cancelled", "either", params=CancelledNotificationParams),
+)
 
 # ----------------------------------------------------------------------------- sender
 

@@ -22,10 +22,11 @@ import contextlib
 import math
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Required, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.general_fields import NotificationMeta
 from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.basic.versioning import Notification
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import since
 
@@ -56,17 +57,13 @@ class ProgressNotificationParams(TypedDict, total=False):
     message: Annotated[str, since("2025-03-26")]
 
 
-class ProgressNotification(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    method: Required[Literal["notifications/progress"]]
-    params: Required[ProgressNotificationParams]
+DEFINITIONS: dict[str, Any] = {"ProgressToken": ProgressToken}
 
-
-DEFINITIONS: dict[str, Any] = {
-    "ProgressNotification": ProgressNotification,
-    "ProgressNotificationParams": Annotated[ProgressNotificationParams, since("2025-11-25")],
-    "ProgressToken": ProgressToken,
-}
+_PROGRESS: Json = {"definition": "Progress", "params": ProgressNotificationParams}
+NOTIFICATIONS = (
+    Notification("notifications/progress", sender="server", **_PROGRESS),
+    Notification("notifications/progress", sender="client", until="2025-11-25", **_PROGRESS),
+)
 
 
 class Report(NamedTuple):

@@ -21,10 +21,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.index.general_fields import RequestParams
-from mcp_ref.basic.index.messages import AnyParams, Json, RequestId
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import Method
 from mcp_ref.runtime.errors import (
     LocalError,
@@ -34,7 +33,6 @@ from mcp_ref.runtime.errors import (
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.timers import Timer, later
 from mcp_ref.runtime.threads.workers import QueueFull
-from mcp_ref.schema import since, until, was
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
@@ -45,18 +43,6 @@ __all__ = ["Heartbeat", "on_ping", "ping", "watch"]
 
 _log = logger("mcp_ref.ping")
 
-# ---------------------------------------------------------------------------- shapes
-
-
-class PingRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["ping"]]
-    params: Annotated[RequestParams, was(AnyParams, until="2025-06-18")]
-
-
-DEFINITIONS: dict[str, Any] = {"PingRequest": Annotated[PingRequest, until("2025-11-25")]}
-
 # ---------------------------------------------------------------------- whoever is asked
 
 
@@ -65,7 +51,7 @@ def on_ping(endpoint: Any, params: Json, context: RequestContext) -> Json:
     return {}
 
 
-METHODS = (Method("ping", on_ping, until="2025-11-25"),)
+METHODS = (Method("ping", on_ping, until="2025-11-25", sender="either"),)
 
 # ----------------------------------------------------------------------- whoever asks
 

@@ -15,12 +15,16 @@ Threads     shapes alone: nothing runs here.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Required, TypedDict
 
+from mcp_ref.basic.index.error_responses import MethodNotFound
 from mcp_ref.basic.index.general_fields import NotificationMeta, RequestMeta
-from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.versioning import Method, Notification
 from mcp_ref.schema import since, until
-from mcp_ref.server.utilities.pagination import PaginatedRequestParams
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.patterns.index.context import RequestContext
 
 __all__ = ["RELATED_TASK", "Task", "TaskMetadata", "TaskStatus"]
 
@@ -71,34 +75,6 @@ class TaskIdParams(TypedDict, total=False):
     taskId: Required[str]
 
 
-class GetTaskRequest(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    method: Required[Literal["tasks/get"]]
-    params: Required[TaskIdParams]
-
-
-class GetTaskPayloadRequest(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    method: Required[Literal["tasks/result"]]
-    params: Required[TaskIdParams]
-
-
-class CancelTaskRequest(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    method: Required[Literal["tasks/cancel"]]
-    params: Required[TaskIdParams]
-
-
-class ListTasksRequest(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    method: Required[Literal["tasks/list"]]
-    params: PaginatedRequestParams
-
-
 class GetTaskResult(Task, total=False):
     _meta: Json
 
@@ -123,30 +99,34 @@ class TaskStatusNotificationParams(Task, total=False):
     _meta: NotificationMeta
 
 
-class TaskStatusNotification(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    method: Required[Literal["notifications/tasks/status"]]
-    params: Required[TaskStatusNotificationParams]
-
-
 _SHAPES: dict[str, Any] = {
-    "CancelTaskRequest": CancelTaskRequest,
-    "CancelTaskResult": CancelTaskResult,
     "CreateTaskResult": CreateTaskResult,
-    "GetTaskPayloadRequest": GetTaskPayloadRequest,
-    "GetTaskPayloadResult": GetTaskPayloadResult,
-    "GetTaskRequest": GetTaskRequest,
-    "GetTaskResult": GetTaskResult,
-    "ListTasksRequest": ListTasksRequest,
-    "ListTasksResult": ListTasksResult,
     "RelatedTaskMetadata": RelatedTaskMetadata,
     "Task": Task,
     "TaskAugmentedRequestParams": TaskAugmentedRequestParams,
     "TaskMetadata": TaskMetadata,
     "TaskStatus": TaskStatus,
-    "TaskStatusNotification": TaskStatusNotification,
-    "TaskStatusNotificationParams": TaskStatusNotificationParams,
 }
 DEFINITIONS: dict[str, Any] = {
     name: Annotated[shape, since("2025-11-25"), until("2025-11-25")] for name, shape in _SHAPES.items()
 }
+
+# -------------------------------------------------------------------------- messages
+
+
+def refuse(endpoint: Any, params: Json, context: RequestContext) -> NoReturn:
+    """Answer a request about tasks. No endpoint of ours runs any: the rows are here for their shapes."""
+    raise MethodNotFound(f"{context.method}: there are no tasks here")
+
+
+_TASKS: Json = {"since": "2025-11-25", "until": "2025-11-25", "sender": "either"}
+METHODS = (
+    Method("tasks/get", refuse, params=TaskIdParams, result=GetTaskResult, **_TASKS),
+    Method("tasks/result", refuse, params=TaskIdParams, result=GetTaskPayloadResult, **_TASKS),
+    Method("tasks/cancel", refuse, params=TaskIdParams, result=CancelTaskResult, **_TASKS),
+    # By name: `basic` stands below `server`, whose page on pagination has this shape.
+    Method("tasks/list", refuse, params="ListParams", result=ListTasksResult, **_TASKS),
+)
+NOTIFICATIONS = (
+    Notification("notifications/tasks/status", "TaskStatus", params=TaskStatusNotificationParams, **_TASKS),
+)

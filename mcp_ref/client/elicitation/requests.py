@@ -37,8 +37,9 @@ from mcp_ref.basic.index.error_responses import (
     MethodNotFound,
 )
 from mcp_ref.basic.index.general_fields import RequestMeta
-from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
+from mcp_ref.basic.versioning import Method
 from mcp_ref.client.elicitation import forms
 from mcp_ref.client.elicitation.fields import RequestedSchema, RequestedSchemaNow
 from mcp_ref.runtime.checks import check_text
@@ -85,13 +86,6 @@ ElicitRequestParams: TypeAlias = (
 )
 
 
-class ElicitRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25"), until("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25"), until("2025-11-25")]]
-    method: Required[Literal["elicitation/create"]]
-    params: Required[ElicitRequestParams]
-
-
 class ElicitResult(TypedDict, total=False):
     _meta: Annotated[Json, until("2025-11-25")]
     action: Required[Literal["accept", "decline", "cancel"]]
@@ -99,11 +93,9 @@ class ElicitResult(TypedDict, total=False):
 
 
 DEFINITIONS: dict[str, Any] = {
-    "ElicitRequest": Annotated[ElicitRequest, since("2025-06-18")],
     "ElicitRequestFormParams": Annotated[ElicitRequestFormParams, since("2025-11-25")],
     "ElicitRequestParams": Annotated[ElicitRequestParams, since("2025-11-25")],
     "ElicitRequestURLParams": Annotated[ElicitRequestURLParams, since("2025-11-25")],
-    "ElicitResult": Annotated[ElicitResult, since("2025-06-18")],
 }
 
 ACTIONS = ("accept", "decline", "cancel")
@@ -328,3 +320,15 @@ def _result(asked: Asked, said: Answer) -> Json:
         _log.error("the callback's answer does not fit the form: %s", problem)
         raise InternalError(f"the client's answer does not fit the form: {problem}") from None
     return {"action": "accept", "content": content}
+
+
+METHODS = (
+    Method(
+        "elicitation/create",
+        answer,
+        since="2025-06-18",
+        params=ElicitRequestParams,
+        result=ElicitResult,
+        sender="server",
+    ),
+)

@@ -41,6 +41,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import (
     server_of,
 )
 from mcp_ref.basic.patterns.mrtr.replay import MAX_QUESTIONS
+from mcp_ref.basic.versioning import Notification
 from mcp_ref.client.elicitation.requests import (
     URLS_SINCE,
     Answer,
@@ -98,12 +99,6 @@ class ElicitationCompleteParams(TypedDict, total=False):
     elicitationId: Required[str]
 
 
-class ElicitationCompleteNotification(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    method: Required[Literal["notifications/elicitation/complete"]]
-    params: Required[ElicitationCompleteParams]
-
-
 class UrlElicitations(TypedDict):
     elicitations: list[ElicitRequestURLParams]
 
@@ -121,13 +116,20 @@ class URLElicitationRequiredError(TypedDict, total=False):
 
 
 DEFINITIONS: dict[str, Any] = {
-    "ElicitationCompleteNotification": Annotated[
-        ElicitationCompleteNotification, since("2025-11-25"), until("2025-11-25")
-    ],
     "URLElicitationRequiredError": Annotated[
         URLElicitationRequiredError, since("2025-11-25"), until("2025-11-25")
     ],
 }
+NOTIFICATIONS = (
+    Notification(
+        "notifications/elicitation/complete",
+        "ElicitationComplete",
+        "server",
+        since="2025-11-25",
+        until="2025-11-25",
+        params=ElicitationCompleteParams,
+    ),
+)
 
 # ----------------------------------------------------------------------- server half
 

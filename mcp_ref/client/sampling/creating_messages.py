@@ -40,9 +40,9 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import JSONObject, RequestMeta
 from mcp_ref.basic.index.json_schema_usage import validator
-from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType, Question
-from mcp_ref.basic.versioning import LATEST, Revision, missing_capabilities
+from mcp_ref.basic.versioning import LATEST, Method, Revision, missing_capabilities
 from mcp_ref.client.sampling.messages import (
     SamplingContent,
     SamplingMessage,
@@ -113,13 +113,6 @@ class CreateMessageRequestParams(TypedDict, total=False):
     toolChoice: Annotated[ToolChoice, since("2025-11-25")]
 
 
-class CreateMessageRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25"), until("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25"), until("2025-11-25")]]
-    method: Required[Literal["sampling/createMessage"]]
-    params: Required[CreateMessageRequestParams]
-
-
 class CreateMessageResult(TypedDict, total=False):
     """# spec: client/sampling/result-fields, client/sampling/stop-reason-open"""
 
@@ -131,9 +124,6 @@ class CreateMessageResult(TypedDict, total=False):
 
 
 DEFINITIONS: dict[str, Any] = {
-    "CreateMessageRequest": CreateMessageRequest,
-    "CreateMessageRequestParams": Annotated[CreateMessageRequestParams, since("2025-11-25")],
-    "CreateMessageResult": CreateMessageResult,
     "ModelHint": ModelHint,
     "ModelPreferences": ModelPreferences,
     "SamplingMessage": SamplingMessage,
@@ -386,3 +376,13 @@ INPUT_REQUEST = InputRequestType(
     answer,
 )
 """What a server may ask of its client."""
+
+METHODS = (
+    Method(
+        "sampling/createMessage",
+        answer,
+        params=CreateMessageRequestParams,
+        result=CreateMessageResult,
+        sender="server",
+    ),
+)

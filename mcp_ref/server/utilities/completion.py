@@ -47,7 +47,7 @@ from mcp_ref.basic.index.error_responses import (
     TooManyRequests,
 )
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
-from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.versioning import Method
 from mcp_ref.runtime.errors import (
@@ -103,13 +103,6 @@ class CompleteRequestParams(TypedDict, total=False):
     context: Annotated[CompletionContext, since("2025-06-18")]
 
 
-class CompleteRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["completion/complete"]]
-    params: Required[CompleteRequestParams]
-
-
 class Completion(TypedDict, total=False):
     values: Required[Annotated[list[str], Bounds(max_length=MAX_SENT), was(list[str], until="2025-11-25")]]
     total: int
@@ -122,17 +115,7 @@ class CompleteResult(TypedDict, total=False):
     completion: Required[Completion]
 
 
-class CompleteResultResponse(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    result: Required[CompleteResult]
-
-
 DEFINITIONS: dict[str, Any] = {
-    "CompleteRequest": CompleteRequest,
-    "CompleteRequestParams": Annotated[CompleteRequestParams, since("2025-11-25")],
-    "CompleteResult": CompleteResult,
-    "CompleteResultResponse": Annotated[CompleteResultResponse, since("2026-07-28")],
     "PromptReference": PromptReference,
     "ResourceReference": Annotated[ResourceTemplateReference, until("2025-03-26")],
     "ResourceTemplateReference": Annotated[ResourceTemplateReference, since("2025-06-18")],
@@ -379,7 +362,13 @@ def _result(found: Sequence[Any] | Suggestions) -> Json:
 
 # spec: server/utilities/completion/capability-declared, server/utilities/completion/unsupported-32601
 METHODS = (
-    Method("completion/complete", on_complete, params=CompleteRequestParams, capability="completions"),
+    Method(
+        "completion/complete",
+        on_complete,
+        params=CompleteRequestParams,
+        result=CompleteResult,
+        capability="completions",
+    ),
 )
 
 # ----------------------------------------------------------------------- client half

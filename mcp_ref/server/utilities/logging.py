@@ -24,11 +24,11 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.general_fields import NotificationMeta, RequestMeta
-from mcp_ref.basic.index.messages import Json, RequestId
-from mcp_ref.basic.versioning import Method
+from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.versioning import Method, Notification
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.typing.values import dump_any
-from mcp_ref.schema import since, until
+from mcp_ref.schema import since
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
@@ -47,13 +47,6 @@ class SetLevelRequestParams(TypedDict, total=False):
     level: Required[LoggingLevel]
 
 
-class SetLevelRequest(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    id: Required[Annotated[RequestId, since("2025-11-25")]]
-    method: Required[Literal["logging/setLevel"]]
-    params: Required[SetLevelRequestParams]
-
-
 class LoggingMessageNotificationParams(TypedDict, total=False):
     _meta: Annotated[NotificationMeta, since("2025-11-25")]
     level: Required[LoggingLevel]  # spec: server/utilities/logging/message-fields
@@ -61,19 +54,7 @@ class LoggingMessageNotificationParams(TypedDict, total=False):
     data: Required[Any]
 
 
-class LoggingMessageNotification(TypedDict, total=False):
-    jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
-    method: Required[Literal["notifications/message"]]
-    params: Required[LoggingMessageNotificationParams]
-
-
-DEFINITIONS: dict[str, Any] = {
-    "LoggingLevel": LoggingLevel,
-    "LoggingMessageNotification": LoggingMessageNotification,
-    "LoggingMessageNotificationParams": Annotated[LoggingMessageNotificationParams, since("2025-11-25")],
-    "SetLevelRequest": Annotated[SetLevelRequest, until("2025-11-25")],
-    "SetLevelRequestParams": Annotated[SetLevelRequestParams, since("2025-11-25"), until("2025-11-25")],
-}
+DEFINITIONS: dict[str, Any] = {"LoggingLevel": LoggingLevel}
 
 LEVELS: dict[LoggingLevel, int] = {  # spec: server/utilities/logging/syslog-levels
     "debug": 0,
@@ -111,6 +92,11 @@ METHODS = (
         until="2025-11-25",
         params=SetLevelRequestParams,
         capability="logging",
+    ),
+)
+NOTIFICATIONS = (
+    Notification(
+        "notifications/message", "LoggingMessage", "server", params=LoggingMessageNotificationParams
     ),
 )
 

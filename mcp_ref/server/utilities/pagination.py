@@ -75,11 +75,15 @@ class PaginatedRequestParams(TypedDict, total=False):
     cursor: Cursor
 
 
+ListParams = Annotated[PaginatedRequestParams, required(since="2026-07-28")]
+"""As requests for a list have them: with nothing to say they could be left out until 2025-11-25."""
+
+
 class PaginatedRequest(TypedDict, total=False):
     jsonrpc: Required[Annotated[Literal["2.0"], since("2025-11-25")]]
     id: Required[Annotated[RequestId, since("2025-11-25")]]
     method: Required[str]
-    params: Annotated[PaginatedRequestParams, required(since="2026-07-28")]
+    params: ListParams
 
 
 class PaginatedResult(TypedDict, total=False):
@@ -91,7 +95,6 @@ class PaginatedResult(TypedDict, total=False):
 DEFINITIONS: dict[str, Any] = {
     "Cursor": Cursor,
     "PaginatedRequest": PaginatedRequest,
-    "PaginatedRequestParams": Annotated[PaginatedRequestParams, since("2025-11-25")],
     "PaginatedResult": PaginatedResult,
 }
 

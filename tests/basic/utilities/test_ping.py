@@ -27,10 +27,10 @@ from mcp_ref import ConnectionClosed, Context, ErrorResponse, LocalError, Reques
 from mcp_ref.api.client import Client
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.utilities import ping as module
-from mcp_ref.basic.utilities.ping import Heartbeat, PingRequest
+from mcp_ref.basic.utilities.ping import Heartbeat
 from mcp_ref.runtime.threads.timers import later
 from mcp_ref.runtime.threads.workers import QueueFull
-from mcp_ref.schema import Mismatch, checker, definitions
+from mcp_ref.schema import Mismatch, checker, definitions, message_shapes
 
 
 @pytest.fixture(autouse=True)
@@ -43,9 +43,11 @@ def test_the_shape_exists_until_2025_11_25() -> None:
     for revision in LEGACY:
         assert "PingRequest" in definitions(revision)
     assert "PingRequest" not in definitions(MODERN)
-    checker(PingRequest, "2024-11-05")({"method": "ping"})
+    checker(message_shapes("2024-11-05")["PingRequest"], "2024-11-05")({"method": "ping"})
     with pytest.raises(Mismatch, match="method"):
-        checker(PingRequest, "2025-11-25")({"jsonrpc": "2.0", "id": 1, "method": "pong"})
+        checker(message_shapes("2025-11-25")["PingRequest"], "2025-11-25")(
+            {"jsonrpc": "2.0", "id": 1, "method": "pong"}
+        )
 
 
 @pytest.mark.spec("basic/utilities/ping/respond-empty", "basic/utilities/ping/either-side")

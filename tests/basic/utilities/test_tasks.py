@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from peers import REVISIONS
 
+from mcp_ref.api.server import ROWS
+from mcp_ref.basic.index.error_responses import MethodNotFound
 from mcp_ref.basic.utilities import tasks
-from mcp_ref.schema import Mismatch, checker, definitions
+from mcp_ref.schema import Mismatch, checker, definitions, message_shapes
 
 DATE = "2025-11-25"
 TASK: dict[str, Any] = {
@@ -20,11 +23,18 @@ TASK: dict[str, Any] = {
 }
 
 
+MESSAGES = {
+    f"{task}{kind}"
+    for task in ("GetTask", "GetTaskPayload", "CancelTask", "ListTasks")
+    for kind in ("Request", "Result")
+} | {"TaskStatusNotification", "TaskStatusNotificationParams"}
+
+
 def without(member: str) -> dict[str, Any]:
     return {name: value for name, value in TASK.items() if name != member}
 
 
-@pytest.mark.parametrize("name", tasks.DEFINITIONS)
+@pytest.mark.parametrize("name", [*tasks.DEFINITIONS, *MESSAGES])
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_shapes_exist_in_2025_11_25_only(name: str, revision: str) -> None:
     assert (name in definitions(revision)) == (revision == DATE)
@@ -85,7 +95,7 @@ def test_the_state_of_a_task_is_the_result_itself(shape: Any) -> None:
 
 
 def test_a_status_notification_carries_the_whole_task() -> None:
-    check = checker(tasks.TaskStatusNotification, DATE)
+    check = checker(message_shapes(DATE)["TaskStatusNotification"], DATE)
     message = {"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": TASK}
     check(message)
     with pytest.raises(Mismatch, match="status"):
@@ -93,15 +103,15 @@ def test_a_status_notification_carries_the_whole_task() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "method"),
+    ("name", "method"),
     [
-        (tasks.GetTaskRequest, "tasks/get"),
-        (tasks.GetTaskPayloadRequest, "tasks/result"),
-        (tasks.CancelTaskRequest, "tasks/cancel"),
+        ("GetTaskRequest", "tasks/get"),
+        ("GetTaskPayloadRequest", "tasks/result"),
+        ("CancelTaskRequest", "tasks/cancel"),
     ],
 )
-def test_a_request_about_a_task_names_it(shape: Any, method: str) -> None:
-    check = checker(shape, DATE)
+def test_a_request_about_a_task_names_it(name: str, method: str) -> None:
+    check = checker(message_shapes(DATE)[name], DATE)
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {"taskId": "786512e2"}}
     check(message)
     with pytest.raises(Mismatch, match="taskId"):
@@ -111,9 +121,12 @@ def test_a_request_about_a_task_names_it(shape: Any, method: str) -> None:
 
 
 def test_tasks_are_listed_in_pages() -> None:
-    checker(tasks.ListTasksRequest, DATE)(
-        {"jsonrpc": "2.0", "id": 1, "method": "tasks/list", "params": {"cursor": "x"}}
-    )
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tasks/list"}
+    check = checker(message_shapes(DATE)["ListTasksRequest"], DATE)
+    check(listing)
+    check({**listing, "params": {"cursor": "x"}})
+    with pytest.raises(Mismatch, match="cursor"):
+        check({**listing, "params": {"cursor": 1}})
     check = checker(tasks.ListTasksResult, DATE)
     check({"tasks": [TASK], "nextCursor": "x"})
     with pytest.raises(Mismatch, match=r"tasks\[0\].ttl"):
@@ -124,3 +137,9 @@ def test_the_result_of_a_task_is_whatever_its_request_would_give() -> None:
     checker(tasks.GetTaskPayloadResult, DATE)(
         {"content": [], "_meta": {tasks.RELATED_TASK: {"taskId": "786512e2"}}}
     )
+
+
+def test_no_endpoint_answers_requests_about_tasks() -> None:
+    assert not {row.name for row in tasks.METHODS} & {row.name for row in ROWS}
+    with pytest.raises(MethodNotFound, match="tasks/get"):
+        tasks.refuse(None, {"taskId": "786512e2"}, SimpleNamespace(method="tasks/get"))

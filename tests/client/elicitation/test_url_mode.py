@@ -16,7 +16,7 @@ from mcp_ref.runtime.errors import (
     InvalidResponse,
     LocalError,
 )
-from mcp_ref.schema import Mismatch, checker, definitions
+from mcp_ref.schema import Mismatch, checker, definitions, message_shapes
 
 WITH_URLS = REVISIONS[3:]
 WHERE = "https://example.com/sign-in?state=1"
@@ -40,7 +40,7 @@ def test_the_completion_and_the_error_are_in_2025_11_25_only(name):
 
 @pytest.mark.spec("client/elicitation/complete-includes-id")
 def test_a_completion_names_its_elicitation():
-    check = checker(url_elicitation.ElicitationCompleteNotification, "2025-11-25")
+    check = checker(message_shapes("2025-11-25")["ElicitationCompleteNotification"], "2025-11-25")
     method = {"jsonrpc": "2.0", "method": "notifications/elicitation/complete"}
     check({**method, "params": {"elicitationId": "1"}})
     with pytest.raises(Mismatch, match="elicitationId: is required"):

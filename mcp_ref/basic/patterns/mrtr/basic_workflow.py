@@ -35,7 +35,7 @@ Threads     `ask`: the request's worker, or one that its handler made. `gather`:
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Required, TypeAlias, TypedDict, Union
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
     InternalError,
@@ -62,9 +62,10 @@ from mcp_ref.schema import Mismatch, checker, since
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext, ServerRole
     from mcp_ref.basic.versioning import Revision
-    from mcp_ref.client.elicitation.requests import ElicitRequest, ElicitResult
-    from mcp_ref.client.roots import ListRootsRequest, ListRootsResult
-    from mcp_ref.client.sampling.creating_messages import CreateMessageRequest, CreateMessageResult
+
+    # What servers ask and clients answer: mcp_ref/schema makes both of the rows on the pages in `client`.
+    InputRequest = Json
+    InputResponse = Json
 
 __all__ = ["InputRefused", "InputRequests", "InputRequired", "InputResponses", "Question", "ask", "once"]
 
@@ -79,11 +80,8 @@ ASKING = ("tools/call", "prompts/get", "resources/read")
 
 # ---------------------------------------------------------------------------- shapes
 
-# By name: these pages build their questions with this module.
-InputRequest: TypeAlias = Union["CreateMessageRequest", "ListRootsRequest", "ElicitRequest"]
-InputResponse: TypeAlias = Union["CreateMessageResult", "ListRootsResult", "ElicitResult"]
-InputRequests: TypeAlias = dict[str, InputRequest]
-InputResponses: TypeAlias = dict[str, InputResponse]
+InputRequests: TypeAlias = dict[str, "InputRequest"]
+InputResponses: TypeAlias = dict[str, "InputResponse"]
 
 
 class InputResponseRequestParams(TypedDict, total=False):
@@ -100,10 +98,8 @@ class InputRequiredResult(TypedDict, total=False):
 
 
 DEFINITIONS: dict[str, Any] = {
-    "InputRequest": Annotated[InputRequest, since("2026-07-28")],
     "InputRequests": Annotated[InputRequests, since("2026-07-28")],
     "InputRequiredResult": Annotated[InputRequiredResult, since("2026-07-28")],
-    "InputResponse": Annotated[InputResponse, since("2026-07-28")],
     "InputResponseRequestParams": Annotated[InputResponseRequestParams, since("2026-07-28")],
     "InputResponses": Annotated[InputResponses, since("2026-07-28")],
 }

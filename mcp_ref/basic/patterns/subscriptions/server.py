@@ -27,7 +27,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
     MethodNotFound,
@@ -36,7 +36,7 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.patterns.index.connection import LATER
-from mcp_ref.basic.versioning import Method, dress
+from mcp_ref.basic.versioning import Method, Notification, dress
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
@@ -69,13 +69,6 @@ class SubscriptionsListenRequestParams(TypedDict, total=False):
     notifications: Required[SubscriptionFilter]
 
 
-class SubscriptionsListenRequest(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    method: Required[Literal["subscriptions/listen"]]
-    params: Required[SubscriptionsListenRequestParams]
-
-
 SubscriptionsListenResultMeta = TypedDict(
     "SubscriptionsListenResultMeta",
     {
@@ -91,33 +84,15 @@ class SubscriptionsListenResult(TypedDict, total=False):
     resultType: Required[str]
 
 
-class SubscriptionsListenResultResponse(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: Required[RequestId]
-    result: Required[SubscriptionsListenResult]
-
-
-class AcknowledgedParams(TypedDict, total=False):
+class SubscriptionsAcknowledgedNotificationParams(TypedDict, total=False):
     _meta: NotificationMeta
     notifications: Required[SubscriptionFilter]
-
-
-class SubscriptionsAcknowledgedNotification(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    method: Required[Literal["notifications/subscriptions/acknowledged"]]
-    params: Required[AcknowledgedParams]
 
 
 _LAST = since("2026-07-28")
 DEFINITIONS: dict[str, Any] = {
     "SubscriptionFilter": Annotated[SubscriptionFilter, _LAST],
-    "SubscriptionsAcknowledgedNotification": Annotated[SubscriptionsAcknowledgedNotification, _LAST],
-    "SubscriptionsAcknowledgedNotificationParams": Annotated[AcknowledgedParams, _LAST],
-    "SubscriptionsListenRequest": Annotated[SubscriptionsListenRequest, _LAST],
-    "SubscriptionsListenRequestParams": Annotated[SubscriptionsListenRequestParams, _LAST],
-    "SubscriptionsListenResult": Annotated[SubscriptionsListenResult, _LAST],
     "SubscriptionsListenResultMetaObject": Annotated[SubscriptionsListenResultMeta, _LAST],
-    "SubscriptionsListenResultResponse": Annotated[SubscriptionsListenResultResponse, _LAST],
 }
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
@@ -181,7 +156,24 @@ def on_listen(server: Any, params: Json, context: RequestContext) -> Any:
     return LATER
 
 
-METHODS = (Method("subscriptions/listen", on_listen, "2026-07-28", params=SubscriptionsListenRequestParams),)
+METHODS = (
+    Method(
+        "subscriptions/listen",
+        on_listen,
+        since="2026-07-28",
+        params=SubscriptionsListenRequestParams,
+        result=SubscriptionsListenResult,
+    ),
+)
+NOTIFICATIONS = (
+    Notification(
+        ACKNOWLEDGED,
+        "SubscriptionsAcknowledged",
+        "server",
+        since="2026-07-28",
+        params=SubscriptionsAcknowledgedNotificationParams,
+    ),
+)
 
 
 class Listener:
