@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from kinds import spoilt
 
 from mcp_ref import schema
+from mcp_ref.api.context import INPUT_REQUESTS
 from mcp_ref.api.server import ROWS
 from mcp_ref.basic.lifecycle import InitializeResult
 from mcp_ref.basic.versioning import methods
@@ -29,6 +30,7 @@ from mcp_ref.schema import (
     opaque,
     pruner,
     required,
+    rows,
     since,
     until,
     was,
@@ -345,6 +347,11 @@ def test_our_server_answers_what_a_client_may_send(date):
     """Tasks are no method of the server itself."""
     answered = {name for name in methods(ROWS, date) if not name.startswith("tasks/")}
     assert answered == sent("ClientRequest", date) - TASKS
+
+
+def test_our_client_answers_what_a_server_may_ask():
+    answers = {row.name: row.handler for row in rows("METHODS") if row.sender == "server"}
+    assert answers == {method: row.answer for method, row in INPUT_REQUESTS.items()}
 
 
 @EACH

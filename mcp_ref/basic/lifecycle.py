@@ -61,7 +61,7 @@ from mcp_ref.schema import Mismatch, checker, pruner, since, until, was
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import RequestContext
-    from mcp_ref.server.utilities.logging import LoggingLevel
+    from mcp_ref.server.utilities.logging import LoggingLevel  # the type of a field, and no more
 
 __all__ = ["ClientCapabilities", "ServerCapabilities", "Session"]
 

@@ -26,6 +26,7 @@ from mcp_ref.basic.versioning import (
     Era,
     Method,
     MissingRequiredClientCapability,
+    Notification,
     UnsupportedProtocolVersion,
     newest,
     request_meta,
@@ -109,12 +110,39 @@ def test_a_row_is_in_force_between_its_first_and_its_last_revision(since, until,
 
 def test_a_row_without_a_shape_takes_any_params_and_one_with_a_shape_names_each_fault():
     Method("vendor/x", lambda *args: {}).check({"anything": 1}, MODERN)
-    [row] = [row for row in versioning_rows() if row.name == "initialize"]
-    row.check({}, "2025-06-18")
     [set_level] = [row for row in versioning_rows() if row.name == "logging/setLevel"]
     set_level.check({"level": "info", "_meta": {}}, "2025-06-18")
     with pytest.raises(InvalidParams, match=r"logging/setLevel: level: is required"):
         set_level.check({}, "2025-06-18")
+
+
+def test_the_params_of_initialize_are_for_its_handler_to_check_which_finds_out_the_revision():
+    [row] = [row for row in versioning_rows() if row.name == "initialize"]
+    row.check({}, "2025-06-18")
+
+
+@pytest.mark.parametrize(
+    ("method", "definition"),
+    [
+        ("tools/call", "CallTool"),  # after its result
+        ("resources/templates/list", "ListResourceTemplates"),
+        ("ping", "Ping"),  # the result is empty
+        ("logging/setLevel", "SetLevel"),
+    ],
+)
+def test_a_row_has_the_name_of_the_official_definition(method, definition):
+    [row] = [row for row in versioning_rows() if row.name == method]
+    assert row.definition == definition
+
+
+@pytest.mark.parametrize(
+    ("sender", "by_client", "by_server"),
+    [("client", True, False), ("server", False, True), ("either", True, True)],
+)
+def test_a_row_says_which_side_sends(sender, by_client, by_server):
+    for row in (Method("vendor/x", dict, sender=sender), Notification("vendor/y", "Y", sender)):
+        assert row.is_sent_by("client") == by_client
+        assert row.is_sent_by("server") == by_server
 
 
 def versioning_rows():

@@ -26,6 +26,8 @@ from mcp_ref.schema import Bounds, required, since
 if TYPE_CHECKING:
     from mcp_ref.basic.index.messages import RequestId
     from mcp_ref.basic.lifecycle import ClientCapabilities
+
+    # The page on logging defines it, and stands above this one: mcp_ref/schema finds it by its name.
     from mcp_ref.server.utilities.logging import LoggingLevel
 
 __all__ = ["Icon", "Implementation", "check_meta"]
