@@ -251,7 +251,10 @@ class Method(Row):
 
 @dataclass(frozen=True)
 class Notification(Row):
-    """A row of the table of notifications. One that each side sends for a time of its own has two."""
+    """A row of the table of notifications: who sends it, and in which revisions.
+
+    Two rows for one that the two sides send in different revisions.
+    """
 
     name: str
     definition: str
