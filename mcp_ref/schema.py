@@ -19,13 +19,13 @@ direction (`ClientRequest`, answered by a `ServerResult`).
     checker          what checks a message that arrives
     pruner           what leaves out the fields that a peer's revision does not know
 
-The same compiler (mcp_ref/runtime/typing/values) reads the signatures of users' functions: `int float
+The same compiler (mcp_ref/runtime/values) reads the signatures of users' functions: `int float
 str bool None list tuple dict set Literal Enum Optional Union dataclass TypedDict NamedTuple
 datetime date time UUID Decimal Path bytes`, nested and recursive, `Annotated[int, "what it is"]`
 and `Annotated[int, Bounds(ge=0)]`.
 
-Dialects    schemas we write are JSON Schema 2020-12; see mcp_ref/basic/index/json_schema_usage
-            for those that we read.
+Dialects    schemas we write are JSON Schema 2020-12; see mcp_ref/runtime/validators for those
+            that we read.
 Threads     everything here is compiled once and has no state afterwards.
 """
 
@@ -172,21 +172,8 @@ def _unmarked(hint: Any) -> Any:
     """The hint without marks of ours. What else it is annotated with, such as Bounds, stays."""
     if get_origin(hint) is not Annotated:
         return hint
-    base, marks = get_args(hint)[0], hint.__metadata__
-    if not all(_exists(mark, revision) for mark in marks):
-        return None
-    for mark in marks:
-        if isinstance(mark, was) and _at(revision) <= _at(mark.until):
-            return in_force(mark.hint, revision)
-    others = [m for m in marks if not isinstance(m, since | until | was | required | opaque)]
-    return Annotated[base, *others] if others else base
-
-
-def _exists(mark: Any, revision: str) -> bool:
-    """Whether a revision has a field, as far as one of its marks says."""
-    if isinstance(mark, since):
-        return _at(revision) >= _at(mark.revision)
-    return not isinstance(mark, until) or _at(revision) <= _at(mark.revision)
+    others = [m for m in hint.__metadata__ if not isinstance(m, since | until | was | required | opaque)]
+    return Annotated[get_args(hint)[0], *others] if others else get_args(hint)[0]
 
 
 def _is_required(hint: Any, revision: str, named: bool) -> bool:
@@ -432,31 +419,24 @@ def _pruner(hint: Any, revision: str, above: tuple[Any, ...]) -> Callable[[Any],
         return _alternatives_pruner(get_args(shape), revision)
     if not typing.is_typeddict(shape) or shape in above:
         return None
-    return _shape_pruner(current, revision, (*above, current))
+    return _fields_pruner(shape, revision, (*above, shape))
 
 
-def _shape_pruner(shape: Any, revision: str, above: tuple[Any, ...]) -> Pruner | None:
-    gone, inside = _gone(shape, revision), {}
-    for name, (marked, _) in _hints_of(shape).items():
-        prune = None if name in gone else _pruner(marked, revision, above)
-        if prune is not None:
-            inside[name] = prune
+def _fields_pruner(shape: Any, revision: str, above: tuple[Any, ...]) -> Callable[[Any], Any] | None:
+    gone = _lacking(shape, revision)
+    pruners = {name: _pruner(hint, revision, above) for name, (hint, _) in _hints_of(shape).items()}
+    inside = {name: prune for name, prune in pruners.items() if prune is not None}
     if not gone and not inside:
         return None
     return lambda value: {k: inside[k](v) if k in inside else v for k, v in value.items() if k not in gone}
 
 
-def _gone(shape: Any, revision: str) -> set[str]:
-    """The fields that a revision does not have."""
-    return {name for name, (marked, _) in _hints_of(shape).items() if in_force(marked, revision) is None}
-
-
-def _alternatives_pruner(members: tuple[Any, ...], revision: str) -> Pruner | None:
+def _alternatives_pruner(members: tuple[Any, ...], revision: str) -> Callable[[Any], Any] | None:
     """Of several shapes, whichever it is: what none of them has is left out."""
     shapes = [_bare(member) for member in members]
     if not all(map(typing.is_typeddict, shapes)):
         return None
-    gone = set.intersection(*(_gone(shape, revision) for shape in shapes))
+    gone = set.intersection(*(_lacking(shape, revision) for shape in shapes))
     return (lambda value: {k: v for k, v in value.items() if k not in gone}) if gone else None
 
 

@@ -32,8 +32,8 @@ from mcp_ref.basic.index.error_responses import (
     InvalidParams,
     ProtocolError,
 )
-from mcp_ref.basic.index.general_fields import Icon, NotificationParams, RequestMeta, ResultMeta
-from mcp_ref.basic.index.messages import AnyNotificationParams, Json, RequestId
+from mcp_ref.basic.index.general_fields import Icon, RequestMeta, ResultMeta
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
 from mcp_ref.basic.versioning import LATEST, Method, Notification
 from mcp_ref.runtime.errors import (
@@ -43,7 +43,7 @@ from mcp_ref.runtime.errors import (
 from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import message_of
-from mcp_ref.schema import Mismatch, checker, required, since, was
+from mcp_ref.schema import Mismatch, checker, required, since
 from mcp_ref.server.content import ContentBlock, Role, check_base64
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs

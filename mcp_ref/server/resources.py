@@ -41,8 +41,8 @@ from mcp_ref.basic.index.general_fields import (
     RequestMeta,
     ResultMeta,
 )
-from mcp_ref.basic.index.messages import AnyNotificationParams, Json, RequestId
-from mcp_ref.basic.versioning import LATEST, Method, Revision
+from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import (
     InvalidResponse,

@@ -35,7 +35,7 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import Icon, RequestMeta, ResultMeta
 from mcp_ref.basic.index.json_schema_usage import BadSchema, validator
-from mcp_ref.basic.index.messages import AnyNotificationParams, Json, RequestId
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
 from mcp_ref.basic.transports.streamable_http import schema_extension as http_annotations
 from mcp_ref.basic.versioning import LATEST, Method, Notification

@@ -567,7 +567,7 @@ def test_names_and_prefixes_may_be_all_that_the_rfc_lets_them_be(text):
         ("{x}{y", "offset 3: this { is never closed"),
         ("a}b", "offset 1: this } closes nothing"),
         ("{x}}", "offset 3: this } closes nothing"),
-        ("{a{b}}", "offset 1: 'a{b' is no name of a variable"),
+        ("{a{b}}", "offset 0: this { is never closed"),
         ("a{}", "offset 2: an expression without a variable"),
         ("{+}", "offset 2: '' is no name of a variable"),
         ("{x,}", "offset 3: '' is no name of a variable"),
