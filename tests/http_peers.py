@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from peers import META, MODERN, PATIENCE, Json, nothing_left
 
-from mcp_ref.runtime.http_server.serving import HttpServer
+from mcp_ref.runtime.http_server.server import HttpServer
 
 
 class Answer(NamedTuple):

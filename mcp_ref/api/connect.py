@@ -34,7 +34,7 @@ from mcp_ref.runtime.checks import (
 )
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.limits import Limit
-from mcp_ref.runtime.targets import call_for, call_for_url
+from mcp_ref.runtime.suggestions import call_for, call_for_url
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server.utilities.caching import Cache

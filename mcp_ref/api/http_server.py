@@ -1,7 +1,7 @@
 """`server.run("http")`: the MCP endpoint on a socket of its own (page: basic/transports/streamable-http).
 
 The WSGI application (basic/transports/streamable_http) under the embedded server
-(runtime/http_server/serving), until a
+(runtime/http_server/server), until a
 signal ends it. Other WSGI servers take the application as it is: see the page on deployment.
 
 Revisions   all.
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.runtime.checks import check_callable, check_count, check_seconds, check_text
-from mcp_ref.runtime.http_server.serving import HttpServer
+from mcp_ref.runtime.http_server.server import HttpServer
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.signals import IN_PEACE, Handled
 

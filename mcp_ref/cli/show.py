@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp_ref.api.results import Result
 from mcp_ref.basic.patterns.subscriptions.server import Change
-from mcp_ref.runtime.plain import plain
+from mcp_ref.runtime.untrusted_text import plain
 
 __all__ = [
     "ProgressLine",

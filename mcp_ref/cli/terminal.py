@@ -38,10 +38,10 @@ from urllib.parse import urlsplit
 from mcp_ref.cli.typed import called, read, shown, wanted
 from mcp_ref.client.elicitation.answers import FormField
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.plain import plain, quoted
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.threads.pipes import terminal_is_ready
 from mcp_ref.runtime.typing.mismatch import Mismatch
+from mcp_ref.runtime.untrusted_text import plain, quoted
 
 __all__ = ["Terminal", "ask", "warnings_about"]
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import traceback
 
-from mcp_ref.runtime.plain import one_line, plain
+from mcp_ref.runtime.untrusted_text import one_line, plain
 
 __all__ = ["logger"]
 

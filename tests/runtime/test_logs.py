@@ -9,7 +9,7 @@ import pytest
 import mcp_ref
 from mcp_ref import ErrorResponse
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.plain import one_line
+from mcp_ref.runtime.untrusted_text import one_line
 
 FORGED = "no\n2026-01-01 ERROR mcp_ref.client: all is lost\r\x1b[2J\x85\u2028"
 

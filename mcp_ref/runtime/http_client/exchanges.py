@@ -36,9 +36,9 @@ from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionErro
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.http_client.settings import Headers, Settings
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Hold, Holding
-from mcp_ref.runtime.plain import one_line
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
+from mcp_ref.runtime.untrusted_text import one_line
 
 __all__ = ["Exchanges", "HttpExchange", "TooLong"]
 

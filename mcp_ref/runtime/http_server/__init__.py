@@ -1,11 +1,11 @@
-"""The embedded HTTP server: HTTP/1.1 for a WSGI application, with a thread for each connection.
+"""The embedded HTTP server: HTTP/1.1 for a WSGI application, one thread for each connection.
 
-Not a word of the protocol is in here; a reader of the specification needs none of it.
+It knows nothing of the Model Context Protocol; a reader of the specification can skip it.
 
-serving         accepts connections, and ends them
-connections     one connection: request after request
-intake          bytes as they come, with limits on size and time
-requests_in     a request's head and body
-responses_out   a response's head and body
-places          which host and origin a request names
+server      accepts connections, refuses those above the limit, closes them at the end
+connection  serves the requests of one connection, one after another
+receiving   reads from the socket, within limits of size and time; the body as the application reads it
+request     parses the head of a request
+response    writes the response of a WSGI application
+hosts       lists of allowed hosts and origins
 """

@@ -30,7 +30,7 @@ from mcp_ref.basic.transports.streamable_http.security import (
     read_body,
 )
 from mcp_ref.runtime import limits
-from mcp_ref.runtime.http_server.requests_in import BadRequest
+from mcp_ref.runtime.http_server.request import BadRequest
 from mcp_ref.runtime.limits import Limit
 
 

@@ -1,4 +1,4 @@
-"""runtime/http_server/connections: requests on a connection, one after another, whatever a client does
+"""runtime/http_server/connection: requests on a connection, one after another, whatever a client does
 with it.
 """
 

@@ -10,7 +10,7 @@ half closed, and heard out for a while, because the system would otherwise throw
 
 Errors      all end here. `mcp_ref.http` logs what fails in an application, with its traceback, and at
             DEBUG what happens to connections.
-Threads     each connection has its own, `mcp_ref http N` (runtime/http_server/serving).
+Threads     each connection has its own, `mcp_ref http N` (runtime/http_server/server).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import time
 from typing import Any, Protocol
 from wsgiref.types import WSGIApplication
 
-from mcp_ref.runtime.http_server.intake import Body, Intake
-from mcp_ref.runtime.http_server.requests_in import BadRequest, Head, parse
-from mcp_ref.runtime.http_server.responses_out import Response, give_up_after, plain
+from mcp_ref.runtime.http_server.receiving import Body, Intake
+from mcp_ref.runtime.http_server.request import BadRequest, Head, parse
+from mcp_ref.runtime.http_server.response import Response, give_up_after, plain
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 

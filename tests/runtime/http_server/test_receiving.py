@@ -1,4 +1,4 @@
-"""runtime/http_server/intake: heads and bodies as they arrive, in whatever pieces, and not for ever."""
+"""runtime/http_server/receiving: heads and bodies as they arrive, in whatever pieces, and not for ever."""
 
 import contextlib
 import io
@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import PATIENCE, nothing_left
 
-from mcp_ref.runtime.http_server.intake import Intake
-from mcp_ref.runtime.http_server.requests_in import CHUNKED, BadRequest, Head
+from mcp_ref.runtime.http_server.receiving import Intake
+from mcp_ref.runtime.http_server.request import CHUNKED, BadRequest, Head
 
 HEAD = b"GET / HTTP/1.1\r\nHost: a"
 END = b"\r\n\r\n"

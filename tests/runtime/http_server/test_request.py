@@ -1,4 +1,4 @@
-"""runtime/http_server/requests_in: what the head of a request says, and every way in which it can be
+"""runtime/http_server/request: what the head of a request says, and every way in which it can be
 wrong.
 """
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_ref.runtime.http_server import requests_in
-from mcp_ref.runtime.http_server.requests_in import CHUNKED, BadRequest, check_field_line, parse
+from mcp_ref.runtime.http_server import request as module
+from mcp_ref.runtime.http_server.request import CHUNKED, BadRequest, check_field_line, parse
 
 
 def head(*lines, first="POST /mcp HTTP/1.1", host="Host: here"):
@@ -99,8 +99,8 @@ def test_names_that_are_kept_do_not_become_too_many():
         assert environ(f"X-Name-{number}: {number}")[f"HTTP_X_NAME_{number}"] == str(number)
     long = "x" * 500
     assert environ(f"{long}: 1")[f"HTTP_{long.upper()}"] == "1"
-    assert len(requests_in._KEYS) <= 300
-    assert long not in requests_in._KEYS
+    assert len(module._KEYS) <= 300
+    assert long not in module._KEYS
 
 
 def test_a_full_address_has_the_host_that_counts():

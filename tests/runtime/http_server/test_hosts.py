@@ -1,10 +1,10 @@
-"""runtime/http_server/places: which hosts and origins a list of a setting means."""
+"""runtime/http_server/hosts: which hosts and origins a list of a setting means."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_ref.runtime.http_server.places import Hosts, Origins
+from mcp_ref.runtime.http_server.hosts import Hosts, Origins
 
 
 def hosts(*patterns):

@@ -2,7 +2,7 @@
 
 werkzeug's threaded server listens and accepts. What happens on a connection is ours: werkzeug's own
 handler closes it after each answer, has no limits, and parses a head as if it were an e-mail
-(:mod:`mcp_ref.runtime.http_server.connections`).
+(:mod:`mcp_ref.runtime.http_server.connection`).
 
     HttpServer(app, port=8000)     listens
     .serve()                       accepts until `.stop()`, which any thread may call, or a signal's handler
@@ -33,8 +33,8 @@ from wsgiref.types import WSGIApplication
 
 from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler, select_address_family
 
-from mcp_ref.runtime.http_server.connections import HttpConnection
-from mcp_ref.runtime.http_server.responses_out import plain
+from mcp_ref.runtime.http_server.connection import HttpConnection
+from mcp_ref.runtime.http_server.response import plain
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.signals import Uninterrupted

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, TypeVar
 
-from mcp_ref.runtime.http_server.requests_in import (
+from mcp_ref.runtime.http_server.request import (
     CHUNKED,
     MAX_HEADERS,
     MAX_LINE,

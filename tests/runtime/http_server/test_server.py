@@ -1,4 +1,4 @@
-"""runtime/http_server/serving: the server as a whole: it listens, counts, refuses, stops, and leaves
+"""runtime/http_server/server: the server as a whole: it listens, counts, refuses, stops, and leaves
 nothing behind.
 """
 
@@ -16,8 +16,8 @@ import pytest
 from http_peers import RawHttp, request, serving
 from peers import ENV, PATIENCE, eventually, nothing_left
 
-from mcp_ref.runtime.http_server import serving as module
-from mcp_ref.runtime.http_server.serving import HttpServer
+from mcp_ref.runtime.http_server import server as module
+from mcp_ref.runtime.http_server.server import HttpServer
 
 
 def hello(environ, start_response):
@@ -309,7 +309,7 @@ def test_close_before_serve_leaves_nothing_to_serve():
 def test_ctrl_c_ends_serve_like_stop():
     child = (
         "import signal, threading\n"
-        "from mcp_ref.runtime.http_server.serving import HttpServer\n"
+        "from mcp_ref.runtime.http_server.server import HttpServer\n"
         "def app(environ, start_response):\n"
         "    start_response('200 OK', [])\n"
         "    return []\n"
@@ -333,7 +333,7 @@ def test_ctrl_c_while_a_connection_is_accepted_loses_no_thread():
     """It comes when the thread runs and `start` has not returned yet; `close` waits for that thread, too."""
     child = (
         "import os, signal, threading\n"
-        "from mcp_ref.runtime.http_server.serving import HttpServer\n"
+        "from mcp_ref.runtime.http_server.server import HttpServer\n"
         "start = threading.Thread.start\n"
         "def interrupted(thread):\n"
         "    start(thread)\n"
@@ -459,9 +459,7 @@ def test_close_says_what_it_could_not_end(monkeypatch, caplog):
 
 
 def test_importing_the_package_does_not_import_the_server():
-    code = (
-        "import sys, mcp_ref; print({'werkzeug', 'mcp_ref.runtime.http_server.serving'} & set(sys.modules))"
-    )
+    code = "import sys, mcp_ref; print({'werkzeug', 'mcp_ref.runtime.http_server.server'} & set(sys.modules))"
     environment = {**os.environ, **ENV}
     assert subprocess.check_output([sys.executable, "-c", code], env=environment) == b"set()\n"
 

@@ -1,4 +1,4 @@
-"""runtime/http_server/responses_out: what goes out, in how many writes, and what an application may not
+"""runtime/http_server/response: what goes out, in how many writes, and what an application may not
 do.
 """
 
@@ -10,8 +10,8 @@ import threading
 import pytest
 from peers import PATIENCE, nothing_left
 
-from mcp_ref.runtime.http_server import responses_out
-from mcp_ref.runtime.http_server.responses_out import Response, give_up_after, plain
+from mcp_ref.runtime.http_server import response as module
+from mcp_ref.runtime.http_server.response import Response, give_up_after, plain
 
 DATE = re.compile(rb"Date: (Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z][a-z] \d{4} \d\d:\d\d:\d\d GMT\r\n")
 
@@ -215,11 +215,11 @@ def test_an_answer_has_a_date_unless_it_brings_one():
 
 
 def test_the_date_is_made_once_a_second(monkeypatch):
-    monkeypatch.setattr(responses_out, "_clock", (0, ""))
-    monkeypatch.setattr(responses_out.time, "time", lambda: 784111777.5)
-    assert responses_out._date() == "Sun, 06 Nov 1994 08:49:37 GMT"
-    monkeypatch.setattr(responses_out.time, "gmtime", None)
-    assert responses_out._date() == "Sun, 06 Nov 1994 08:49:37 GMT"
+    monkeypatch.setattr(module, "_clock", (0, ""))
+    monkeypatch.setattr(module.time, "time", lambda: 784111777.5)
+    assert module._date() == "Sun, 06 Nov 1994 08:49:37 GMT"
+    monkeypatch.setattr(module.time, "gmtime", None)
+    assert module._date() == "Sun, 06 Nov 1994 08:49:37 GMT"
 
 
 def test_the_application_may_end_the_connection_and_not_keep_it():

@@ -1,4 +1,4 @@
-"""runtime/plain: a stranger's text on a terminal."""
+"""runtime/untrusted_text: a stranger's text on a terminal."""
 
 import unicodedata
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_ref.runtime.plain import MARK, one_line, plain, quoted, wrapped
+from mcp_ref.runtime.untrusted_text import MARK, one_line, plain, quoted, wrapped
 
 
 @pytest.mark.parametrize(

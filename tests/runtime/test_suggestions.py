@@ -1,11 +1,11 @@
-"""runtime/targets: what was meant by a target that `connect` does not take, as code that it does take."""
+"""runtime/suggestions: what was meant by a target that `connect` does not take, as code that it does take."""
 
 import sys
 from pathlib import Path
 
 import pytest
 
-from mcp_ref.runtime.targets import MAX_ADVICE_CHARACTERS, call_for, call_for_command, call_for_url
+from mcp_ref.runtime.suggestions import MAX_ADVICE_CHARACTERS, call_for, call_for_command, call_for_url
 
 
 @pytest.fixture(autouse=True)
