@@ -1,19 +1,19 @@
-"""Lists of hosts and of origins, as people write them into settings, and what a browser says.
+"""Lists of hosts and of origins, as settings and browsers write them.
 
     Hosts      "example.com"            at any port
-               "example.com:8000"       at that one (one that is left out counts as 80 and as 443)
+               "example.com:8000"       at that port (a port that is left out counts as 80 and as 443)
                "example.com:*"          at any port
-               "*.example.com"          whatever is below it, not itself; with or without a port
+               "*.example.com"          each subdomain, but not the name itself; with or without a port
                "[::1]"                  an IPv6 address, in brackets
     Origins    "https://example.com"    at the port of its scheme
                "http://localhost:5173"  "http://localhost:*"  "https://*.example.com"
-               "null"                   a page of nowhere: from a file, in a sandbox
+               "null"                   a page without an origin: from a file, in a sandbox
                "vscode-webview://..."   any other scheme
-    both       "*"                      everything that is a host, an origin
+    both       "*"                      every valid host or origin
 
-A name is compared in lower case, without a dot at its end, an IPv6 address in its shortest form.
+Names are compared in lower case and without a dot at the end, IPv6 addresses in their shortest form.
 
-Threads     a list never changes; any number of threads may ask it.
+Threads     a list never changes; any number of threads may use it.
 """
 
 from __future__ import annotations
@@ -22,24 +22,27 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar, NamedTuple
 
-__all__ = ["Hosts", "Origins", "Place"]
+__all__ = ["Hosts", "Origin", "Origins"]
 
 
-class Place(NamedTuple):
-    """A host, or the origin of a page."""
+class Origin(NamedTuple):
+    """Scheme, host and port (RFC 6454). A host is one without a scheme."""
 
     scheme: str
-    """"" for a host."""
-    name: str
+    host: str
     port: int
-    """NONE where it was left out; in a pattern, ANY for all."""
+    """NO_PORT where it was left out; in a pattern, ANY_PORT for all."""
 
 
-NONE, ANY = 0, -1
+NO_PORT, ANY_PORT = 0, -1
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
+# RFC 3986, section 3.2.2: host [ ":" port ]
 _HOST = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9_][a-z0-9._-]{0,253})(?::([0-9]{0,5}))?")
+# RFC 3986, section 3.1
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,30}")
+# [scheme "://"] ["*."] the rest [":*"]: a star stands nowhere else
+_PATTERN = re.compile(r"([^*]*://)?(\*\.)?([^*]*?)(:\*)?")
 _PORT = re.compile(r":[0-9]*$")
 
 
@@ -49,69 +52,68 @@ class Hosts:
     form: ClassVar = 'a host: "example.com", "example.com:8000", "example.com:*", "*.example.com", "*"'
 
     def __init__(self, setting: str, patterns: str | Iterable[str]) -> None:
-        self.everything = False
-        self._these: set[Place] = set()
-        self._below: list[Place] = []  # each name is the end of those that are meant, with its dot
+        """`setting` names the list in errors. Raises ValueError."""
+        self.has_all = False
+        self._exact: set[Origin] = set()
+        self._subdomains: list[Origin] = []  # each with a host that begins with a dot
         for pattern in [patterns] if isinstance(patterns, str) else patterns:
             if pattern == "*":
-                self.everything = True
+                self.has_all = True
             elif not isinstance(pattern, str) or not self._add(pattern):
                 raise ValueError(f"{setting} has {pattern!r:.80}, which is not {self.form}")
 
     @staticmethod
-    def read(text: str) -> Place | None:
-        """What a `Host` header says, in its one spelling; None if that is not a host."""
+    def parse(text: str) -> Origin | None:
+        """A `Host` header, normalized; None if it is not a host."""
         found = _HOST.fullmatch(text.lower()) if len(text) < 300 and text.isascii() else None
         if found is None:
             return None
-        name, port = found[1], int(found[2] or NONE)
-        name = _ipv6(name) if name[0] == "[" else name.removesuffix(".")
-        return Place("", name, port) if name and port < 65536 else None
+        host, port = found[1], int(found[2] or NO_PORT)
+        host = _shortest_ipv6(host) if host[0] == "[" else host.removesuffix(".")
+        return Origin("", host, port) if host and port < 65536 else None
 
     @staticmethod
-    def ports(place: Place) -> Iterable[int]:
-        """Which ports a pattern means that says this."""
-        if place.port == NONE:
-            return (ANY,)
-        return (place.port, NONE) if place.port in DEFAULT_PORTS.values() else (place.port,)
+    def ports_of(pattern: Origin) -> Iterable[int]:
+        """The ports at which a pattern holds."""
+        if pattern.port == NO_PORT:
+            return (ANY_PORT,)
+        # A client leaves out the port of the scheme, and a Host header does not tell the scheme.
+        return (pattern.port, NO_PORT) if pattern.port in DEFAULT_PORTS.values() else (pattern.port,)
 
     def _add(self, pattern: str) -> bool:
-        """Whether the pattern is one."""
-        text = pattern.removesuffix(":*")
-        start, star, rest = text.partition("*.")  # a star stands where the name begins, and nowhere else
-        place = self.read(start + rest)
-        if place is None or (star and start and not start.endswith("://")):
+        """Add a pattern. Returns False if it is not one."""
+        found = _PATTERN.fullmatch(pattern)
+        if found is None:
             return False
-        any_port = text != pattern
-        if (star or any_port) and (not place.name or (star and place.name[0] == "[")):
+        scheme, star, rest, any_port = found.groups("")
+        origin = self.parse(scheme + rest)
+        if origin is None or not _may_have(origin, star, any_port, rest):
             return False
-        if any_port and _PORT.search(text):
-            return False
-        for port in (ANY,) if any_port else self.ports(place):
+        for port in (ANY_PORT,) if any_port else self.ports_of(origin):
             if star:
-                self._below.append(Place(place.scheme, f".{place.name}", port))
+                self._subdomains.append(Origin(origin.scheme, f".{origin.host}", port))
             else:
-                self._these.add(place._replace(port=port))
+                self._exact.add(origin._replace(port=port))
         return True
 
     def __contains__(self, text: str) -> bool:
-        """Whether this header names a place of the list. What is none is not in any, also not in "*"."""
-        place = self.read(text)
-        if place is None:
+        """Whether the header names a member of the list. Text that is no host is in no list, not even "*"."""
+        origin = self.parse(text)
+        if origin is None:
             return False
         return (
-            self.everything
-            or place in self._these
-            or place._replace(port=ANY) in self._these
+            self.has_all
+            or origin in self._exact
+            or origin._replace(port=ANY_PORT) in self._exact
             or any(
-                place.scheme == scheme and place.name.endswith(end) and port in (ANY, place.port)
-                for scheme, end, port in self._below
+                origin.scheme == scheme and origin.host.endswith(end) and port in (ANY_PORT, origin.port)
+                for scheme, end, port in self._subdomains
             )
         )
 
     def __bool__(self) -> bool:
-        """Whether the list names anything."""
-        return self.everything or bool(self._these or self._below)
+        """Whether the list is not empty."""
+        return self.has_all or bool(self._exact or self._subdomains)
 
 
 class Origins(Hosts):
@@ -120,10 +122,10 @@ class Origins(Hosts):
     form: ClassVar = 'an origin: "https://example.com", "http://localhost:*", "https://*.example.com", "*"'
 
     @staticmethod
-    def read(text: str) -> Place | None:
-        """What an `Origin` header says, in its one spelling; None if that is not one origin."""
+    def parse(text: str) -> Origin | None:
+        """An `Origin` header, normalized; None if it is not exactly one origin."""
         if text == "null":
-            return Place(text, "", NONE)
+            return Origin(text, "", NO_PORT)
         if len(text) > 400 or not text.isascii():
             return None
         scheme, separator, host = text.partition("://")
@@ -131,21 +133,30 @@ class Origins(Hosts):
         if not separator or not _SCHEME.fullmatch(scheme):
             return None
         if not host and scheme not in DEFAULT_PORTS:
-            return Place(scheme, "", NONE)  # "file://"
-        place = Hosts.read(host)
-        return place and Place(scheme, place.name, place.port or DEFAULT_PORTS.get(scheme, NONE))
+            return Origin(scheme, "", NO_PORT)  # "file://"
+        found = Hosts.parse(host)
+        return found and Origin(scheme, found.host, found.port or DEFAULT_PORTS.get(scheme, NO_PORT))
 
     @staticmethod
-    def ports(place: Place) -> Iterable[int]:
-        """The one it says, or that of its scheme."""
-        return (place.port,)
+    def ports_of(pattern: Origin) -> Iterable[int]:
+        """The port of the pattern, or of its scheme."""
+        return (pattern.port,)
 
 
-def _ipv6(name: str) -> str:
-    """An address in brackets, as short as it can be written; nothing if it is none."""
-    import ipaddress
+def _may_have(origin: Origin, star: str, any_port: str, text: str) -> bool:
+    """Whether a pattern for this origin may have these wildcards."""
+    if star and origin.host.startswith("["):
+        return False  # an address has no subdomains
+    if any_port and _PORT.search(text):
+        return False  # "example.com:80:*"
+    return bool(origin.host) or not (star or any_port)
+
+
+def _shortest_ipv6(address: str) -> str:
+    """An IPv6 address in brackets, in its shortest form; "" if it is not valid."""
+    import ipaddress  # not at the top, for the time that importing the package takes
 
     try:
-        return f"[{ipaddress.IPv6Address(name[1:-1])}]"
+        return f"[{ipaddress.IPv6Address(address[1:-1])}]"
     except ValueError:
         return ""

@@ -122,7 +122,7 @@ def test_what_is_not_that_address_is_not_meant(said):
 def test_what_is_not_one_host_is_not_in_any_list(said):
     meant = said == "localhost:"  # RFC 3986 lets a port be empty
     assert (said in hosts("localhost")) is meant
-    assert (Hosts.read(said) is None) is not meant
+    assert (Hosts.parse(said) is None) is not meant
 
 
 def test_a_letter_that_only_looks_like_another_is_another():
@@ -131,10 +131,10 @@ def test_a_letter_that_only_looks_like_another_is_another():
 
 @given(st.text(alphabet="aA1.:[]-_*%@/, \n\u212a", max_size=30) | st.text())
 def test_any_text_is_a_host_or_none_and_in_its_one_spelling_it_is_the_same(text):
-    place = Hosts.read(text)
+    place = Hosts.parse(text)
     if place is not None:
-        again = f"{place.name}:{place.port}" if place.port else place.name
-        assert Hosts.read(again) == place
+        again = f"{place.host}:{place.port}" if place.port else place.host
+        assert Hosts.parse(again) == place
         assert text in hosts(again)
 
 
@@ -224,13 +224,13 @@ def test_origins_of_other_schemes_are_meant_by_name():
     ],
 )
 def test_what_is_not_one_origin_is_not_in_any_list(said):
-    assert Origins.read(said) is None
+    assert Origins.parse(said) is None
     assert said not in origins("*")
 
 
 @given(st.text(alphabet="http:/s*.1a[]null,@ \n", max_size=30) | st.text())
 def test_any_text_is_an_origin_or_none(text):
-    place = Origins.read(text)
+    place = Origins.parse(text)
     assert (text in origins("*")) is (place is not None)
 
 

@@ -184,7 +184,7 @@ class Gate:
             if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
                 return
             raise Refused(400, "the request has no Host header")
-        if Hosts.read(host) is None:
+        if Hosts.parse(host) is None:
             raise Refused(400, f"the Host header {host!r:.80} is not one host")
         if host not in self._hosts:
             raise Refused(403, f"the Host {host!r:.80} is not among the allowed_hosts of this server")
@@ -209,7 +209,7 @@ class Gate:
 
     def _cors_for(self, origin: str) -> list[tuple[str, str]]:
         """For a page that may send no cookies: it has an Authorization header to itself."""
-        if self._browsers.everything:
+        if self._browsers.has_all:
             allowed = [("Access-Control-Allow-Origin", "*")]
         else:
             allowed = [("Access-Control-Allow-Origin", origin), ("Vary", "Origin")]
