@@ -1,107 +1,92 @@
-"""What the embedded HTTP server answers: a WSGI application's response, in as few writes as there can be.
+"""The response of a WSGI application, written by the embedded HTTP server in as few writes as possible.
 
-    a list or tuple         head, Content-Length and all of the body in one write
-    any other iterable      the head goes out with the first piece, also an empty one; every piece at
-                            once, in a chunk of its own unless the application gave a Content-Length
-    `write(...)`            the same; a list returned after that goes out together with the end
+    a list or tuple         head, Content-Length and the whole body in one write
+    any other iterable      the head goes out with the first piece, even an empty one; each piece at once,
+                            in a chunk of its own unless the application gave a Content-Length
+    `write(...)`            the same; a list that is returned after it goes out together with the end
 
-An application that fails before the head was sent has its failure answered with 500; after that the
-connection is cut, so that no client takes half an answer for a whole one. To HTTP/1.0 there are no
-chunks: the end of the connection is the end of the body.
+A client of HTTP/1.0 gets no chunks: there the end of the connection is the end of the body.
 
-Errors      a client that reads nothing for too long is a ConnectionAbortedError, one that left is what
-            the system says; `broken` is set then. What the application does wrong is its own exception.
-Threads     that of the connection, or whichever calls `write`, one at a time.
+Errors      a client that reads nothing for too long is a ConnectionAbortedError, one that left is the
+            system's own error; `is_broken` is set then. A mistake of the application raises ValueError,
+            TypeError or AssertionError, before anything wrong was sent.
+Threads     the connection's own, or any that calls `write`, one at a time.
 """
 
 from __future__ import annotations
 
+import functools
 import socket
-import struct
 import time
 from collections.abc import Callable, Iterable
+from email.utils import formatdate
 from types import TracebackType
 
-__all__ = ["Response", "give_up_after", "plain"]
+from mcp_ref.runtime.http_server.request import has_control_characters
+
+__all__ = ["Response", "short_response"]
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType] | tuple[None, None, None]
 
-ONE_WRITE = 65536
-"""Bytes up to which pieces are copied together; a longer one costs more to copy than to send."""
-
-_PLAIN = bytes([9, *range(32, 127), *range(128, 256)])
-
-_clock: tuple[int, str] = (0, "")  # the second, and how HTTP writes it
+MAX_JOINED_BYTES = 65536
+"""Up to this size pieces are joined to one write; more costs longer to copy than a second write takes."""
 
 
-def _date() -> str:
-    global _clock
-    now = int(time.time())
-    second, text = _clock
-    if now != second:
-        moment = time.gmtime(now)
-        day, month = _DAYS[moment.tm_wday], _MONTHS[moment.tm_mon - 1]
-        text = time.strftime(f"{day}, %d {month} %Y %H:%M:%S GMT", moment)
-        _clock = now, text
-    return text
+@functools.lru_cache(maxsize=1)
+def _http_date(second: int) -> str:
+    return formatdate(second, usegmt=True)
 
 
-_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")  # in English, whatever the locale
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-def give_up_after(connection: socket.socket, seconds: float) -> None:
-    """How long a client may read nothing: the kernel watches that."""
-    limit = struct.pack("@ll", int(seconds), max(1, int(seconds % 1 * 1e6)))
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, limit)
-
-
-def plain(status: str, why: str, *more: str) -> bytes:
-    """A whole short answer, after which the connection ends. `more` are further header lines."""
-    text = f"{why}\n".encode("ascii", "backslashreplace")
+def short_response(status: str, message: str, *header_lines: str) -> bytes:
+    """A whole response with one line of text, after which the connection is closed."""
+    text = f"{message}\n".encode("ascii", "backslashreplace")
     lines = [
         f"HTTP/1.1 {status}",
         "Content-Type: text/plain; charset=utf-8",
         f"Content-Length: {len(text)}",
-        f"Date: {_date()}",
+        f"Date: {_http_date(int(time.time()))}",
         "Connection: close",
-        *more,
+        *header_lines,
         "\r\n",
     ]
     return "\r\n".join(lines).encode("ascii") + text
 
 
 class Response:
-    """One response. `must_close` is asked, when the head is sent, whether the connection ends with it."""
+    """One response. `must_close` is called when the head is sent: is the connection closed after it?"""
 
     def __init__(
-        self, connection: socket.socket, *, old: bool, is_head: bool, must_close: Callable[[], bool]
+        self, connection: socket.socket, *, is_http_1_0: bool, is_head: bool, must_close: Callable[[], bool]
     ) -> None:
         self._connection = connection
-        self._old = old
+        self._is_http_1_0 = is_http_1_0
         self._is_head = is_head
         self._must_close = must_close
         self._status = ""
         self._headers: list[tuple[str, str]] = []
-        self._chunked = False
-        self._silent = False  # no body, whatever the application gives
-        self._left: int | None = None  # of the Content-Length
-        self.begun = False
-        """Whether the head is on its way."""
+        self._is_chunked = False
+        self._has_no_body = False  # whatever the application gives
+        self._length_left: int | None = None  # of the Content-Length
+        self.has_begun = False
+        """Whether the head was sent."""
         self.closes = False
-        """Whether the connection ends with this response."""
-        self.complete = False
+        """Whether the connection is closed after this response."""
+        self.is_complete = False
         """Whether all of it was sent."""
-        self.broken = False
-        """Whether it was the connection that failed."""
+        self.is_broken = False
+        """Whether sending failed."""
 
     def send(self, result: Iterable[bytes]) -> None:
-        """Send what the application gives, to its end."""
+        """Send what the application returned, to its end."""
         try:
             if isinstance(result, list | tuple):
-                self._finish(b"".join(result))
+                self._send_end(b"".join(result))
             else:
-                self._stream(result)
+                for piece in result:
+                    self.write(piece)
+                    if self._has_no_body:
+                        break
+                self._send_end(b"")
         finally:
             close = getattr(result, "close", None)
             if close is not None:
@@ -112,7 +97,7 @@ class Response:
     ) -> Callable[[bytes], object]:
         """WSGI's `start_response`."""
         if exc_info is not None and exc_info[1] is not None:
-            if self.begun:
+            if self.has_begun:
                 raise exc_info[1].with_traceback(exc_info[2])
         elif self._status:
             raise AssertionError("start_response was called twice, without exc_info")
@@ -121,114 +106,111 @@ class Response:
         return self.write
 
     def write(self, piece: bytes) -> None:
-        """Send a piece of the body now, with the head if that was not sent."""
+        """Send a piece of the body now, and the head before the first."""
         if not isinstance(piece, bytes):
             raise TypeError(f"the body of a response is bytes, not {type(piece).__name__}")
-        head = b"" if self.begun else self._head(None)
-        if self._silent or not piece:
+        head = b"" if self.has_begun else self._head(None)
+        if self._has_no_body or not piece:
             if head:
                 self._send(head)
-        elif self._chunked:
+        elif self._is_chunked:
             self._send(b"%b%x\r\n" % (head, len(piece)), piece, b"\r\n")
         else:
             self._count(len(piece))
             self._send(head, piece)
 
-    def _stream(self, pieces: Iterable[bytes]) -> None:
-        for piece in pieces:
-            self.write(piece)
-            if self._silent:
-                break
-        self._finish(b"")
-
-    def _finish(self, piece: bytes) -> None:
-        """Send the last piece and the end, in one."""
-        if not self.begun:
-            head = self._head(len(piece))
-            self._count_all(len(piece))
-            self._send(head, b"" if self._silent else piece)
-        elif self._silent:
-            pass
-        elif self._chunked:
-            self._send(b"%x\r\n%b\r\n0\r\n\r\n" % (len(piece), piece) if piece else b"0\r\n\r\n")
+    def _send_end(self, piece: bytes) -> None:
+        """Send the last piece and the end of the body in one write, with the head if it was not sent."""
+        head = b"" if self.has_begun else self._head(len(piece))
+        if self._has_no_body:
+            piece = b""
+        elif self._is_chunked:
+            piece = b"%x\r\n%b\r\n0\r\n\r\n" % (len(piece), piece) if piece else b"0\r\n\r\n"
         else:
-            self._count_all(len(piece))
-            if piece:
-                self._send(piece)
-        self.complete = True
+            self._count(len(piece))
+            if self._length_left:
+                raise ValueError("the body is shorter than the Content-Length says")
+        if head or piece:
+            self._send(head, piece)
+        self.is_complete = True
 
-    def _head(self, length: int | None) -> bytes:
-        """The head; `length` is that of the body, where it is known."""
-        status = self._status
-        if not status:
-            raise AssertionError("the application has not called start_response")
-        if not (status[:3].isdigit() and status[:3] >= "200" and status[3:4] in ("", " ")):
-            raise ValueError(f"not a status: {status!r}")
-        lines = [f"HTTP/1.0 {status}" if self._old else f"HTTP/1.1 {status}"]
-        dated = self._take(lines)
-        empty = status[:3] in ("204", "304")
-        self._silent = empty or self._is_head
-        if self._left is None and length is not None and not empty:
-            self._left = length
-            lines.append(f"Content-Length: {length}")
-        elif self._left is None and not self._silent:
-            self._chunked = not self._old
-            if self._chunked:
-                lines.append("Transfer-Encoding: chunked")
-        if not dated:
-            lines.append(f"Date: {_date()}")
+    def _head(self, body_bytes: int | None) -> bytes:
+        """The head; `body_bytes` is the length of the body where it is known.
+
+        Step 1: the status and the headers of the application.
+        Step 2: how the client finds the end of the body (RFC 9112, section 6).
+        Step 3: the date, and whether the connection is closed.
+        """
+        version = "HTTP/1.0" if self._is_http_1_0 else "HTTP/1.1"
+        lines = [f"{version} {self._checked_status()}"]  # Step 1
+        has_date = self._add_headers(lines)
+        self._add_framing(lines, body_bytes)  # Step 2
+        if not has_date:  # Step 3
+            lines.append(f"Date: {_http_date(int(time.time()))}")
         self.closes = self._must_close() or self.closes
         if self.closes:
             lines.append("Connection: close")
         lines.append("\r\n")
         head = "\r\n".join(lines).encode("latin-1")
-        if len(head.translate(None, _PLAIN)) != 2 * len(lines):
+        if has_control_characters(head, line_ends=len(lines)):
             raise ValueError("a control character in the status or in a header of the response")
         return head
 
-    def _take(self, lines: list[str]) -> bool:
-        """The application's headers, apart from those that are the connection's. Whether it gave a date."""
-        dated = False
+    def _checked_status(self) -> str:
+        status = self._status
+        if not status:
+            raise AssertionError("the application has not called start_response")
+        if not (status[:3].isdigit() and status[:3] >= "200" and status[3:4] in ("", " ")):
+            raise ValueError(f"not a status: {status!r}")
+        return status
+
+    def _add_headers(self, lines: list[str]) -> bool:
+        """Add the application's headers, except those of the connection. Returns whether a date is there."""
+        has_date = False
         for name, value in self._headers:
-            known = name.lower()
-            if known == "content-length":
+            lower = name.lower()
+            if lower == "content-length":
                 if not (value.isascii() and value.isdigit()):
                     raise ValueError(f"not a Content-Length: {value!r}")
-                self._left = int(value)
-            elif known == "connection":
+                self._length_left = int(value)
+            elif lower == "connection":
                 self.closes = value.lower() == "close"
                 continue
-            elif known == "transfer-encoding":
-                raise ValueError("Transfer-Encoding is the server's own")
-            elif known == "date":
-                dated = True
+            elif lower == "transfer-encoding":
+                raise ValueError("Transfer-Encoding is set by the server, not by the application")
+            elif lower == "date":
+                has_date = True
             lines.append(f"{name}: {value}")
-        return dated
+        return has_date
+
+    def _add_framing(self, lines: list[str], body_bytes: int | None) -> None:
+        never_has_body = self._status[:3] in ("204", "304")
+        self._has_no_body = never_has_body or self._is_head
+        if self._length_left is not None:
+            return
+        if body_bytes is not None and not never_has_body:
+            self._length_left = body_bytes
+            lines.append(f"Content-Length: {body_bytes}")
+        elif not (self._has_no_body or self._is_http_1_0):
+            self._is_chunked = True
+            lines.append("Transfer-Encoding: chunked")
 
     def _count(self, size: int) -> None:
-        """A piece of a body with a Content-Length."""
-        if self._left is not None:
-            self._left -= size
-            if self._left < 0:
+        if self._length_left is not None:
+            self._length_left -= size
+            if self._length_left < 0:
                 raise ValueError("the body is longer than the Content-Length says")
 
-    def _count_all(self, size: int) -> None:
-        """The last piece of such a body."""
-        if not self._silent:
-            self._count(size)
-            if self._left:
-                raise ValueError("the body is shorter than the Content-Length says")
-
     def _send(self, *parts: bytes) -> None:
-        self.begun = True
-        if sum(map(len, parts)) <= ONE_WRITE:
+        self.has_begun = True
+        if sum(map(len, parts)) <= MAX_JOINED_BYTES:
             parts = (b"".join(parts),)
         try:
             for part in parts:
                 self._connection.sendall(part)
         except BlockingIOError:
-            self.broken = True
+            self.is_broken = True
             raise ConnectionAbortedError("the client has read nothing for too long") from None
         except OSError:
-            self.broken = True
+            self.is_broken = True
             raise

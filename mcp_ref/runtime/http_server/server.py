@@ -1,28 +1,31 @@
-"""The embedded HTTP/1.1 server: any WSGI application, a thread a connection, kept open between requests.
-
-werkzeug's threaded server listens and accepts. What happens on a connection is ours: werkzeug's own
-handler closes it after each answer, has no limits, and parses a head as if it were an e-mail
-(:mod:`mcp_ref.runtime.http_server.connection`).
+"""The embedded HTTP/1.1 server: any WSGI application, a thread for each connection, which stays open.
 
     HttpServer(app, port=8000)     listens
-    .serve()                       accepts until `.stop()`, which any thread may call, or a signal's handler
-    .close(seconds)                lets requests end that long, then ends their connections
+    .serve()                       accepts until `.stop()`, which any thread and any signal handler may call
+    .close(seconds)                lets requests run that long, then closes all connections
 
-Limits      `max_connections`: one more gets a short 503. A head of `max_header_bytes`; `idle` seconds
+Why not werkzeug's own server, which is a dependency: it closes a connection after each response, has no
+limits, and parses a head as if it were an e-mail. And why a thread for each connection, not a selector: the
+application blocks, so each request needs a thread anyway, and an idle connection costs a stack that is hardly
+touched.
+
+Limits      `max_connections`: one more gets a short 503. `max_header_bytes` for a head; `idle` seconds
             between requests, `patience` for a request to arrive, `stall` for a client to read.
-            `max_body_bytes` holds for chunked bodies, and for what is read and thrown away so that a
-            client that still sends gets to see its answer; what a body may be is the application's.
-Errors      OSError where the address cannot be had. `mcp_ref.http` logs: what fails in an application
-            with its traceback, what happens to connections at DEBUG.
-Threads     whoever calls `serve` accepts, and refuses. Each connection has a thread, `mcp_ref http N`,
-            that reads, runs the application, and writes.
-POSIX       the kernel's own time-outs of sockets are used; this module does not run on Windows.
+            `max_body_bytes` holds for bodies in chunks, and for what is read and dropped so that a client
+            that still sends can read its answer; what a body may be is up to the application.
+Errors      OSError where the address cannot be used. `mcp_ref.http` logs the failure of an application with
+            its traceback, and at DEBUG what happens to connections.
+Threads     the caller of `serve` accepts, and refuses. Each connection has a thread, `mcp_ref http N`, that
+            reads, runs the application, and writes. `_changed` guards the table of open connections: a
+            socket in it is not closed yet, so `close` shuts no descriptor that has become another's.
+POSIX       the time-outs of the kernel are used; this module does not run on Windows.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import select
 import socket
 import threading
 import time
@@ -31,10 +34,8 @@ from typing import Any
 from weakref import WeakSet
 from wsgiref.types import WSGIApplication
 
-from werkzeug.serving import ThreadedWSGIServer, WSGIRequestHandler, select_address_family
-
 from mcp_ref.runtime.http_server.connection import HttpConnection
-from mcp_ref.runtime.http_server.response import plain
+from mcp_ref.runtime.http_server.response import short_response
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.signals import Uninterrupted
@@ -43,14 +44,22 @@ __all__ = ["HttpServer"]
 
 _log = logger("mcp_ref.http")
 
-SHORT = 1.0
-"""Seconds for which a connection that was refused stays open, so that its client can read why."""
+REFUSED_OPEN_SECONDS = 1.0
+"""A refused connection stays open for so long, so that its client can read why."""
 
-REFUSED = 64
-"""Connections that were refused and are still open."""
+MAX_REFUSED_OPEN = 64
+"""Refused connections that are still open."""
 
-LAST = 1.0
-"""Seconds in which threads whose connections were shut are to end."""
+LOOK_SECONDS = 0.5
+"""The loop that accepts looks at least so often for refused connections that are to be closed."""
+
+NO_RESOURCES_SECONDS = 0.2
+"""Pause before the next attempt to accept when the system has no descriptor or no memory."""
+
+JOIN_SECONDS = 1.0
+"""Time for threads to end whose connections were shut."""
+
+_NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class HttpServer:
@@ -79,215 +88,178 @@ class HttpServer:
         self.max_body_bytes = max_body_bytes
         self.is_closing = False
         self.running: set[socket.socket] = set()
-        """The connections that are in a request."""
-        self._served = threading.Event()
-        self._served.set()
-        with _listen(host, port, backlog) as listening:
-            self._listener = _Listener(self, host, port, listening.fileno())
+        """Connections that are in a request."""
+        self._listener = _listen(host, port, backlog)
         self.host = host
-        self.port = self._listener.port
+        self.port: int = self._listener.getsockname()[1]
+        self._is_stopped = False
+        self._not_serving = threading.Event()
+        self._not_serving.set()
+        self._changed = threading.Condition()
+        self._threads: dict[socket.socket, threading.Thread] = {}  # guarded by _changed: open connections
+        # A thread leaves the table just before it ends; `close` waits for it here.
+        self._started: WeakSet[threading.Thread] = WeakSet()
+        self._count = 0
+        # When to close it, and the connection. Belongs to the thread that accepts.
+        self._refused: deque[tuple[float, socket.socket]] = deque()
+        forks.tell(self)
 
     @property
     def is_serving(self) -> bool:
         """Whether `serve` runs."""
-        return not self._served.is_set()
+        return not self._not_serving.is_set()
 
     @property
     def connections(self) -> int:
         """How many are open."""
-        return len(self._listener.threads)
+        return len(self._threads)
+
+    def forked(self) -> None:
+        """In a forked child, while the parent serves: the child's copies of the sockets are closed."""
+        self._changed = threading.Condition()
+        if not self.is_serving:
+            return
+        for connection in list(self._threads):
+            connection.close()
+        self._threads.clear()
+        self._listener.close()
+
+    # -- accepting
 
     def serve(self) -> None:
         """Accept connections until `stop`; Ctrl-C counts as one."""
         if self.is_closing:
             return
-        self._served.clear()
+        self._not_serving.clear()
         try:
-            self._listener.serve_forever()
-        except _Stopped:
+            listening = select.poll()
+            listening.register(self._listener, select.POLLIN)
+            while not self._is_stopped:
+                if listening.poll(LOOK_SECONDS * 1000):
+                    # Ctrl-C waits until the thread is in the table: `close` would not wait for it otherwise.
+                    with Uninterrupted():
+                        self._accept()
+                self._close_refused(time.monotonic())
+        except KeyboardInterrupt:
             pass
         finally:
-            self._served.set()
+            self._stop_listening()
+            self._not_serving.set()
 
-    def stop(self) -> None:
-        """Accept no more. Returns at once; the connections there are go on."""
-        self._listener.stop()
-
-    def close(self, seconds: float = 3.0) -> None:
-        """Stop, give the requests that run so many seconds, and end all connections."""
-        self.is_closing = True
-        self.stop()
-        self._served.wait(LAST)
-        self._listener.server_close()
-        end = time.monotonic() + seconds
-        self._listener.shut(socket.SHUT_RD, idle_only=True)
-        if not self._listener.join(end):
-            self._listener.shut(socket.SHUT_RDWR)
-            if not self._listener.join(time.monotonic() + LAST):
-                _log.warning("%d connections are still in a request that does not end", self.connections)
-
-
-def _listen(host: str, port: int, backlog: int) -> socket.socket:
-    # werkzeug, left to do this, would end the process where the address is in use.
-    if not 0 <= port <= 65535:
-        raise ValueError(f"a port is a number up to 65535, not {port}")
-    family = select_address_family(host, port)
-    try:
-        address = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4]
-        return socket.create_server(address, family=family, backlog=backlog)
-    except (OSError, UnicodeError) as problem:
-        number = getattr(problem, "errno", errno.EINVAL)
-        why = "the port is in use" if number == errno.EADDRINUSE else str(problem)
-        raise OSError(number, f"cannot listen on {host}, port {port}: {why}") from problem
-
-
-class _Stopped(Exception):
-    """Ends the loop that accepts, from within: its own `shutdown` must not be called on its own thread."""
-
-
-class _Handler(WSGIRequestHandler):
-    """What werkzeug's server makes of a socket; all the rest of it is ours."""
-
-    protocol_version = "HTTP/1.1"
-    server: _Listener
-
-    def setup(self) -> None:
-        pass
-
-    def handle(self) -> None:
-        HttpConnection(self.request, self.client_address, self.server.owner).run()
-
-    def finish(self) -> None:
-        pass
-
-
-class _Listener(ThreadedWSGIServer):
-    """Accepts, counts, refuses."""
-
-    def __init__(self, owner: HttpServer, host: str, port: int, descriptor: int) -> None:
-        self.owner = owner
-        self.threads: dict[socket.socket, threading.Thread] = {}
-        self._changed = threading.Condition()  # guards `threads`: whoever is in it has not closed its socket
-        self._refused: deque[tuple[float, socket.socket]] = deque()
-        self._started: WeakSet[threading.Thread] = WeakSet()
-        self._stopped = False
-        self._numbered = 0
-        super().__init__(host, port, owner.app, _Handler, fd=descriptor)
-        forks.tell(self)
-
-    def forked(self) -> None:
-        """In a forked child, while the parent serves: the child's copies of the sockets are closed."""
-        self._changed = threading.Condition()
-        if not self.owner.is_serving:
-            return
-        for connection in list(self.threads):
-            connection.close()
-        self.threads.clear()
-        self.socket.close()
-
-    # -- the loop that accepts
-
-    def stop(self) -> None:
-        self._stopped = True
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)  # wakes the loop
-
-    def service_actions(self) -> None:
-        """After each turn of the loop, at least every half second."""
-        now = time.monotonic()
-        while self._refused and (self._stopped or self._refused[0][0] < now):
-            self._refused.popleft()[1].close()
-        if self._stopped:
-            raise _Stopped
-
-    def get_request(self) -> tuple[socket.socket, Any]:
+    def _accept(self) -> None:
         try:
-            return super().get_request()
-        except OSError as problem:
-            if problem.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+            connection, address = self._listener.accept()
+        except OSError as problem:  # also: the client has left, or `stop` woke the loop
+            if problem.errno in _NO_RESOURCES:
                 _log.warning("cannot accept a connection: %s", problem)
-                with self._changed:
-                    self._changed.wait(0.2)  # the end of a connection is what helps
-            raise
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """A new connection. Ctrl-C waits until its thread is known: else `join` would not wait for it."""
-        with Uninterrupted():
-            self._accept(request, client_address)
-
-    def _accept(self, request: socket.socket, client_address: Any) -> None:
-        self._numbered += 1
-        name = f"mcp_ref http {self._numbered}"
-        arguments = request, client_address
-        thread = threading.Thread(target=self.process_request_thread, args=arguments, name=name, daemon=True)
-        with self._changed:
-            full = len(self.threads) >= self.owner.max_connections
-            if not full:
-                self.threads[request] = thread
-        if full:
-            self._refuse(request, f"{self.owner.max_connections} connections are open")
+                with self._changed:  # the end of a connection gives resources back
+                    self._changed.wait(NO_RESOURCES_SECONDS)
             return
+        if self.connections >= self.max_connections:
+            self._refuse(connection, f"{self.max_connections} connections are open")
+            return
+        self._count += 1
+        thread = threading.Thread(
+            target=self._run, args=(connection, address), name=f"mcp_ref http {self._count}", daemon=True
+        )
+        with self._changed:
+            self._threads[connection] = thread
         try:
             thread.start()
             self._started.add(thread)
-        except RuntimeError as problem:  # the system has no more threads to give
-            self._forget(request)
-            self._refuse(request, str(problem))
+        except RuntimeError as problem:  # the system has no more threads
+            self._forget(connection)
+            self._refuse(connection, str(problem))
 
-    def shutdown_request(self, request: Any) -> None:
-        """After Ctrl-C in `process_request`: a connection that has a thread is ended by `close`."""
-        with self._changed:
-            has_thread = request in self.threads
-        if not has_thread:
-            super().shutdown_request(request)
-
-    def _refuse(self, request: socket.socket, why: str) -> None:
-        _log.debug("connection refused: %s", why)
-        answer = plain("503 Service Unavailable", "too many connections", "Retry-After: 1")
+    def _refuse(self, connection: socket.socket, reason: str) -> None:
+        _log.debug("connection refused: %s", reason)
+        answer = short_response("503 Service Unavailable", "too many connections", "Retry-After: 1")
         with contextlib.suppress(OSError):
-            request.setblocking(False)
-            request.send(answer)
-            request.shutdown(socket.SHUT_WR)
-        # Closed at once, it would be reset by the request that is just arriving, and the answer lost.
-        self._refused.append((time.monotonic() + SHORT, request))
-        if len(self._refused) > REFUSED:
+            connection.setblocking(False)
+            connection.send(answer)
+            connection.shutdown(socket.SHUT_WR)
+        # Closed now, it would be reset by the request that is just arriving, and the answer lost.
+        self._refused.append((time.monotonic() + REFUSED_OPEN_SECONDS, connection))
+        if len(self._refused) > MAX_REFUSED_OPEN:
             self._refused.popleft()[1].close()
 
-    def server_close(self) -> None:
-        while self._refused:
+    def _close_refused(self, until: float) -> None:
+        while self._refused and self._refused[0][0] <= until:
             self._refused.popleft()[1].close()
-        super().server_close()
 
     # -- the connections
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
+    def _run(self, connection: socket.socket, address: Any) -> None:
         try:
-            self.finish_request(request, client_address)
+            HttpConnection(connection, address, self).run()
         except Exception:
             _log.exception("a connection failed")
         finally:
-            self._forget(request)
-            request.close()
+            self._forget(connection)
+            connection.close()
 
-    def _forget(self, request: socket.socket) -> None:
+    def _forget(self, connection: socket.socket) -> None:
         with self._changed:
-            self.threads.pop(request, None)
-            self.owner.running.discard(request)
+            self._threads.pop(connection, None)
+            self.running.discard(connection)
             self._changed.notify_all()
 
-    def shut(self, how: int, *, idle_only: bool = False) -> None:
-        """Let connections see their end, those that are in no request or all."""
+    # -- the end
+
+    def stop(self) -> None:
+        """Accept no more. Returns at once; open connections go on."""
+        self._is_stopped = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the loop
+
+    def close(self, seconds: float = 3.0) -> None:
+        """Stop, let requests run for so many seconds, and close all connections."""
+        # Step 1: no more connections; each response says from now on that its connection is closed.
+        self.is_closing = True
+        self.stop()
+        self._not_serving.wait(JOIN_SECONDS)
+        self._stop_listening()
+        # Step 2: connections without a request see their end.
+        end = time.monotonic() + seconds
+        self._shut(socket.SHUT_RD, idle_only=True)
+        if self._join(end):
+            return
+        # Step 3: the time is up for the others.
+        self._shut(socket.SHUT_RDWR)
+        if not self._join(time.monotonic() + JOIN_SECONDS):
+            _log.warning("%d connections are still in a request that does not end", self.connections)
+
+    def _stop_listening(self) -> None:
+        self._close_refused(float("inf"))
+        self._listener.close()
+
+    def _shut(self, how: int, *, idle_only: bool = False) -> None:
         with self._changed:
-            for connection in list(self.threads):
-                if not (idle_only and connection in self.owner.running):
+            for connection in list(self._threads):
+                if not (idle_only and connection in self.running):
                     with contextlib.suppress(OSError):
                         connection.shutdown(how)
 
-    def join(self, end: float) -> bool:
-        """Wait until no thread is left, also of those whose connection has ended just now."""
+    def _join(self, end: float) -> bool:
+        """Wait for the threads of all connections until `end`. Returns whether they have ended."""
         for thread in list(self._started):
             if thread is not threading.current_thread():
                 thread.join(max(0.0, end - time.monotonic()))
                 if thread.is_alive():
                     return False
         return True
+
+
+def _listen(host: str, port: int, backlog: int) -> socket.socket:
+    if not 0 <= port <= 65535:
+        raise ValueError(f"a port is a number up to 65535, not {port}")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        address = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4]
+        listener = socket.create_server(address, family=family, backlog=backlog)
+    except (OSError, UnicodeError) as problem:
+        number = getattr(problem, "errno", errno.EINVAL)
+        reason = "the port is in use" if number == errno.EADDRINUSE else str(problem)
+        raise OSError(number, f"cannot listen on {host}, port {port}: {reason}") from problem
+    listener.setblocking(False)  # a client that leaves before it is accepted must not hold up the loop
+    return listener

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_ref.runtime.http_server import request as module
-from mcp_ref.runtime.http_server.request import CHUNKED, BadRequest, check_field_line, parse
+from mcp_ref.runtime.http_server.request import CHUNKED, BadRequest, check_field_line, parse_head
 
 
 def head(*lines, first="POST /mcp HTTP/1.1", host="Host: here"):
@@ -15,13 +15,13 @@ def head(*lines, first="POST /mcp HTTP/1.1", host="Host: here"):
 
 
 def environ(*lines, **more):
-    return parse(head(*lines, **more), {}).environ
+    return parse_head(head(*lines, **more), {}).environ
 
 
 def refused(text):
     """The status with which it is refused."""
     with pytest.raises(BadRequest) as caught:
-        parse(text, {})
+        parse_head(text, {})
     assert str(caught.value).isascii()
     assert len(str(caught.value)) < 200
     return int(caught.value.status[:3])
@@ -53,7 +53,7 @@ def test_an_environ_has_what_wsgi_wants_of_a_request():
 
 def test_what_is_in_every_environ_is_in_this_one_and_the_original_is_left_alone():
     base = {"wsgi.version": (1, 0)}
-    assert parse(head(), base).environ["wsgi.version"] == (1, 0)
+    assert parse_head(head(), base).environ["wsgi.version"] == (1, 0)
     assert base == {"wsgi.version": (1, 0)}
 
 
@@ -99,8 +99,8 @@ def test_names_that_are_kept_do_not_become_too_many():
         assert environ(f"X-Name-{number}: {number}")[f"HTTP_X_NAME_{number}"] == str(number)
     long = "x" * 500
     assert environ(f"{long}: 1")[f"HTTP_{long.upper()}"] == "1"
-    assert len(module._KEYS) <= 300
-    assert long not in module._KEYS
+    assert len(module._known_keys) <= 300
+    assert long not in module._known_keys
 
 
 def test_a_full_address_has_the_host_that_counts():
@@ -126,10 +126,10 @@ def test_any_token_is_a_method():
 
 
 def test_the_length_of_the_body_is_known():
-    assert parse(head(), {}).length == 0
-    assert parse(head("Content-Length: 0012"), {}).length == 12
-    assert parse(head("Content-Length: 5", "content-length: 5"), {}).length == 5
-    assert parse(head("Transfer-Encoding: Chunked"), {}).length == CHUNKED
+    assert parse_head(head(), {}).body_bytes == 0
+    assert parse_head(head("Content-Length: 0012"), {}).body_bytes == 12
+    assert parse_head(head("Content-Length: 5", "content-length: 5"), {}).body_bytes == 5
+    assert parse_head(head("Transfer-Encoding: Chunked"), {}).body_bytes == CHUNKED
 
 
 @pytest.mark.parametrize("value", ["", "-1", "+1", "1.0", "0x10", "1 2", "1, 1", "1_000", "\xb2", "9" * 19])
@@ -164,22 +164,22 @@ def test_http_1_0_has_no_chunks():
 
 
 def test_a_client_may_say_that_this_is_its_last_request():
-    assert not parse(head(), {}).closes
-    assert not parse(head("Connection: keep-alive"), {}).closes
-    assert parse(head("Connection: Close"), {}).closes
-    assert parse(head("Connection: keep-alive", "Connection: x, close"), {}).closes
+    assert not parse_head(head(), {}).wants_close
+    assert not parse_head(head("Connection: keep-alive"), {}).wants_close
+    assert parse_head(head("Connection: Close"), {}).wants_close
+    assert parse_head(head("Connection: keep-alive", "Connection: x, close"), {}).wants_close
 
 
 def test_a_request_of_http_1_0_is_the_last_one_whatever_it_says():
-    said = parse(
+    said = parse_head(
         head("Connection: keep-alive", "Expect: 100-continue", first="GET / HTTP/1.0", host=None), {}
     )
-    assert (said.old, said.closes, said.expects) == (True, True, False)
+    assert (said.is_http_1_0, said.wants_close, said.wants_continue) == (True, True, False)
 
 
 def test_a_client_may_wait_for_leave_to_go_on_and_for_nothing_else():
-    assert parse(head("Expect: 100-Continue"), {}).expects
-    assert not parse(head(), {}).expects
+    assert parse_head(head("Expect: 100-Continue"), {}).wants_continue
+    assert not parse_head(head(), {}).wants_continue
     assert refused(head("Expect: 200-ok")) == 417
 
 
@@ -282,13 +282,13 @@ def test_a_line_end_without_cr_is_no_line_end():
 
 def test_what_a_stranger_wrote_is_quoted_short_and_in_ascii():
     with pytest.raises(BadRequest, match=r"'\\xe4x{39}\.\.\.'"):
-        parse(head("\xe4" + "x" * 1000 + ": b"), {})
+        parse_head(head("\xe4" + "x" * 1000 + ": b"), {})
 
 
 @given(st.binary(max_size=200))
 def test_whatever_bytes_come_they_are_parsed_or_refused(data):
     try:
-        parse(data, {})
+        parse_head(data, {})
     except BadRequest as problem:
         assert problem.status[:3] in ("400", "414", "417", "431", "501", "505")
 
@@ -320,15 +320,15 @@ LINES = st.sampled_from(
 def test_a_request_that_two_readers_could_end_at_different_places_is_refused(lines):
     text = b"\r\n".join((b"POST / HTTP/1.1", b"Host: here", *lines))
     try:
-        said = parse(text, {})
+        said = parse_head(text, {})
     except BadRequest:
         return
     clean = {b"Content-Length: 5", b"Content-Length: 5 ", b"content-length:\t5", b"Content_Length: 7"}
     lengths = set(lines) - {b"Content_Length: 7"}
-    if said.length == CHUNKED:
+    if said.body_bytes == CHUNKED:
         assert lengths == {b"Transfer-Encoding: chunked"}
-    elif said.length == 6:
+    elif said.body_bytes == 6:
         assert lengths == {b"Content-Length: 6"}
     else:
         assert set(lines) <= clean
-        assert said.length == (5 if lengths else 0)
+        assert said.body_bytes == (5 if lengths else 0)

@@ -11,7 +11,8 @@ import pytest
 from peers import PATIENCE, nothing_left
 
 from mcp_ref.runtime.http_server import response as module
-from mcp_ref.runtime.http_server.response import Response, give_up_after, plain
+from mcp_ref.runtime.http_server.receiving import set_kernel_timeout
+from mcp_ref.runtime.http_server.response import Response, short_response
 
 DATE = re.compile(rb"Date: (Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z][a-z] \d{4} \d\d:\d\d:\d\d GMT\r\n")
 
@@ -31,10 +32,10 @@ def run(response, app):
     response.send(app({}, response.start))
 
 
-def respond(app, *, old=False, is_head=False, closes=False):
+def respond(app, *, is_http_1_0=False, is_head=False, closes=False):
     """The response, and its writes without the date."""
     line = Line()
-    response = Response(line, old=old, is_head=is_head, must_close=lambda: closes)
+    response = Response(line, is_http_1_0=is_http_1_0, is_head=is_head, must_close=lambda: closes)
     response.writes = line.writes
     try:
         run(response, app)
@@ -46,12 +47,12 @@ def respond(app, *, old=False, is_head=False, closes=False):
 def failed(app, problem, match, **options):
     """The writes of a response that failed."""
     line = Line()
-    response = Response(line, old=False, is_head=False, must_close=lambda: False, **options)
+    response = Response(line, is_http_1_0=False, is_head=False, must_close=lambda: False, **options)
     with pytest.raises(problem, match=match):
         run(response, app)
-    assert not response.complete
-    assert not response.broken
-    assert response.begun == bool(line.writes)
+    assert not response.is_complete
+    assert not response.is_broken
+    assert response.has_begun == bool(line.writes)
     return [DATE.sub(b"", data) for data in line.writes]
 
 
@@ -70,7 +71,7 @@ def giving(pieces, *headers, status="200 OK"):
 def test_a_list_is_one_write_with_its_length(pieces):
     response = respond(giving(pieces, ("A", "b")))
     assert response.writes == [b"HTTP/1.1 200 OK\r\nA: b\r\nContent-Length: 3\r\n\r\nabc"]
-    assert response.begun and response.complete and not response.closes and not response.broken
+    assert response.has_begun and response.is_complete and not response.closes and not response.is_broken
 
 
 def test_an_empty_list_has_the_length_0():
@@ -123,7 +124,7 @@ def test_what_is_written_goes_out_before_the_application_returns():
         return [b"tw", b"o"]
 
     line = Line()
-    run(Response(line, old=False, is_head=False, must_close=lambda: False), app)
+    run(Response(line, is_http_1_0=False, is_head=False, must_close=lambda: False), app)
     assert seen == line.writes[:1]
     assert seen[0].endswith(b"\r\n\r\n3\r\none\r\n")
     assert line.writes[1:] == [b"3\r\ntwo\r\n0\r\n\r\n"]
@@ -182,7 +183,7 @@ def test_a_head_of_a_stream_ends_it_after_the_first_piece():
 
     response = respond(app, is_head=True)
     assert response.writes == [b"HTTP/1.1 200 OK\r\n\r\n"]
-    assert response.complete
+    assert response.is_complete
     assert closed == [True]
 
 
@@ -191,14 +192,14 @@ def test_some_answers_have_no_body_and_no_length(status):
     for pieces in ([], [b"abc"], iter([b"abc"])):
         response = respond(giving(pieces, status=status))
         assert response.writes == [f"HTTP/1.1 {status}\r\n\r\n".encode()]
-        assert response.complete
+        assert response.is_complete
 
 
 def test_http_1_0_gets_no_chunks():
-    response = respond(giving(iter([b"abc", b"def"])), old=True, closes=True)
+    response = respond(giving(iter([b"abc", b"def"])), is_http_1_0=True, closes=True)
     assert response.writes == [b"HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nabc", b"def"]
     assert response.closes
-    response = respond(giving([b"abc"]), old=True, closes=True)
+    response = respond(giving([b"abc"]), is_http_1_0=True, closes=True)
     assert response.writes == [b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc"]
 
 
@@ -207,19 +208,16 @@ def test_http_1_0_gets_no_chunks():
 
 def test_an_answer_has_a_date_unless_it_brings_one():
     line = Line()
-    run(Response(line, old=False, is_head=False, must_close=lambda: False), giving([]))
+    run(Response(line, is_http_1_0=False, is_head=False, must_close=lambda: False), giving([]))
     assert DATE.search(line.writes[0])
     assert respond(giving([], ("date", "now"))).writes == [
         b"HTTP/1.1 200 OK\r\ndate: now\r\nContent-Length: 0\r\n\r\n"
     ]
 
 
-def test_the_date_is_made_once_a_second(monkeypatch):
-    monkeypatch.setattr(module, "_clock", (0, ""))
-    monkeypatch.setattr(module.time, "time", lambda: 784111777.5)
-    assert module._date() == "Sun, 06 Nov 1994 08:49:37 GMT"
-    monkeypatch.setattr(module.time, "gmtime", None)
-    assert module._date() == "Sun, 06 Nov 1994 08:49:37 GMT"
+def test_the_date_is_written_as_http_wants_it_and_once_a_second():
+    assert module._http_date(784111777) == "Sun, 06 Nov 1994 08:49:37 GMT"
+    assert module._http_date(784111777) is module._http_date(784111777)
 
 
 def test_the_application_may_end_the_connection_and_not_keep_it():
@@ -241,7 +239,7 @@ def test_whether_the_connection_ends_is_asked_when_the_head_is_sent():
         assert asked
         yield b""
 
-    run(Response(Line(), old=False, is_head=False, must_close=lambda: asked.append(1)), app)
+    run(Response(Line(), is_http_1_0=False, is_head=False, must_close=lambda: asked.append(1)), app)
     assert asked == [1]
 
 
@@ -261,7 +259,7 @@ def test_whether_the_connection_ends_is_asked_when_the_head_is_sent():
         (giving([b"a"], status="100 Continue"), ValueError, "not a status"),
         (giving([b"a"], status=""), AssertionError, "start_response"),
         (lambda environ, start: [b"a"], AssertionError, "start_response"),
-        (giving([b"a"], ("Transfer-Encoding", "chunked")), ValueError, "the server's own"),
+        (giving([b"a"], ("Transfer-Encoding", "chunked")), ValueError, "set by the server"),
         (giving([b"a"], ("Content-Length", "-1")), ValueError, "Content-Length"),
         (giving([b"a"], ("Content-Length", "\xb2")), ValueError, "Content-Length"),
         (giving([b"ab"], ("Content-Length", "1")), ValueError, "longer"),
@@ -321,7 +319,7 @@ def test_exc_info_of_nothing_is_none():
         start_response("200 OK", [], (None, None, None))
         return []
 
-    assert respond(app).complete
+    assert respond(app).is_complete
     failed(twice, AssertionError, "twice")
 
 
@@ -364,11 +362,11 @@ class Broken:
 
 
 def respond_on(connection, app):
-    response = Response(connection, old=False, is_head=False, must_close=lambda: False)
+    response = Response(connection, is_http_1_0=False, is_head=False, must_close=lambda: False)
     try:
         run(response, app)
     finally:
-        respond_on.broken = response.broken
+        respond_on.is_broken = response.is_broken
     return response
 
 
@@ -378,14 +376,14 @@ def respond_on(connection, app):
 def test_a_connection_that_fails_is_known_from_an_application_that_fails():
     with pytest.raises(BrokenPipeError):
         respond_on(Broken(), giving([b"a"]))
-    assert respond_on.broken
+    assert respond_on.is_broken
 
     def app(environ, start_response):
         raise BrokenPipeError
 
     with pytest.raises(BrokenPipeError):
         respond_on(Line(), app)
-    assert not respond_on.broken
+    assert not respond_on.is_broken
 
 
 @contextlib.contextmanager
@@ -397,15 +395,15 @@ def connected():
 
 def test_a_client_that_does_not_read_is_given_up():
     with connected() as (ours, _):
-        give_up_after(ours, 0.05)
+        set_kernel_timeout(ours, socket.SO_SNDTIMEO, 0.05)
         with pytest.raises(ConnectionAbortedError, match="read nothing"):
             respond_on(ours, giving(iter([b"x" * 100_000] * 1000)))
-    assert respond_on.broken
+    assert respond_on.is_broken
 
 
 def test_a_client_that_reads_slowly_gets_all_of_it():
     with connected() as (ours, theirs):
-        give_up_after(ours, PATIENCE)
+        set_kernel_timeout(ours, socket.SO_SNDTIMEO, PATIENCE)
         got = []
 
         def read():
@@ -423,8 +421,8 @@ def test_a_client_that_reads_slowly_gets_all_of_it():
 # -- short answers ---------------------------------------------------------------------------------
 
 
-def test_a_plain_answer_says_why_and_ends_the_connection():
-    assert DATE.sub(b"", plain("400 Bad Request", "wh\xe4t", "Retry-After: 1")) == (
+def test_a_short_response_says_why_and_ends_the_connection():
+    assert DATE.sub(b"", short_response("400 Bad Request", "wh\xe4t", "Retry-After: 1")) == (
         b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 8\r\n"
         b"Connection: close\r\nRetry-After: 1\r\n\r\nwh\\xe4t\n"
     )

@@ -148,22 +148,22 @@ def test_a_connection_too_many_is_refused_without_a_thread(caplog):
 
 
 def test_connections_that_were_refused_do_not_pile_up(monkeypatch):
-    monkeypatch.setattr(module, "REFUSED", 3)
+    monkeypatch.setattr(module, "MAX_REFUSED_OPEN", 3)
     with serving(hello, max_connections=1) as server, RawHttp(server.port) as only:
         only.send(request()).response()
         refused = [RawHttp(server.port) for _ in range(10)]
         for client in refused:
             assert client.response().status == 503
-        assert len(server._listener._refused) <= 3
+        assert len(server._refused) <= 3
         for client in refused:
             client.close()
 
 
 def test_connections_that_were_refused_are_closed_soon(monkeypatch):
-    monkeypatch.setattr(module, "SHORT", 0.0)
+    monkeypatch.setattr(module, "REFUSED_OPEN_SECONDS", 0.0)
     with serving(hello, max_connections=0) as server, RawHttp(server.port) as client:
         assert client.response().status == 503
-        assert eventually(lambda: not server._listener._refused)
+        assert eventually(lambda: not server._refused)
 
 
 def test_a_thread_that_cannot_be_started_is_a_connection_too_many(monkeypatch):
@@ -182,7 +182,7 @@ def test_a_thread_that_cannot_be_started_is_a_connection_too_many(monkeypatch):
 
 
 def test_a_server_without_open_files_left_goes_on_when_there_are_some(monkeypatch, caplog):
-    accept = module.ThreadedWSGIServer.get_request
+    accept = socket.socket.accept
     failures = iter([errno.EMFILE, errno.ENFILE])
 
     def scarce(listener):
@@ -190,14 +190,14 @@ def test_a_server_without_open_files_left_goes_on_when_there_are_some(monkeypatc
             raise OSError(number, os.strerror(number))
         return accept(listener)
 
-    monkeypatch.setattr(module.ThreadedWSGIServer, "get_request", scarce)
+    monkeypatch.setattr(socket.socket, "accept", scarce)
     with serving(hello) as server, RawHttp(server.port) as client:
         assert client.send(request()).response().status == 200
     assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
 
 
 def test_a_connection_that_is_gone_before_it_is_accepted_is_nothing(monkeypatch, caplog):
-    accept = module.ThreadedWSGIServer.get_request
+    accept = socket.socket.accept
     failures = iter([errno.ECONNABORTED])
 
     def gone(listener):
@@ -205,7 +205,7 @@ def test_a_connection_that_is_gone_before_it_is_accepted_is_nothing(monkeypatch,
             raise OSError(number, os.strerror(number))
         return accept(listener)
 
-    monkeypatch.setattr(module.ThreadedWSGIServer, "get_request", gone)
+    monkeypatch.setattr(socket.socket, "accept", gone)
     with serving(hello) as server, RawHttp(server.port) as client:
         assert client.send(request()).response().status == 200
     assert caplog.records == []
@@ -244,7 +244,7 @@ def test_a_thousand_connections_leave_nothing_behind():
         assert eventually(lambda: open_files() <= before)
 
 
-def test_werkzeug_logs_nothing_and_we_log_nothing_of_what_is_normal(caplog, capfd):
+def test_what_is_normal_is_not_logged(caplog, capfd):
     with caplog.at_level(logging.INFO), serving(hello) as server:
         with RawHttp(server.port) as client:
             client.send(request()).response()
@@ -444,7 +444,7 @@ def test_close_cuts_streams_that_do_not_end():
 
 
 def test_close_says_what_it_could_not_end(monkeypatch, caplog):
-    monkeypatch.setattr(module, "LAST", 0.05)
+    monkeypatch.setattr(module, "JOIN_SECONDS", 0.05)
     app = Stream()
     with nothing_left():
         server = HttpServer(app, port=0)
@@ -470,12 +470,12 @@ def test_importing_the_package_does_not_import_the_server():
 def test_a_forked_child_closes_its_copies_of_the_sockets_and_the_parent_keeps_its_own():
     server = HttpServer(hello, port=0)
     ours, peer = socket.socketpair()
-    parents, listening = ours.dup(), server._listener.socket.dup()
+    parents, listening = ours.dup(), server._listener.dup()
     with ours, peer, parents, listening:
-        server._listener.threads[ours] = threading.current_thread()
-        server._served.clear()  # the parent serves; its loop is on a thread that the child has not
-        server._listener.forked()
-        assert (ours.fileno(), server._listener.socket.fileno(), server.connections) == (-1, -1, 0)
+        server._threads[ours] = threading.current_thread()
+        server._not_serving.clear()  # the parent serves; its loop is on a thread that the child has not
+        server.forked()
+        assert (ours.fileno(), server._listener.fileno(), server.connections) == (-1, -1, 0)
         parents.sendall(b"still there")
         assert peer.recv(100) == b"still there"
         with socket.create_connection(("127.0.0.1", server.port), PATIENCE):
@@ -486,7 +486,7 @@ def test_a_forked_child_may_serve_where_its_parent_does_not():
     """As programs do that listen first and fork their workers afterwards."""
     with nothing_left():
         server = HttpServer(hello, port=0)
-        server._listener.forked()
+        server.forked()
         thread = beside(server.serve)
         with RawHttp(server.port) as client:
             assert client.send(request()).response().status == 200
