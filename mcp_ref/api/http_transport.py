@@ -20,7 +20,7 @@ from mcp_ref.basic.transports.streamable_http import backward_compatibility as h
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError, RefusedByStatus
 from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
 from mcp_ref.basic.versioning import Era
-from mcp_ref.runtime.http_client.exchanges import Exchanges
+from mcp_ref.runtime.http_client.client import HttpClient
 
 __all__ = ["HttpLine"]
 
@@ -50,7 +50,7 @@ class HttpLine:
         self._client = client
         self._known_era = known_era
         self._options = options
-        self._exchanges = Exchanges(url, headers=headers, session=session)
+        self._exchanges = HttpClient(url, headers=headers, session=session)
         self._http = UrlConnection(client, self._exchanges, **options)
         self._old: Any = None
 

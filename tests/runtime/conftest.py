@@ -1,4 +1,4 @@
-"""What the tests of HTTP exchanges share."""
+"""What the tests of HTTP http share."""
 
 import os
 
@@ -16,15 +16,15 @@ def own_environment(monkeypatch, tmp_path):
 
 @pytest.fixture
 def at(own_environment):
-    """A function that gives the exchanges with a server; they are closed afterwards."""
-    from mcp_ref.runtime.http_client.exchanges import Exchanges
+    """A function that gives the http with a server; they are closed afterwards."""
+    from mcp_ref.runtime.http_client.client import HttpClient
 
     made = []
 
     def make(site, **options):
-        made.append(Exchanges(site if isinstance(site, str) else site.url, **options))
+        made.append(HttpClient(site if isinstance(site, str) else site.url, **options))
         return made[-1]
 
     yield make
-    for exchanges in made:
-        exchanges.close()
+    for http in made:
+        http.close()

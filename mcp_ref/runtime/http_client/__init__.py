@@ -1,6 +1,8 @@
-"""HTTP requests with one time limit for the whole, which another thread can end.
+"""HTTP requests with one time limit for the whole, which any thread can end.
 
-exchanges   a request and its response
-settings    what the user's `requests.Session` says of proxies, certificates and the like
-sockets     deadlines and an end beneath urllib3
+client      the exchanges of one client with its server
+exchange    one request and its response
+slots       how many exchanges run at once
+settings    headers, cookies, proxies and certificates, from a `requests.Session`
+sockets     deadlines beneath urllib3, and reads that another thread can end
 """

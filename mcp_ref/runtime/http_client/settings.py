@@ -1,14 +1,14 @@
 """What goes with every HTTP exchange of a client: its connections, headers and cookies.
 
-A `requests.Session` says what they are like: proxies, certificates, headers, `auth`, cookies. It is made
-here if the application has none. The environment (proxies, certificates, ~/.netrc) is asked once, when the
-settings are made, unless the session is not to trust it. An adapter of the application's own stays in use.
+A `requests.Session` determines them: proxies, certificates, headers, `auth`, cookies. One is made here if the
+application has none. The environment (proxies, certificates, ~/.netrc) is read once, when the settings are
+made, unless the session does not trust it. A transport adapter that the application mounted stays in use.
 
-A header of the application counts more than one of the session, that more than its `auth`, and that more than
-~/.netrc. Those of the protocol are nobody's but the protocol's.
+Of one header, that of the application wins over that of the session, that over `auth`, and that over
+~/.netrc. The headers of the protocol cannot be set.
 
-Errors      TypeError, ValueError for settings that make no sense; none of them tells a header's value.
-Threads     plain data after it is made, but for the cookies, which have a lock of their own.
+Errors      TypeError, ValueError for settings that make no sense; none of them repeats a header's value.
+Threads     plain data once it is made, except the cookies, which have a lock of their own.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from requests.adapters import HTTPAdapter
 from requests.cookies import extract_cookies_to_jar, get_cookie_header
 from requests.utils import get_netrc_auth, select_proxy
 
-from mcp_ref.runtime.http_client.sockets import watched
+from mcp_ref.runtime.http_client.sockets import leased_class
 
 __all__ = ["Headers", "Settings"]
 
 Headers: TypeAlias = Mapping[str, str]
 
-OWN = frozenset(
+RESERVED_HEADERS = frozenset(
     {
         "accept",
         "accept-encoding",
@@ -48,12 +48,13 @@ OWN = frozenset(
         "transfer-encoding",
     }
 )
-"""Headers that are not for the application to set."""
+"""Headers of the transport, which the application cannot set."""
 
+# RFC 9110, section 5.6.2: token; and section 5.5: field-value
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
-KEEP_ALIVE = [
+SOCKET_OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     *(
@@ -62,24 +63,25 @@ KEEP_ALIVE = [
         if hasattr(socket, option)
     ),
 ]
-"""So that a stream on which nothing is said does not outlive a server that vanished."""
+"""Keep-alive probes: a silent stream ends when its server has vanished, after 30 + 4 * 15 seconds."""
 
-COOKIES = 50
-"""Cookies beyond which a server sets no others, nor any of these again: each goes with each request."""
+MAX_COOKIES = 50
+"""A server can set no more, nor change one, beyond that: each of them goes with each request."""
 
-_cookies_for: Any = get_cookie_header
-_cookies_from: Any = extract_cookies_to_jar
+# Both take the responses of requests by their types, and those of urllib3 in practice.
+_cookie_header: Any = get_cookie_header
+_extract_cookies: Any = extract_cookies_to_jar
 
 
 class _Adapter(HTTPAdapter):
-    """Connections that notice when their server vanishes."""
+    """Sets SOCKET_OPTIONS on its connections."""
 
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        super().init_poolmanager(*args, socket_options=KEEP_ALIVE, **options)
+        super().init_poolmanager(*args, socket_options=SOCKET_OPTIONS, **options)
 
 
 class Settings:
-    """Of one client, for one URL."""
+    """The settings of one client, for one URL."""
 
     def __init__(
         self,
@@ -88,120 +90,126 @@ class Settings:
         headers: Headers | Callable[[], Headers] | None,
         limit: int,
     ) -> None:
-        """`limit` is how many connections are kept."""
+        """`limit` is the number of connections that are kept alive."""
         self.url = url
         self.server = urlsplit(url).netloc
-        self._is_own = session is None
+        self._has_own_session = session is None
         self._session = requests.Session() if session is None else session
-        self._given = headers
+        self._application_headers = headers
         self._fixed = self._fixed_headers()
         self._prepared = requests.Request("POST", url).prepare()
         self.pool, self.target = self._pool(limit)
-        self._kept: Any = self.pool.pool if self._is_ours else None
+        # The queue of the connections that are kept alive.
+        self._idle: Any = self.pool.pool if self._has_own_pool else None
         self._is_closed = False
 
     def _pool(self, limit: int) -> tuple[Any, str]:
-        """The connections, and what to ask them for."""
+        """The connections, and the request target."""
         session = self._session
-        # What the session says of certificates counts more than what the environment says.
-        said: Any = None if session.verify is True else session.verify
-        settings = session.merge_environment_settings(self.url, {}, True, said, None)
+        # True is the default of a session: only another value wins over REQUESTS_CA_BUNDLE.
+        verify: Any = None if session.verify is True else session.verify
+        settings = session.merge_environment_settings(self.url, {}, True, verify, None)
         proxies, verify, cert = settings["proxies"], settings["verify"], settings["cert"]
         if (select_proxy(self.url, proxies) or "").startswith("https:"):
             raise ValueError("a proxy is reached by http: or socks:, not by https:")
         adapter: Any = session.get_adapter(self.url)
         _check_retries(getattr(adapter, "max_retries", None))
-        self._is_ours = type(adapter) is HTTPAdapter
-        if self._is_ours:  # one of the application's own is used as it is
+        self._has_own_pool = type(adapter) is HTTPAdapter
+        if self._has_own_pool:  # an adapter that the application wrote is used as it is
             adapter = _Adapter(pool_connections=1, pool_maxsize=limit)
         pool = adapter.get_connection_with_tls_context(self._prepared, verify, proxies, cert)
         adapter.cert_verify(pool, self.url, verify, cert)
-        pool.ConnectionCls = watched(pool.ConnectionCls)
+        pool.ConnectionCls = leased_class(pool.ConnectionCls)
         return pool, adapter.request_url(self._prepared, proxies)
 
     def target_of(self, url: str) -> str:
-        """How another URL of this server is asked for."""
-        if not self.target.startswith("/"):  # by a proxy
+        """The request target for another URL of this server."""
+        if not self.target.startswith("/"):  # a proxy gets whole URLs
             return url
         parts = urlsplit(url)
         return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
     def _fixed_headers(self) -> dict[str, str]:
-        """What goes with every request: what the session has, and the application, if it is no function."""
-        fixed = {"Accept-Encoding": "identity", "User-Agent": "mcp_ref"}
+        """The headers that are the same for every request."""
+        headers = {"Accept-Encoding": "identity", "User-Agent": "mcp_ref"}
         usual = requests.utils.default_headers()
         for name, value in self._session.headers.items():
-            if name.lower() not in OWN and usual.get(name) != value:
-                fixed = merged(fixed, {name: value if isinstance(value, str) else value.decode("latin-1")})
-        if self._given is not None and not callable(self._given):
-            fixed = merged(fixed, checked(self._given))
-        if self._session.trust_env and not _has_authorization(fixed) and self._session.auth is None:
-            found = get_netrc_auth(self.url)
-            if found is not None:
-                fixed |= urllib3.make_headers(basic_auth=":".join(found))
-        return fixed
+            if name.lower() not in RESERVED_HEADERS and usual.get(name) != value:
+                text = value if isinstance(value, str) else value.decode("latin-1")
+                headers = merge_headers(headers, {name: text})
+        if self._application_headers is not None and not callable(self._application_headers):
+            headers = merge_headers(headers, check_headers(self._application_headers))
+        return headers | self._netrc_header(headers)
+
+    def _netrc_header(self, headers: Headers) -> dict[str, str]:
+        """The Authorization header of ~/.netrc, if nothing else sets one."""
+        if not self._session.trust_env or self._session.auth is not None or _has_authorization(headers):
+            return {}
+        login = get_netrc_auth(self.url)
+        return {} if login is None else urllib3.make_headers(basic_auth=":".join(login))
 
     def headers(self, more: Headers) -> dict[str, str]:
-        """All headers of a request: the fixed ones, those of the application, those of the protocol."""
+        """All headers of a request: the fixed ones, those of the application, and `more` of the protocol."""
         headers = self._fixed
-        if callable(self._given):
-            headers = merged(headers, checked(self._given()))
+        if callable(self._application_headers):
+            headers = merge_headers(headers, check_headers(self._application_headers()))
         if self._session.auth is not None and not _has_authorization(headers):
-            headers = merged(headers, self._authorized())
+            headers = merge_headers(headers, self._auth_headers())
         if len(self._session.cookies):
-            cookies = _cookies_for(self._session.cookies, self._prepared)
+            cookies = _cookie_header(self._session.cookies, self._prepared)
             if cookies is not None:
-                headers = merged(headers, {"Cookie": cookies})
+                headers = merge_headers(headers, {"Cookie": cookies})
         return {**headers, **more}
 
-    def _authorized(self) -> dict[str, str]:
-        """What the session's `auth` adds."""
+    def _auth_headers(self) -> dict[str, str]:
+        """What the `auth` of the session adds."""
         request = requests.Request("POST", self.url, auth=self._session.auth).prepare()
-        return {name: str(value) for name, value in request.headers.items() if name.lower() not in OWN}
+        return {
+            name: str(value)
+            for name, value in request.headers.items()
+            if name.lower() not in RESERVED_HEADERS
+        }
 
-    def remember(self, response: Any) -> None:
-        """Keep the cookies of an answer: they tell a load balancer where the next request should go."""
-        if len(self._session.cookies) < COOKIES:
-            _cookies_from(self._session.cookies, self._prepared, response)
+    def add_cookies(self, response: Any) -> None:
+        """Add the cookies of a response: a load balancer uses them to send a client to the same server."""
+        if len(self._session.cookies) < MAX_COOKIES:
+            _extract_cookies(self._session.cookies, self._prepared, response)
 
     def forked(self) -> None:
-        """In a forked child: its copies of the connections that nobody uses are closed."""
-        for connection in list(getattr(self.pool.pool, "queue", ())) if self._is_ours else ():
+        """In a forked child: its copies of the idle connections are closed."""
+        for connection in list(getattr(self.pool.pool, "queue", ())) if self._has_own_pool else ():
             if getattr(connection, "sock", None) is not None:
-                connection.sock.close()  # and not shut down: that would be the parent's as well
+                connection.sock.close()  # and not shut down: that would end the parent's connection as well
 
-    def given_back(self) -> None:
-        """A connection was put back among those that are kept. After `close` none is: it is closed.
-
-        urllib3 may put one back a moment after it has closed all that it keeps.
-        """
+    def connection_returned(self) -> None:
+        """After `close`, close what an exchange gives back: urllib3 may put it into a pool it has closed."""
         while self._is_closed:
             try:
-                connection = self._kept.get(block=False)
+                connection = self._idle.get(block=False)
             except queue.Empty:
                 return
-            if connection is not None:  # as a place is that was never used
+            if connection is not None:  # None is a free place
                 connection.close()
 
     def close(self) -> None:
-        """Let go of the connections, and of the session, if it is no other's."""
-        if self._is_ours:
-            self._is_closed = True  # before they are: what is put back later sees it
+        """Close the connections, and the session if it was made here."""
+        if self._has_own_pool:
+            self._is_closed = True  # first: a connection that is returned later sees it
             self.pool.close()
-        if self._is_own:
+        if self._has_own_session:
             self._session.close()
 
 
 def _check_retries(retry: Any) -> None:
-    """Raises ValueError for an adapter that would send requests again: a call could be done twice."""
+    """Raises ValueError for an adapter that sends requests again: a call could be done twice."""
 
-    def may(count: Any) -> bool:
+    def is_allowed(count: Any) -> bool:
         return count is None or count > 0
 
-    # One that is no urllib3.Retry belongs to an adapter of the application's own making.
-    if not isinstance(retry, urllib3.Retry) or not may(retry.total):
+    # Anything but a urllib3.Retry belongs to an adapter that the application wrote.
+    if not isinstance(retry, urllib3.Retry) or not is_allowed(retry.total):
         return
-    if any(map(may, (retry.connect, retry.read, retry.status, retry.other))):
+    if any(map(is_allowed, (retry.connect, retry.read, retry.status, retry.other))):
         raise ValueError(
             f"the adapter of the session retries (max_retries={retry!r}), and a call that is sent again "
             "could be done twice; mount HTTPAdapter() without max_retries, and repeat in your own code "
@@ -209,8 +217,8 @@ def _check_retries(retry: Any) -> None:
         )
 
 
-def checked(headers: Any) -> dict[str, str]:
-    """Headers of the application. Raises TypeError, ValueError, which name the header and not its value."""
+def check_headers(headers: Any) -> dict[str, str]:
+    """Check headers of the application. Raises TypeError, ValueError, without the value of a header."""
     if not isinstance(headers, Mapping):
         raise TypeError(f"headers is a mapping, or a function that returns one, not {type(headers).__name__}")
     for name, value in headers.items():
@@ -220,13 +228,13 @@ def checked(headers: Any) -> dict[str, str]:
             raise ValueError(f"{name!r:.60} cannot be the name of a header")
         if _VALUE.fullmatch(value) is None:
             raise ValueError(f"the value of the header {name} holds a character that no header may")
-        if name.lower() in OWN or name.lower().startswith("mcp-param-"):
+        if name.lower() in RESERVED_HEADERS or name.lower().startswith("mcp-param-"):
             raise ValueError(f"the header {name} is the transport's own")
     return dict(headers)
 
 
-def merged(headers: dict[str, str], more: Headers) -> dict[str, str]:
-    """Both; of one name, however it is spelled, the later."""
+def merge_headers(headers: dict[str, str], more: Headers) -> dict[str, str]:
+    """Both; where a name is in both, in whatever case, the header of `more`."""
     names = {name.lower() for name in more}
     return {**{name: value for name, value in headers.items() if name.lower() not in names}, **more}
 

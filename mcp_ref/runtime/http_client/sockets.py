@@ -1,18 +1,23 @@
-"""The socket under one HTTP exchange: waited for with a deadline, and ended from any thread.
+"""The socket under one HTTP exchange: read with a deadline, and ended from any thread.
 
-urllib3 knows one time limit for reading, that between two bytes: a server that sends one now and then is
-waited for without end. And nothing of it ends a read that another thread is in. So an exchange gets hold
-of its socket, at the places that urllib3 and http.client offer:
+urllib3 has one time limit for reading, between two bytes: a server that sends a byte now and then is waited
+for without end. And nothing in it ends a read that another thread is in. So an exchange leases its socket, at
+the places that urllib3 and http.client offer for it:
 
-    pool.ConnectionCls           `watched` of what it was: tells the exchange which socket it has got
-    connection.response_class    `_Answer`: reads from `_Incoming`
-    _Incoming                    waits by `poll`, as long as the exchange's deadline allows, then reads
+    pool.ConnectionCls           `leased_class` of what it was: tells the lease which socket it has
+    connection.response_class    `_Response`: reads through `_ResponseReader`
+    _ResponseReader              waits by `poll`, as long as the deadline of the lease allows, then reads
+
+http.client closes over the socket it is given, and urllib3 builds the connection deep inside `urlopen`:
+so the lease of a thread stands in a thread-local variable while it sends. What is ugly about it is that three
+classes of libraries are subclassed; a HTTP/1.1 client of our own would be longer, and without their proxies
+and TLS settings.
 
 The head of a request and its body go out in one write.
 
-Errors      Aborted, Expired: of no kind that urllib3 takes for its own, so that they pass through it.
-Threads     an exchange belongs to one thread at a time; `abort` is for any. `_lock` of a Hold is held while
-            its socket is shut down: by then it must not be the next exchange's.
+Errors      Aborted, Expired: of no kind that urllib3 converts, so that they pass through it.
+Threads     a lease belongs to one thread at a time; `abort` is for any. `_lock` of a Lease is held while its
+            socket is shut down: without it the socket could meanwhile be the next exchange's.
 """
 
 from __future__ import annotations
@@ -24,292 +29,301 @@ import select
 import socket
 import ssl
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
-from mcp_ref.runtime.threads.deadlines import LONGEST, Deadline
+from mcp_ref.runtime.threads.deadlines import Deadline
 
-__all__ = ["Aborted", "Expired", "Hold", "Holding", "watched"]
+__all__ = ["Aborted", "Expired", "Lease", "leased_class", "leasing"]
 
+MAX_CONNECT_SECONDS = 10.0
+"""Time to connect, for all addresses of the server together."""
 
-CONNECTING = 10.0
-"""Seconds for a connection to come about, over all addresses of the server."""
+MIN_TIMEOUT_SECONDS = 0.01
+"""A socket takes 0 for "do not wait at all"."""
+
+MAX_WAIT_SECONDS = 3600.0
+"""A wait without a deadline looks again after that: `poll` cannot count to infinity."""
+
+MAX_HEADS = 10
+"""Heads of one response: its own, and informational ones before it (RFC 9110, section 15.2)."""
 
 
 class Aborted(Exception):
-    """`abort` was called."""
+    """The exchange was ended by `abort`."""
 
 
 class Expired(Exception):
-    """The deadline has passed."""
+    """The deadline of the exchange has passed, or its read timeout."""
 
 
-class Hold:
-    """What one exchange has of its socket."""
+class Lease:
+    """An exchange's hold on a socket of the pool, with its time limits."""
 
-    def __init__(self, deadline: Deadline | None, silence: float | None = None) -> None:
+    def __init__(self, deadline: Deadline | None, read_timeout: float | None = None) -> None:
         self.deadline = deadline
-        self.silence = silence
-        self.is_fresh = False
+        self.read_timeout = read_timeout
+        """Seconds that may pass without a byte."""
+        self.is_new_connection = False
         """Whether the connection was made for this exchange."""
-        self.was_heard = False
-        """Whether a byte of the answer arrived."""
-        self.answer: _Answer | None = None
+        self.has_received = False
+        """Whether a byte of the response arrived."""
+        self.response: _Response | None = None
         self._lock = threading.Lock()
-        self._over = threading.Event()
+        self._aborted = threading.Event()
         self._socket: Any = None  # guarded by _lock
 
     @property
-    def connecting(self) -> float:
-        """Seconds that a connection may take to come about."""
-        return CONNECTING if self.deadline is None else max(0.01, min(CONNECTING, self.deadline.left()))
+    def is_late(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and self.deadline.left() <= 0
+
+    @property
+    def connect_seconds(self) -> float:
+        """How long connecting may take."""
+        if self.deadline is None:
+            return MAX_CONNECT_SECONDS
+        return max(MIN_TIMEOUT_SECONDS, min(MAX_CONNECT_SECONDS, self.deadline.left()))
 
     @property
     def is_aborted(self) -> bool:
         """Whether `abort` was called."""
-        return self._over.is_set()
+        return self._aborted.is_set()
 
     def forked(self) -> None:
         """In a forked child: the socket is the parent's, and must not be shut down."""
         self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._over.set()
+        self._aborted = threading.Event()
+        self._aborted.set()
         self._socket = None
 
     def take(self, connected: Any) -> None:
-        """This socket is the exchange's. Raises Aborted if that is over already."""
+        """Lease this socket. Raises Aborted if the exchange has ended already."""
         with self._lock:
             self._socket = connected
         if self.is_aborted:
             raise Aborted
 
-    def leave(self) -> None:
-        """The answer is read, or will not be: from now on the socket may be another's."""
+    def release(self) -> None:
+        """Give the socket back: from now on it may be another exchange's."""
         with self._lock:
             self._socket = None
 
     def abort(self) -> None:
-        """End the exchange; whoever waits in it gets Aborted. Any thread, any number of times."""
+        """End the exchange: whoever waits in it gets Aborted. Any thread, any number of times."""
         with self._lock:
-            self._over.set()
+            self._aborted.set()
             if self._socket is not None:
                 try:
-                    # Not the method of a TLS socket: that would go on in plain text first.
+                    # Not the method of a TLS socket, which would go on in plain text.
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
                 except OSError:
                     pass  # it was closed already
 
     def pause(self, seconds: float) -> None:
-        """Wait; not beyond the deadline. Raises Aborted, Expired."""
+        """Wait, but not beyond the deadline. Raises Aborted, Expired."""
         left = seconds if self.deadline is None else min(seconds, self.deadline.left())
-        if self._over.wait(max(0.0, left)):
+        if self._aborted.wait(max(0.0, left)):
             raise Aborted
         if left < seconds:
             raise Expired
 
-    def wait(self, poll: Any) -> None:
-        """Until there is something to read, or the end of it. Raises Aborted, Expired."""
+    def wait_readable(self, poll: Any) -> None:
+        """Wait until there is something to read, or the end of it. Raises Aborted, Expired."""
         self.check()
         while not self.is_aborted:
-            span = LONGEST if self.deadline is None else self.deadline.pause()
-            if self.silence is not None and self.silence <= span:
-                if not poll.poll(self.silence * 1000):
+            seconds = MAX_WAIT_SECONDS if self.deadline is None else self.deadline.pause()
+            if self.read_timeout is not None and self.read_timeout <= seconds:
+                if not poll.poll(self.read_timeout * 1000):
                     raise Expired
                 break
-            if poll.poll(span * 1000 + 1):
+            if poll.poll(seconds * 1000 + 1):
                 break
             self.check()
         if self.is_aborted:
             raise Aborted
 
     def check(self) -> None:
-        """Also where there is something to read: a peer that never ceases to send would else never be late.
-
-        Raises Aborted, Expired.
+        """Raises Aborted, Expired. Also called where there is something to read: a server that never ceases
+        to send would never be late otherwise.
         """
         if self.is_aborted:
             raise Aborted
-        if self.deadline is not None and self.deadline.left() <= 0:
+        if self.is_late:
             raise Expired
 
 
-class _Here(threading.local):
-    hold: Hold | None = None
+class _Current(threading.local):
+    lease: Lease | None = None
 
 
-_here = _Here()
+_current = _Current()
 
 
-class Holding:
-    """`with Holding(hold):` what this thread sends by urllib3 is that exchange's."""
-
-    def __init__(self, hold: Hold) -> None:
-        self._hold = hold
-
-    def __enter__(self) -> None:
-        _here.hold = self._hold
-
-    def __exit__(self, *exception: object) -> None:
-        _here.hold = None
+@contextmanager
+def leasing(lease: Lease) -> Iterator[None]:
+    """Within the block, what this thread sends by urllib3 belongs to the lease."""
+    _current.lease = lease
+    try:
+        yield
+    finally:
+        _current.lease = None
 
 
-def _held() -> Hold:
-    """The exchange of this thread; one without end, if the connection is used by somebody else."""
-    return _here.hold or Hold(None)
+def _current_lease() -> Lease:
+    # Without one, the connection is used by somebody else: then nothing ends it.
+    return _current.lease or Lease(None)
 
 
-# ------------------------------------------------------------------------- what is read
+# ------------------------------------------------------------------------- the response
 
 
-class _Incoming(io.RawIOBase):
-    """The bytes of one answer, as they arrive."""
+class _ResponseReader(io.RawIOBase):
+    """The bytes of one response, as they arrive."""
 
-    def __init__(self, connected: Any, hold: Hold) -> None:
-        self._raw = connected.makefile("rb", buffering=0)  # as long as this is open, the socket is
-        self._hold = hold
+    def __init__(self, connected: Any, lease: Lease) -> None:
+        self._raw = connected.makefile("rb", buffering=0)  # keeps the socket open
+        self._lease = lease
         self._poll = select.poll()
         self._poll.register(connected, select.POLLIN)
         self._tls = connected if isinstance(connected, ssl.SSLSocket) else None
         if self._tls is not None:
-            self._tls.settimeout(0.0)  # readable may mean half a record: never wait in there
-        self.patient = True
+            self._tls.settimeout(0.0)  # readable may mean half a record, for whose rest it must not wait
+        self.may_wait = True
         self.has_ended = False
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """Some bytes, 0 at the end; None, when not `patient`, if there are none yet."""
+        """Some bytes, 0 at the end; None if there are none yet and it may not wait."""
         if self._tls is not None:
-            return self._decrypted(self._tls, buffer)
-        if self.patient:
-            self._hold.wait(self._poll)
+            return self._read_tls(self._tls, buffer)
+        if self.may_wait:
+            self._lease.wait_readable(self._poll)
         elif not self._poll.poll(0):
             return None
-        return self._taken(self._raw.readinto(buffer))
+        return self._received(self._raw.readinto(buffer))
 
-    def _decrypted(self, tls: ssl.SSLSocket, buffer: Any) -> int | None:
+    def _read_tls(self, tls: ssl.SSLSocket, buffer: Any) -> int | None:
         while True:
-            if self.patient:
-                self._hold.check()
+            if self.may_wait:
+                self._lease.check()
             try:
-                return self._taken(tls.recv_into(buffer))
+                return self._received(tls.recv_into(buffer))
             except ssl.SSLWantReadError:
-                if not self.patient:
+                if not self.may_wait:
                     return None
-                self._hold.wait(self._poll)
+                self._lease.wait_readable(self._poll)
 
-    def _taken(self, count: int | None) -> int | None:
-        if count:
-            self._hold.was_heard = True
-        elif self._hold.is_aborted:
+    def _received(self, size: int | None) -> int | None:
+        if size:
+            self._lease.has_received = True
+        elif self._lease.is_aborted:  # `abort` shuts the socket, which looks like the end
             raise Aborted
         else:
             self.has_ended = True
-        return count
+        return size
 
     def close(self) -> None:
-        """All is read, or nobody reads on."""
+        """Release the socket."""
         if not self.closed:
-            self._hold.leave()
+            self._lease.release()
             self._raw.close()
         super().close()
 
 
-AHEAD = 10
-"""Heads that may come: the answer's, and those of informational ones before it (RFC 9110, section 15.2)."""
-
-
-class _Answer(http.client.HTTPResponse):
-    """An answer that is waited for as its exchange wants."""
+class _Response(http.client.HTTPResponse):
+    """A response that is read within the limits of its exchange."""
 
     def __init__(self, connected: Any, *args: Any, **options: Any) -> None:
-        hold = _held()
-        self._incoming = _Incoming(connected, hold)
+        lease = _current_lease()
+        self._incoming = _ResponseReader(connected, lease)
         self._reader = io.BufferedReader(self._incoming, 65536)
-        hold.answer = self
-        super().__init__(cast("socket.socket", self), *args, **options)  # all it wants is `makefile`
+        lease.response = self
+        super().__init__(cast("socket.socket", self), *args, **options)  # it calls `makefile` and no more
 
     def begin(self) -> None:
-        """Read the head. http.client makes do with one that is cut, and with lines that are no headers."""
-        for _ in range(AHEAD):
+        """Read the head. http.client accepts one that is cut off, and lines that are no headers."""
+        for _ in range(MAX_HEADS):
             super().begin()
             if self._incoming.has_ended or self.msg.defects:
                 raise http.client.HTTPException("the head of the answer is cut or malformed")
             if not 100 <= self.status < 200 or self.status == 101:
                 return
-            self.headers = cast(Any, None)  # one ahead of the answer: read the next
+            self.headers = cast(Any, None)  # an informational response: have the next head read
         raise http.client.HTTPException("no end of informational answers")
 
     def makefile(self, mode: str) -> io.BufferedIOBase:
-        """For http.client, which wants no more of a socket than this."""
+        """All that http.client wants of a socket."""
         return self._reader
 
-    def ends_now(self) -> bool:
-        """Whether the end of a chunked body has arrived: then reading on waits for nothing."""
+    def is_end_buffered(self) -> bool:
+        """Whether the end of a body in chunks has arrived: then reading on waits for nothing."""
         if self.isclosed():
             return True
         if not self.chunked or self.chunk_left:
             return False
-        self._incoming.patient = False
+        self._incoming.may_wait = False
         try:
-            if self.chunk_left == 0 and self._reader.peek(2)[:2] == b"\r\n":  # of the chunk before
+            if self.chunk_left == 0 and self._reader.peek(2)[:2] == b"\r\n":  # the end of the last chunk
                 self._reader.read(2)
                 self.chunk_left = None
             return self.chunk_left is None and self._reader.peek(5)[:5] == b"0\r\n\r\n"
-        except (OSError, ValueError):
+        except (Aborted, OSError, ValueError):
             return False
         finally:
-            self._incoming.patient = True
+            self._incoming.may_wait = True
 
 
-# ------------------------------------------------------------------------- what is sent
+# ------------------------------------------------------------------------- the request
 
 
-def _addresses(host: str, port: int) -> int:
-    """How many a name has."""
+def _count_addresses(host: str, port: int) -> int:
     try:
         return max(1, len(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
     except OSError:
-        return 1  # there is none: who connects will say so
+        return 1  # connecting will fail, and say why
 
 
 @functools.cache
-def watched(base: type[Any]) -> type[Any]:
-    """A class of connections of urllib3 whose sockets belong to the exchanges that use them."""
+def leased_class(base: type[Any]) -> type[Any]:
+    """A class of connections of urllib3 whose sockets are leased by the exchanges that use them."""
 
-    class Watched(base):  # type: ignore[misc]  # which class it is, urllib3 decides: http or https
-        response_class = _Answer
-        _kept: list[bytes] | None = None
+    class Leased(base):  # type: ignore[misc]  # urllib3 decides which class it is: http or https
+        response_class = _Response
+        _parts: list[bytes] | None = None
 
         def connect(self) -> None:
-            hold = _held()
-            # urllib3 gives each address of a name so much time.
-            self.timeout = hold.connecting / _addresses(self.host, self.port)
+            lease = _current_lease()
+            # urllib3 gives so much time to each address of a name.
+            self.timeout = lease.connect_seconds / _count_addresses(self.host, self.port)
             super().connect()
-            hold.is_fresh = True
-            hold.take(self.sock)
+            lease.is_new_connection = True
+            lease.take(self.sock)
 
         def request(self, *args: Any, **options: Any) -> None:
-            hold = _held()
+            lease = _current_lease()
             if self.sock is not None:
-                hold.take(self.sock)
-            kept: list[bytes] = []
-            self._kept = kept
+                lease.take(self.sock)
+            parts: list[bytes] = []
+            self._parts = parts
             try:
                 super().request(*args, **options)
             finally:
-                self._kept = None
+                self._parts = None
             if self.sock is None:
                 self.connect()
-            left = None if hold.deadline is None else max(0.01, hold.deadline.left())
+            left = None if lease.deadline is None else max(MIN_TIMEOUT_SECONDS, lease.deadline.left())
             self.sock.settimeout(left)
-            super().send(b"".join(kept))
+            super().send(b"".join(parts))
 
         def send(self, data: Any) -> None:
-            """Keeps the parts of a request until it is whole (also those of CONNECT, which has none)."""
-            if self._kept is None:
+            """Collect the parts of a request until it is whole. A CONNECT for a proxy goes out at once."""
+            if self._parts is None:
                 super().send(data)
             else:
-                self._kept.append(data)
+                self._parts.append(data)
 
-    return Watched
+    return Leased

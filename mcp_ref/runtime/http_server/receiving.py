@@ -32,9 +32,9 @@ from mcp_ref.runtime.http_server.request import (
     RequestHead,
     bad_request,
     check_field_line,
+    excerpt,
     headers_too_large,
     is_token,
-    quoted,
     uri_too_long,
 )
 
@@ -263,7 +263,7 @@ class ChunkedBody(Body):
         line = self._read_line(MAX_CHUNK_SIZE_LINE_BYTES)
         found = _CHUNK_SIZE.fullmatch(line)
         if found is None:
-            raise bad_request(f"not the size of a chunk: {quoted(line.decode('latin-1'))}")
+            raise bad_request(f"not the size of a chunk: {excerpt(line.decode('latin-1'))}")
         self._chunk_left = int(found[1], 16)
         self._total += self._chunk_left
         if self._total > self._receiver.max_body:

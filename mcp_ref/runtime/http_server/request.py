@@ -26,11 +26,11 @@ __all__ = [
     "RequestHead",
     "bad_request",
     "check_field_line",
+    "excerpt",
     "has_control_characters",
     "headers_too_large",
     "is_token",
     "parse_head",
-    "quoted",
     "uri_too_long",
 ]
 
@@ -86,7 +86,7 @@ def headers_too_large(message: str) -> BadRequest:
     return BadRequest("431 Request Header Fields Too Large", message)
 
 
-def quoted(text: str) -> str:
+def excerpt(text: str) -> str:
     """Part of a request, short enough and in ASCII, so that it may stand in the answer."""
     return ascii(text if len(text) <= 40 else text[:40] + "...")
 
@@ -120,7 +120,7 @@ def check_field_line(line: bytes) -> None:
     """Raises BadRequest for a line that cannot be a header or a trailer."""
     name, colon, _ = line.decode("latin-1").partition(":")
     if not colon or not is_token(name):
-        raise bad_request(f"not a header line: {quoted(line.decode('latin-1'))}")
+        raise bad_request(f"not a header line: {excerpt(line.decode('latin-1'))}")
     if has_control_characters(line):
         raise bad_request("a control character in a header line")
 
@@ -140,7 +140,7 @@ def parse_head(head: bytes, base: Mapping[str, Any]) -> RequestHead:
         if key is None:
             key = _environ_key(name)
         if not colon:
-            raise bad_request(f"a header line without a colon: {quoted(line)}")
+            raise bad_request(f"a header line without a colon: {excerpt(line)}")
         if key:
             value = value.strip(" \t")
             environ[key] = _joined(key, environ[key], value) if key in environ else value
@@ -162,7 +162,7 @@ def _parse_request_line(line: str, environ: dict[str, Any]) -> str | None:
         raise uri_too_long()
     found = _REQUEST_LINE.fullmatch(line)
     if found is None:
-        raise bad_request(f"not a request line: {quoted(line)}")
+        raise bad_request(f"not a request line: {excerpt(line)}")
     method, target, version = found.groups()
     if version not in ("HTTP/1.1", "HTTP/1.0"):
         raise BadRequest(
@@ -185,14 +185,14 @@ def _path_and_authority(method: str, where: str) -> tuple[str, str | None]:
     scheme, _, rest = where.partition("://")
     authority, slash, path = rest.partition("/")
     if scheme.lower() not in ("http", "https") or not authority:
-        raise bad_request(f"not an address on this server: {quoted(where)}")
+        raise bad_request(f"not an address on this server: {excerpt(where)}")
     return slash + path or "/", authority
 
 
 def _environ_key(name: str) -> str:
     """The key of a header in an environ; "" for one that is dropped."""
     if not is_token(name):
-        raise bad_request(f"not the name of a header: {quoted(name)}")
+        raise bad_request(f"not the name of a header: {excerpt(name)}")
     key = name.upper().replace("-", "_")
     if "_" in name:
         key = ""  # `Mcp_Session_Id` would pass for `Mcp-Session-Id`, past a proxy that removes the latter
@@ -222,7 +222,7 @@ def _check_host(environ: dict[str, Any], authority: str | None, is_http_1_0: boo
         environ["HTTP_HOST"] = authority
     host = environ.get("HTTP_HOST", "")
     if not _HOST.fullmatch(host):
-        raise bad_request(f"not a host: {quoted(host)}")
+        raise bad_request(f"not a host: {excerpt(host)}")
 
 
 def _body_bytes(environ: dict[str, Any], is_http_1_0: bool) -> int:
@@ -235,13 +235,13 @@ def _body_bytes(environ: dict[str, Any], is_http_1_0: bool) -> int:
     if is_http_1_0:
         raise bad_request("Transfer-Encoding together with HTTP/1.0")
     if coding.lower() != "chunked":
-        raise BadRequest("501 Not Implemented", f"Transfer-Encoding {quoted(coding)}: only chunked is known")
+        raise BadRequest("501 Not Implemented", f"Transfer-Encoding {excerpt(coding)}: only chunked is known")
     return CHUNKED
 
 
 def _content_length(value: str) -> int:
     if not (value.isascii() and value.isdigit() and len(value) < 19):
-        raise bad_request(f"not a Content-Length: {quoted(value)}")
+        raise bad_request(f"not a Content-Length: {excerpt(value)}")
     return int(value)
 
 
@@ -250,5 +250,5 @@ def _wants_continue(environ: dict[str, Any], is_http_1_0: bool) -> bool:
     if expectation is None or is_http_1_0:
         return False
     if expectation.lower() != "100-continue":
-        raise BadRequest("417 Expectation Failed", f"cannot meet the expectation {quoted(expectation)}")
+        raise BadRequest("417 Expectation Failed", f"cannot meet the expectation {excerpt(expectation)}")
     return True

@@ -20,9 +20,9 @@ def within(seconds=5.0):
     return Deadline(seconds, Clock())
 
 
-def ask(exchanges, body=b"{}", method="POST", headers=None, limit=1 << 20):
+def ask(http, body=b"{}", method="POST", headers=None, limit=1 << 20):
     """Status and body."""
-    with exchanges.new(within()) as exchange:
+    with http.new(within()) as exchange:
         exchange.send(method, headers or {}, body)
         return exchange.status, exchange.read(limit)
 
@@ -33,9 +33,9 @@ def ok(request, wire):
 
 def test_headers_of_the_application_go_with_every_request(at):
     with web(ok) as site:
-        exchanges = at(site, headers={"Authorization": "Bearer t", "X-Tenant": "7"})
+        http = at(site, headers={"Authorization": "Bearer t", "X-Tenant": "7"})
         for _ in range(2):
-            ask(exchanges)
+            ask(http)
         for request in site.requests:
             assert request.headers["authorization"] == "Bearer t"
             assert request.headers["x-tenant"] == "7"
@@ -45,9 +45,9 @@ def test_headers_of_the_application_go_with_every_request(at):
 def test_a_function_gives_the_headers_of_each_request(at):
     tokens = iter("abc")
     with web(ok) as site:
-        exchanges = at(site, headers=lambda: {"Authorization": f"Bearer {next(tokens)}"})
+        http = at(site, headers=lambda: {"Authorization": f"Bearer {next(tokens)}"})
         for _ in range(3):
-            ask(exchanges)
+            ask(http)
         assert [r.headers["authorization"][-1] for r in site.requests] == ["a", "b", "c"]
 
 
@@ -135,21 +135,21 @@ def test_cookies_are_kept_and_sent_again(at):
         wire.answer(200, b"{}", *(["Set-Cookie: route=7; Path=/"] if len(site.requests) == 1 else []))
 
     with web(handle) as site:
-        exchanges = at(site)
-        ask(exchanges)
-        ask(exchanges)
+        http = at(site)
+        ask(http)
+        ask(http)
         assert [r.headers.get("cookie") for r in site.requests] == [None, "route=7"]
 
 
 def test_a_proxy_of_the_environment_is_asked_once_and_for_all(at, monkeypatch):
     with web(ok) as proxy:
         monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{proxy.port}")
-        exchanges = at("http://example.invalid/mcp?a=b")
+        http = at("http://example.invalid/mcp?a=b")
         monkeypatch.delenv("HTTP_PROXY")
-        assert ask(exchanges) == (200, b"{}")
+        assert ask(http) == (200, b"{}")
         assert proxy.requests[0].target == "http://example.invalid/mcp?a=b"
         assert proxy.requests[0].headers["host"] == "example.invalid"
-        assert exchanges.target_of("http://example.invalid/x") == "http://example.invalid/x"
+        assert http.target_of("http://example.invalid/x") == "http://example.invalid/x"
 
 
 def test_a_proxy_of_the_session_is_used(at):
@@ -173,11 +173,11 @@ def test_an_adapter_of_the_application_stays_its_own(at):
     session = requests.Session()
     session.mount("http://", Mine())
     with web(ok) as site, session:
-        exchanges = Exchanges(site.url, session=session)
-        assert ask(exchanges) == (200, b"{}")
-        with exchanges.new(within(0.2)) as exchange:
+        http = HttpClient(site.url, session=session)
+        assert ask(http) == (200, b"{}")
+        with http.new(within(0.2)) as exchange:
             exchange.send("POST", {}, b"{}")
-        exchanges.close()
+        http.close()
         assert session.get(site.url).status_code == 200, "the session still works"
 
 
@@ -191,9 +191,9 @@ def test_tls_is_spoken_with_a_server_whose_certificate_the_session_knows(at, tls
     session = requests.Session()
     session.verify = path
     with web(ok, tls) as site, session:
-        exchanges = at(site, session=session)
-        assert ask(exchanges) == (200, b"{}")
-        assert ask(exchanges) == (200, b"{}")
+        http = at(site, session=session)
+        assert ask(http) == (200, b"{}")
+        assert ask(http) == (200, b"{}")
         assert len(site.wires) == 1
 
 
@@ -205,7 +205,7 @@ def test_a_certificate_that_nobody_knows_is_refused(at, tls_and_file):
 
 
 def test_of_one_header_there_is_one_however_it_is_spelled():
-    assert merged({"A": "1", "b": "2"}, {"a": "3", "C": "4"}) == {"b": "2", "a": "3", "C": "4"}
+    assert merge_headers({"A": "1", "b": "2"}, {"a": "3", "C": "4"}) == {"b": "2", "a": "3", "C": "4"}
 
 
 def test_a_token_from_a_function_counts_more_than_the_session_and_the_netrc(at, tmp_path):
@@ -301,25 +301,25 @@ def test_an_adapter_for_another_server_may_retry(at):
 
 def test_a_kept_connection_ends_when_the_exchanges_are_closed(at):
     with web(ok) as site:
-        exchanges = at(site)
+        http = at(site)
         for _ in range(2):
-            ask(exchanges)
+            ask(http)
         (wire,) = site.wires
-        exchanges.close()
+        http.close()
         assert eventually(lambda: wire.socket.fileno() < 0)  # the server saw the end, and closed it too
 
 
 def test_a_connection_that_is_put_back_while_the_exchanges_are_closed_ends_too(at, monkeypatch):
     with web(ok) as site:
-        exchanges = at(site)
-        kept = exchanges.settings.pool.pool
+        http = at(site)
+        kept = http.settings.pool.pool
         put = kept.put
 
         def put_late(connection, block):
-            exchanges.close()
+            http.close()
             put(connection, block=block)
 
         monkeypatch.setattr(kept, "put", put_late)
-        ask(exchanges)
+        ask(http)
         (wire,) = site.wires
         assert eventually(lambda: wire.socket.fileno() < 0)

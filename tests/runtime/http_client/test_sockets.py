@@ -9,7 +9,7 @@ import urllib3
 from peers import PATIENCE
 from web import STREAM, certificate, open_files, web
 
-from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Hold, Holding, watched
+from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Lease, leased_class, leasing
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 
@@ -29,30 +29,30 @@ def site(request, tls_and_file):
             if tls
             else urllib3.HTTPConnectionPool("127.0.0.1", at.port)
         )
-        made.ConnectionCls = watched(made.ConnectionCls)
+        made.ConnectionCls = leased_class(made.ConnectionCls)
         return made
 
     return lambda handle: web(handle, tls), pool
 
 
-def ask(pool, hold):
-    with Holding(hold):
+def ask(pool, lease):
+    with leasing(lease):
         return pool.urlopen("POST", "/mcp", b"{}", {}, urllib3.Retry(total=False), preload_content=False)
 
 
 def within(seconds):
-    return Hold(Deadline(seconds, Clock()))
+    return Lease(Deadline(seconds, Clock()))
 
 
 def test_what_arrives_is_read_as_ever(site):
     serve, pool = site
     with serve(lambda request, wire: wire.answer(200, b"hello" * 20_000)) as at, pool(at) as connections:
-        hold = within(5)
-        assert ask(connections, hold).read() == b"hello" * 20_000
-        assert hold.is_fresh and hold.was_heard
+        lease = within(5)
+        assert ask(connections, lease).read() == b"hello" * 20_000
+        assert lease.is_new_connection and lease.has_received
         again = within(5)
         assert ask(connections, again).read() == b"hello" * 20_000
-        assert not again.is_fresh
+        assert not again.is_new_connection
         assert len(at.wires) == 1
 
 
@@ -113,12 +113,12 @@ def test_a_deadline_holds_also_for_slow_drips(site, handle):
 def test_any_thread_ends_the_wait(site, handle):
     serve, pool = site
     with serve(handle) as at, pool(at) as connections:
-        hold = Hold(None)
-        timer = threading.Timer(0.1, hold.abort)
+        lease = Lease(None)
+        timer = threading.Timer(0.1, lease.abort)
         timer.start()
         start = time.monotonic()
         with pytest.raises(Aborted):
-            ask(connections, hold).read()
+            ask(connections, lease).read()
         assert time.monotonic() - start < PATIENCE / 2
         timer.join()
 
@@ -136,13 +136,13 @@ def test_the_second_exchange_of_a_connection_is_ended_as_well(site, how):
 
     with serve(handle) as at, pool(at) as connections:
         assert ask(connections, within(PATIENCE)).read() == b"x"
-        hold = within(0.3) if how == "deadline" else Hold(None)
-        timer = threading.Timer(0.2, hold.abort)
+        lease = within(0.3) if how == "deadline" else Lease(None)
+        timer = threading.Timer(0.2, lease.abort)
         if how == "abort":
             timer.start()
         with pytest.raises(Expired if how == "deadline" else Aborted):
-            ask(connections, hold)
-        assert not hold.is_fresh
+            ask(connections, lease)
+        assert not lease.is_new_connection
         assert len(at.wires) == 1
         if how == "abort":
             timer.join()
@@ -152,13 +152,13 @@ def test_the_second_exchange_of_a_connection_is_ended_as_well(site, how):
 def test_a_flood_is_late_and_can_be_ended_too(site, how):
     serve, pool = site
     with serve(_floods) as at, pool(at) as connections:
-        hold = within(0.3 if how == "deadline" else PATIENCE)
-        timer = threading.Timer(0.2, hold.abort)
+        lease = within(0.3 if how == "deadline" else PATIENCE)
+        timer = threading.Timer(0.2, lease.abort)
         if how == "abort":
             timer.start()
         start = time.monotonic()
         with pytest.raises(Expired if how == "deadline" else Aborted):
-            response = ask(connections, hold)
+            response = ask(connections, lease)
             while response.read1(65536):
                 pass
         assert time.monotonic() - start < PATIENCE / 2
@@ -178,16 +178,16 @@ def test_a_deadline_that_moves_is_followed(site):
 
     deadline = Deadline(1.2, Clock(), cap=30)
     with serve(handle) as at, pool(at) as connections:
-        assert ask(connections, Hold(deadline)).read() == b"late"
+        assert ask(connections, Lease(deadline)).read() == b"late"
 
 
 def test_what_is_aborted_before_it_begins_does_not_begin(site):
     serve, pool = site
     with serve(_silent) as at, pool(at) as connections:
-        hold = Hold(None)
-        hold.abort()
+        lease = Lease(None)
+        lease.abort()
         with pytest.raises(Aborted):
-            ask(connections, hold)
+            ask(connections, lease)
 
 
 def test_an_abort_that_comes_too_late_ends_nobody_else(site):
@@ -198,7 +198,7 @@ def test_an_abort_that_comes_too_late_ends_nobody_else(site):
         first.abort()
         second = within(5)
         assert ask(connections, second).read() == b"x"
-        assert not second.is_fresh, "the connection was still good"
+        assert not second.is_new_connection, "the connection was still good"
 
 
 def test_the_end_of_a_stream_is_seen_only_when_it_is_there(site):
@@ -212,23 +212,23 @@ def test_the_end_of_a_stream_is_seen_only_when_it_is_there(site):
         wire.end()
 
     with serve(handle) as at, pool(at) as connections:
-        hold = within(5)
-        response = ask(connections, hold)
+        lease = within(5)
+        response = ask(connections, lease)
         assert response.read1(100) == b"data: 1\n\n"
-        assert not hold.answer.ends_now()
+        assert not lease.response.is_end_buffered()
         go_on.set()
-        while not hold.answer.ends_now():
+        while not lease.response.is_end_buffered():
             time.sleep(0.001)
         assert response.read1(100) == b""
-        assert hold.answer.ends_now()
+        assert lease.response.is_end_buffered()
 
 
 def test_a_body_of_known_length_or_none_is_never_at_its_end_before_it_is_read(site):
     serve, pool = site
     with serve(lambda request, wire: wire.answer(200, b"0\r\n\r\n")) as at, pool(at) as connections:
-        hold = within(5)
-        response = ask(connections, hold)
-        assert not hold.answer.ends_now()
+        lease = within(5)
+        response = ask(connections, lease)
+        assert not lease.response.is_end_buffered()
         assert response.read() == b"0\r\n\r\n"
 
 
@@ -241,10 +241,10 @@ def test_in_the_middle_of_a_chunk_nothing_ends(site):
         wire.end()
 
     with serve(handle) as at, pool(at) as connections:
-        hold = within(5)
-        response = ask(connections, hold)
+        lease = within(5)
+        response = ask(connections, lease)
         assert response.read1(3) == b"abc"
-        assert not hold.answer.ends_now()
+        assert not lease.response.is_end_buffered()
         assert response.read() == b"\r\n0\r\n\r\n"
 
 
@@ -253,9 +253,9 @@ def test_a_large_request_that_nobody_reads_is_bounded_by_the_deadline_too():
         socket.create_server(("127.0.0.1", 0)) as listener,
         urllib3.HTTPConnectionPool("127.0.0.1", listener.getsockname()[1]) as connections,
     ):
-        connections.ConnectionCls = watched(connections.ConnectionCls)
+        connections.ConnectionCls = leased_class(connections.ConnectionCls)
         start = time.monotonic()
-        with pytest.raises(urllib3.exceptions.ProtocolError), Holding(within(0.3)):
+        with pytest.raises(urllib3.exceptions.ProtocolError), leasing(within(0.3)):
             connections.urlopen(
                 "POST", "/mcp", b"x" * (1 << 25), {}, urllib3.Retry(total=False), preload_content=False
             )
@@ -263,15 +263,15 @@ def test_a_large_request_that_nobody_reads_is_bounded_by_the_deadline_too():
 
 
 def test_a_pause_ends_with_the_abort_and_with_the_deadline():
-    hold = within(60)
-    threading.Timer(0.05, hold.abort).start()
+    lease = within(60)
+    threading.Timer(0.05, lease.abort).start()
     start = time.monotonic()
     with pytest.raises(Aborted):
-        hold.pause(60)
+        lease.pause(60)
     with pytest.raises(Expired):
         within(0.05).pause(60)
     within(5).pause(0.01)
-    Hold(None).pause(0.01)
+    Lease(None).pause(0.01)
     assert time.monotonic() - start < PATIENCE / 2
 
 
@@ -305,7 +305,7 @@ def test_silence_is_known_from_slowness(site):
     with serve(handle) as at, pool(at) as connections:
         start = time.monotonic()
         with pytest.raises(Expired):
-            ask(connections, Hold(None, silence=0.8)).read()
+            ask(connections, Lease(None, read_timeout=0.8)).read()
         assert 1.5 < time.monotonic() - start < PATIENCE
 
 
@@ -323,7 +323,7 @@ def test_all_addresses_of_a_name_share_the_time_for_connecting(monkeypatch):
     monkeypatch.setattr(socket, "getaddrinfo", four)
     monkeypatch.setattr(socket.socket, "connect", connect)
     with urllib3.HTTPConnectionPool("silent.invalid", 80) as connections:
-        connections.ConnectionCls = watched(connections.ConnectionCls)
+        connections.ConnectionCls = leased_class(connections.ConnectionCls)
         with pytest.raises(urllib3.exceptions.ConnectTimeoutError):
             ask(connections, within(2))
     assert [address for (address, _), _ in tried] == ADDRESSES
@@ -339,7 +339,7 @@ def test_a_name_that_is_none_is_said_to_be_none(monkeypatch):
 
     monkeypatch.setattr(socket, "getaddrinfo", none)
     with urllib3.HTTPConnectionPool("nowhere.invalid", 80) as connections:
-        connections.ConnectionCls = watched(connections.ConnectionCls)
+        connections.ConnectionCls = leased_class(connections.ConnectionCls)
         with pytest.raises(urllib3.exceptions.NameResolutionError):
             ask(connections, within(2))
 
@@ -361,33 +361,33 @@ def test_a_head_that_is_cut_or_malformed_is_none(site, head):
 def test_what_was_read_to_its_end_ends_now(site):
     serve, pool = site
     with serve(lambda request, wire: wire.answer(200, b"x")) as at, pool(at) as connections:
-        hold = within(5)
-        ask(connections, hold).read()
-        assert hold.answer.ends_now()
+        lease = within(5)
+        ask(connections, lease).read()
+        assert lease.response.is_end_buffered()
 
 
 def test_an_exchange_whose_socket_is_gone_can_be_ended_all_the_same():
-    hold = within(5)
+    lease = within(5)
     with socket.socket() as closed:
-        hold.take(closed)
-    hold.abort()
-    assert hold.is_aborted
+        lease.take(closed)
+    lease.abort()
+    assert lease.is_aborted
     with pytest.raises(Aborted):
-        hold.check()
+        lease.check()
 
 
 def test_in_a_forked_child_a_hold_is_over_and_its_socket_is_not_shut():
     """A socket that the child shuts down is shut down for its parent as well."""
     ours, peer = socket.socketpair()
     with ours, peer:
-        hold = Hold(None)
-        hold.take(ours)
-        with hold._lock:
-            hold.forked()
-            assert not hold._lock.locked()
-        assert hold.is_aborted
-        hold.abort()
+        lease = Lease(None)
+        lease.take(ours)
+        with lease._lock:
+            lease.forked()
+            assert not lease._lock.locked()
+        assert lease.is_aborted
+        lease.abort()
         ours.sendall(b"still there")
         assert peer.recv(100) == b"still there"
         with pytest.raises(Aborted):
-            hold.take(ours)
+            lease.take(ours)

@@ -43,7 +43,7 @@ from mcp_ref.runtime.errors import (
     RequestTimeout,
 )
 from mcp_ref.runtime.events import Event, Events, TooLarge
-from mcp_ref.runtime.http_client.exchanges import Exchanges
+from mcp_ref.runtime.http_client.client import HttpClient
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
@@ -82,7 +82,7 @@ class OldConnection(Connection):
     def __init__(
         self,
         client: Any,
-        exchanges: Exchanges,
+        exchanges: HttpClient,
         *,
         timeout: float,
         max_timeout: float | None,
@@ -137,7 +137,9 @@ class OldConnection(Connection):
             if exchange.media_type != STREAM:
                 raise wrong_type(exchange, "GET")
             # Who gives signs of life is missed when they cease.
-            events = Events(exchange.read1, limit=self.limit, on_alive=lambda: exchange.expect(SILENCE))
+            events = Events(
+                exchange.read1, limit=self.limit, on_alive=lambda: exchange.set_read_timeout(SILENCE)
+            )
             try:
                 for event in events:
                     self._heard(event)
@@ -190,7 +192,7 @@ class OldConnection(Connection):
                 try:
                     exchange.send("POST", headers, line, self._target)
                 except ConnectionClosed:
-                    if again and exchange.was_lost_unheard:
+                    if again and exchange.failed_on_stale_connection:
                         continue
                     raise
                 if 200 <= exchange.status < 300:

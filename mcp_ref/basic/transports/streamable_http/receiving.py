@@ -900,8 +900,8 @@ class Following:
 
         def alive() -> None:
             self.failures = 0
-            if exchange.has_no_end:  # who gives signs of life is missed when they cease
-                exchange.expect(MAX_SILENT_SECONDS)
+            if not exchange.has_deadline:  # who gives signs of life is missed when they cease
+                exchange.set_read_timeout(MAX_SILENT_SECONDS)
 
         events = Events(exchange.read1, limit=self._connection.limit, on_alive=alive)
         self.failures += 1
@@ -917,7 +917,7 @@ class Following:
         except TooLarge as problem:
             raise InvalidResponse(str(problem)) from None
         except (ConnectionClosed, Expired) as problem:
-            if isinstance(problem, Expired) and not exchange.has_no_end:
+            if isinstance(problem, Expired) and exchange.has_deadline:
                 raise
             _log.info("a stream broke: %.300r", problem)
         finally:
@@ -987,7 +987,7 @@ def follow(connection: UrlConnection, call: Call, way: Way, exchange: HttpExchan
 
 def _finish(connection: UrlConnection, exchange: HttpExchange) -> None:
     """The response was read. The stream ends with it, at once or soon: then the connection can be kept."""
-    if exchange.ends_now():
+    if exchange.is_end_buffered():
         exchange.close()
         return
     try:
@@ -1071,7 +1071,7 @@ class Background:
         with self._lock:
             if self._is_over:
                 raise Aborted
-            self._exchange = self._connection.exchanges.new(None, silence=MAX_SILENT_SECONDS)
+            self._exchange = self._connection.exchanges.new(None, read_timeout=MAX_SILENT_SECONDS)
             return self._exchange
 
     def _may_renew(self, stream: Following) -> bool:

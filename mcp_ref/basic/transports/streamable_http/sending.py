@@ -192,7 +192,7 @@ class UrlConnection(Connection):
     def __init__(
         self,
         client: Any,
-        exchanges: Exchanges,
+        exchanges: HttpClient,
         *,
         timeout: float,
         max_timeout: float | None,
@@ -207,7 +207,7 @@ class UrlConnection(Connection):
         # spec: basic/transports/streamable-http/multiple-streams
         # Those who ask may have to wait for room, which those who read give back: so they are not the same.
         self._askers = Workers(exchanges.limit, 10_000)
-        self.readers = Workers(exchanges.limit + SPARE, 1000)
+        self.readers = Workers(exchanges.limit + MAX_EXTRA_EXCHANGES, 1000)
         self._senders = Workers(4, 1000)
         self._here = threading.local()
         self.belonging = UrlSession(self)
@@ -257,7 +257,11 @@ class UrlConnection(Connection):
                 return exchange
             except BaseException as problem:
                 exchange.close()
-                if not isinstance(problem, ConnectionClosed) or not again or not exchange.was_lost_unheard:
+                if (
+                    not isinstance(problem, ConnectionClosed)
+                    or not again
+                    or not exchange.failed_on_stale_connection
+                ):
                     raise
         raise AssertionError("the second try has either returned or raised")
 

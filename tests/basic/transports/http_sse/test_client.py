@@ -115,7 +115,7 @@ class Nobody:
 @contextlib.contextmanager
 def connection(url, **options):
     """A connection that is not opened yet."""
-    exchanges = Exchanges(url)
+    exchanges = HttpClient(url)
     more = {"timeout": PATIENCE, "max_timeout": None, "max_message_bytes": 1 << 20, **options}
     found = OldConnection(Nobody(), exchanges, **more)
     try:

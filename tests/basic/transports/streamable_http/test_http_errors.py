@@ -26,7 +26,7 @@ from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 def judged(judge, status, body=b"", *lines, query=""):
     """What is made of an answer."""
     with web(lambda request, wire: wire.answer(status, body, *lines)) as site:
-        exchanges = Exchanges(site.url + query)
+        exchanges = HttpClient(site.url + query)
         try:
             with exchanges.new(Deadline(5, Clock())) as exchange:
                 exchange.send("POST", {}, b"{}")

@@ -871,7 +871,7 @@ def test_calls_that_take_all_the_room_leave_some_for_the_answers_that_they_wait_
         wire.end()
 
     with talking(handle, "2025-11-25", roots=[], timeout=PATIENCE) as (_site, client):
-        client.connection.exchanges.limit = 5
+        client.connection.exchanges.slots.limit = 5
         pending = [client.submit("tools/call", {"name": "a"}) for _ in range(12)]
         assert [p.result(PATIENCE).text for p in pending] == ["hello"] * 12
 
@@ -1025,7 +1025,7 @@ def test_those_who_wait_for_room_are_not_in_the_way_of_those_who_read():
         wire.end()
 
     with talking(handle) as (_site, client):
-        client.connection.exchanges.limit = 1
+        client.connection.exchanges.slots.limit = 1
         client.connection._askers.limit = 1
         seen = []
         caller = threading.Thread(

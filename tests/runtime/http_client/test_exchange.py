@@ -1,4 +1,4 @@
-"""HTTP exchanges: how far each came, what is sent along, how many at once, and that nothing is left."""
+"""HTTP http: how far each came, what is sent along, how many at once, and that nothing is left."""
 
 import contextlib
 import gzip
@@ -8,8 +8,8 @@ import time
 
 import pytest
 import requests
-from peers import PATIENCE, eventually
-from web import JSON, STREAM, certificate, open_files, web
+from peers import eventually
+from web import JSON, STREAM, certificate, web
 
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.http_client import exchanges as module
@@ -24,9 +24,9 @@ def within(seconds=5.0):
     return Deadline(seconds, Clock())
 
 
-def ask(exchanges, body=b"{}", method="POST", headers=None, limit=1 << 20):
+def ask(http, body=b"{}", method="POST", headers=None, limit=1 << 20):
     """Status and body."""
-    with exchanges.new(within()) as exchange:
+    with http.new(within()) as exchange:
         exchange.send(method, headers or {}, body)
         return exchange.status, exchange.read(limit)
 
@@ -62,12 +62,12 @@ def test_the_url_that_errors_tell_is_the_one_that_was_asked(at):
             wire.answer(404)
 
     with web(handle) as site:
-        exchanges = at(site)
-        with exchanges.new(within()) as exchange:
+        http = at(site)
+        with http.new(within()) as exchange:
             assert exchange.shown_url == site.url
             exchange.send("POST", {}, b"{}")
             assert exchange.shown_url == f"http://127.0.0.1:{site.port}/moved"
-        with exchanges.new(within()) as exchange:
+        with http.new(within()) as exchange:
             exchange.send("POST", {}, b"{}", "//messages?session_id=secret")
             assert exchange.shown_url == f"http://127.0.0.1:{site.port}//messages"
 
@@ -76,14 +76,6 @@ def test_an_answer_without_a_type_has_none(at):
     with web(lambda request, wire: wire.answer(200)) as site, at(site).new(within()) as exchange:
         exchange.send("POST", {}, b"{}")
         assert exchange.media_type == ""
-
-
-def test_a_connection_is_used_again(at):
-    with web(ok) as site:
-        exchanges = at(site)
-        for _ in range(5):
-            assert ask(exchanges) == (200, b"{}")
-        assert len(site.wires) == 1
 
 
 @pytest.mark.parametrize("read", [True, False])
@@ -98,9 +90,9 @@ def test_a_connection_is_used_again_even_if_nobody_cared_for_the_body(at, read, 
             wire.send(head + (b"%x\r\n%b\r\n" % (len(body), body) if body else b"") + b"0\r\n\r\n")
 
     with web(handle) as site:
-        exchanges = at(site)
+        http = at(site)
         for _ in range(3):
-            with exchanges.new(within()) as exchange:
+            with http.new(within()) as exchange:
                 exchange.send("POST", {}, b"{}")
                 if read:
                     assert exchange.read(2000) == body
@@ -118,7 +110,7 @@ def test_a_body_that_goes_on_is_not_waited_for(at):
         exchange.send("POST", {}, b"{}")
         assert exchange.read1(100)
         start = time.monotonic()
-        assert not exchange.ends_now()
+        assert not exchange.is_end_buffered()
         exchange.close()
         assert time.monotonic() - start < 2.5
 
@@ -131,9 +123,9 @@ def test_a_stream_that_ends_soon_keeps_its_connection(at):
         wire.end()
 
     with web(handle) as site:
-        exchanges = at(site)
+        http = at(site)
         for _ in range(2):
-            exchange = exchanges.new(within())
+            exchange = http.new(within())
             exchange.send("POST", {}, b"{}")
             exchange.read1(100)
             exchange.drain()
@@ -141,7 +133,7 @@ def test_a_stream_that_ends_soon_keeps_its_connection(at):
 
 
 def test_a_stream_that_does_not_end_is_let_go(at, monkeypatch):
-    monkeypatch.setattr(module, "SOON", 0.05)
+    monkeypatch.setattr(module, "MAX_DRAIN_SECONDS", 0.05)
 
     def handle(request, wire):
         wire.stream()
@@ -301,9 +293,9 @@ def test_closing_after_the_answer_is_nobodys_loss(at):
         wire.close()
 
     with web(handle) as site:
-        exchanges = at(site)
+        http = at(site)
         for _ in range(3):
-            assert ask(exchanges) == (200, b"{}")
+            assert ask(http) == (200, b"{}")
             assert eventually(lambda: all(wire.socket.fileno() < 0 for wire in site.wires))
         assert len(site.wires) == 3
 
@@ -316,16 +308,16 @@ def test_a_kept_connection_that_ends_before_the_answer_is_known_as_such(at):
             wire.close()
 
     with web(handle) as site:
-        exchanges = at(site)
-        ask(exchanges)
-        with exchanges.new(within()) as again:
+        http = at(site)
+        ask(http)
+        with http.new(within()) as again:
             with pytest.raises(ConnectionClosed):
                 again.send("POST", {}, b"{}")
-            assert again.was_lost_unheard
-        with exchanges.new(within()) as first:
+            assert again.failed_on_stale_connection
+        with http.new(within()) as first:
             with pytest.raises(ConnectionClosed):
                 first.send("POST", {}, b"{}")
-            assert not first.was_lost_unheard, "this connection was a new one"
+            assert not first.failed_on_stale_connection, "this connection was a new one"
 
 
 def test_no_server_is_said_so(at):
@@ -346,12 +338,12 @@ def test_no_such_host_is_said_so(at, monkeypatch):
 
 def test_time_that_is_up_is_no_lost_connection(at):
     with web(lambda request, wire: wire.gone()) as site:
-        exchanges = at(site)
-        with exchanges.new(within(0.1)) as exchange, pytest.raises(Expired):
+        http = at(site)
+        with http.new(within(0.1)) as exchange, pytest.raises(Expired):
             exchange.send("POST", {}, b"{}")
         deadline = within(0.01)
         time.sleep(0.02)
-        with exchanges.new(deadline) as late, pytest.raises(Expired):
+        with http.new(deadline) as late, pytest.raises(Expired):
             late.send("POST", {}, b"{}")
         assert len(site.requests) == 1
 
@@ -376,9 +368,9 @@ def test_a_redirect_within_the_server_is_followed_with_the_same_body(at, status,
         _moved(status, location.format(port=site.port))(request, wire)
 
     with web(handle) as site:
-        exchanges = at(site, headers={"Authorization": "Bearer t"})
-        assert ask(exchanges, b"body") == (200, b"body")
-        assert ask(exchanges, b"body") == (200, b"body")
+        http = at(site, headers={"Authorization": "Bearer t"})
+        assert ask(http, b"body") == (200, b"body")
+        assert ask(http, b"body") == (200, b"body")
         assert [r.method for r in site.requests] == ["POST"] * (4 if status == 307 else 3)
         assert all(r.headers["authorization"] == "Bearer t" for r in site.requests)
         assert len(site.wires) == 1
@@ -387,9 +379,9 @@ def test_a_redirect_within_the_server_is_followed_with_the_same_body(at, status,
 @pytest.mark.parametrize("status", [301, 302, 303])
 def test_a_redirect_that_would_lose_the_body_is_not_followed(at, status):
     with web(_moved(status, "/mcp/")) as site:
-        exchanges = at(site)
-        assert ask(exchanges)[0] == status
-        assert ask(exchanges, None, "GET") == (200, b""), "a GET has none to lose"
+        http = at(site)
+        assert ask(http)[0] == status
+        assert ask(http, None, "GET") == (200, b""), "a GET has none to lose"
 
 
 @pytest.mark.parametrize("location", ["http://127.0.0.1:{other}/mcp", "https://127.0.0.1:{port}/mcp", None])
@@ -416,93 +408,15 @@ def test_redirects_in_a_circle_are_followed_once(at):
         assert [r.target for r in site.requests] == ["/mcp", "/a"]
 
 
-def test_another_target_of_the_server_can_be_asked_for(at):
-    with web(ok) as site:
-        exchanges = at(site)
-        with exchanges.new(within()) as exchange:
-            exchange.send("POST", {}, b"{}", exchanges.target_of(f"{site.url}/messages?id=7"))
-        assert site.requests[0].target == "/mcp/messages?id=7"
-        assert exchanges.target_of("http://127.0.0.1") == "/"
-
-
-# ------------------------------------------------------------------------------ how many at once
-
-
 def _waits(request, wire):
     wire.stream()
     wire.gone()
 
 
-def _begun(exchanges):
-    exchange = exchanges.new(within())
+def _begun(http):
+    exchange = http.new(within())
     exchange.send("POST", {}, b"{}")
     return exchange
-
-
-def test_more_than_may_be_at_once_wait_for_their_turn(at):
-    with web(_waits) as site:
-        exchanges = at(site, limit=2)
-        first, second = _begun(exchanges), _begun(exchanges)
-        done = threading.Event()
-
-        def third():
-            with _begun(exchanges):
-                done.set()
-
-        thread = threading.Thread(target=third)
-        thread.start()
-        assert not done.wait(0.1)
-        first.close()
-        assert done.wait(PATIENCE)
-        thread.join()
-        second.close()
-
-
-def test_whoever_waits_for_a_turn_does_so_no_longer_than_the_deadline(at):
-    with web(_waits) as site:
-        exchanges = at(site, limit=1)
-        first = _begun(exchanges)
-        with exchanges.new(within(0.1)) as late, pytest.raises(Expired):
-            late.send("POST", {}, b"{}")
-        aborted = exchanges.new(None)
-        timer = threading.Timer(0.05, aborted.abort)
-        timer.start()
-        with aborted, pytest.raises(Aborted):
-            aborted.send("POST", {}, b"{}")
-        timer.join()
-        assert aborted.is_aborted
-        first.close()
-
-
-def test_the_end_ends_all_and_lets_one_last_request_out(at):
-    outcome = []
-
-    def one():
-        try:
-            with exchanges.new(None) as exchange:
-                exchange.send("POST", {}, b"{}")
-                exchange.read1(10)
-        except Aborted as problem:
-            outcome.append(problem)
-
-    def handle(request, wire):
-        ok(request, wire) if request.method == "DELETE" else _waits(request, wire)
-
-    with web(handle) as site:
-        exchanges = at(site, limit=2)
-        threads = [threading.Thread(target=one) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        assert eventually(lambda: len(site.requests) == 2)
-        exchanges.stop()
-        for thread in threads:
-            thread.join(PATIENCE)
-        assert len(outcome) == 4
-        with exchanges.new(within(), last=True) as last:
-            last.send("DELETE", {})
-            assert last.status == 200
-        with pytest.raises(Aborted):
-            _begun(exchanges)
 
 
 # ------------------------------------------------------------------------------------- TLS
@@ -518,9 +432,9 @@ def test_tls_is_spoken_with_a_server_whose_certificate_the_session_knows(at, tls
     session = requests.Session()
     session.verify = path
     with web(ok, tls) as site, session:
-        exchanges = at(site, session=session)
-        assert ask(exchanges) == (200, b"{}")
-        assert ask(exchanges) == (200, b"{}")
+        http = at(site, session=session)
+        assert ask(http) == (200, b"{}")
+        assert ask(http) == (200, b"{}")
         assert len(site.wires) == 1
 
 
@@ -561,9 +475,9 @@ def test_informational_answers_are_skipped(at):
         wire.json({"n": json.loads(request.body)})
 
     with web(handle) as site:
-        exchanges = at(site)
+        http = at(site)
         for number in range(3):
-            with exchanges.new(within()) as exchange:
+            with http.new(within()) as exchange:
                 exchange.send("POST", {}, b"%d" % number)
                 assert exchange.status == 200
                 assert json.loads(exchange.read(1000)) == {"n": number}
@@ -600,16 +514,6 @@ def test_over_tls_too_a_server_that_never_ceases_to_send_does_not_go_on_for_ever
         timer.join()
 
 
-def test_nothing_is_left_open(at):
-    before = open_files()
-    with web(ok) as site:
-        exchanges = at(site)
-        for _ in range(3):
-            ask(exchanges)
-        exchanges.close()
-    assert open_files() == before
-
-
 def test_a_stream_is_a_stream_whatever_its_type_has_besides(at):
     def handle(request, wire):
         wire.answer(200, b"", f"{STREAM};charset=utf-8")
@@ -619,36 +523,7 @@ def test_a_stream_is_a_stream_whatever_its_type_has_besides(at):
         assert exchange.media_type == "text/event-stream"
 
 
-# --------------------------------------------------------------------------------- waiting for a while
-
-
-def test_an_exchange_may_wait_before_it_begins_and_takes_no_room_meanwhile(at):
-    with web(_waits) as site:
-        exchanges = at(site, limit=1)
-        first = _begun(exchanges)
-        second = exchanges.new(within())
-        second.pause(0.01)
-        with pytest.raises(Expired):
-            exchanges.new(within(0.02)).pause(5)
-        first.close()
-        with second:
-            second.send("POST", {}, b"{}")
-
-
-@pytest.mark.parametrize("how", ["abort", "stop"])
-def test_such_a_wait_is_ended_by_any_thread(at, how):
-    exchanges = at("http://127.0.0.1:1/mcp")
-    exchange = exchanges.new(None)
-    timer = threading.Timer(0.05, exchange.abort if how == "abort" else exchanges.stop)
-    timer.start()
-    start = time.monotonic()
-    with pytest.raises(Aborted):
-        exchange.pause(10)
-    assert time.monotonic() - start < PATIENCE / 2
-    timer.join()
-    if how == "stop":
-        with pytest.raises(Aborted):
-            exchanges.new(None).pause(0.01)
+# --------------------------------------------------------------------------------- the end
 
 
 def test_what_was_aborted_has_nothing_to_drain(at):
@@ -670,23 +545,8 @@ def test_an_abort_is_no_fault_of_the_server(at):
             exchange.send("POST", {}, b"{}")
 
 
-def test_what_is_urgent_has_room_when_nothing_else_has(at):
-    with web(_waits) as site:
-        exchanges = at(site, limit=1)
-        first = _begun(exchanges)
-        with exchanges.new(within(0.05)) as usual, pytest.raises(Expired):
-            usual.send("POST", {}, b"{}")
-        urgent = [exchanges.new(within(), urgent=True) for _ in range(module.SPARE)]
-        for exchange in urgent:
-            exchange.send("POST", {}, b"{}")
-        with exchanges.new(within(0.05), urgent=True) as late, pytest.raises(Expired):
-            late.send("POST", {}, b"{}")
-        for exchange in (first, *urgent):
-            exchange.close()
-
-
 def test_a_redirect_with_a_page_leaves_the_time_that_there_is(at, monkeypatch):
-    monkeypatch.setattr(module, "SOON", 0.05)
+    monkeypatch.setattr(module, "MAX_DRAIN_SECONDS", 0.05)
 
     def handle(request, wire):
         if request.target == "/mcp":
@@ -696,9 +556,9 @@ def test_a_redirect_with_a_page_leaves_the_time_that_there_is(at, monkeypatch):
             wire.answer(200, b"{}")
 
     with web(handle) as site:
-        exchanges = at(site)
-        assert ask(exchanges) == (200, b"{}")
-        with exchanges.new(None) as exchange:
+        http = at(site)
+        assert ask(http) == (200, b"{}")
+        with http.new(None) as exchange:
             exchange.send("POST", {}, b"{}")
             assert exchange.read(10) == b"{}"
 
@@ -717,7 +577,7 @@ def test_silence_ends_an_exchange_that_has_no_other_end(at):
             wire.site.over.wait(0.25)
         wire.gone()
 
-    with web(handle) as site, at(site).new(None, silence=0.8) as exchange:
+    with web(handle) as site, at(site).new(None, read_timeout=0.8) as exchange:
         exchange.send("GET", {})
         start = time.monotonic()
         with pytest.raises(Expired):
@@ -726,53 +586,10 @@ def test_silence_ends_an_exchange_that_has_no_other_end(at):
         assert time.monotonic() - start > 1.5
 
 
-# ------------------------------------------------------------------------------ forked children
-
-
-def test_in_a_forked_child_no_exchange_begins_nor_waits_for_a_lock_of_the_parents(at):
-    with web(ok) as site:
-        exchanges = at(site)
-        assert ask(exchanges) == (200, b"{}")
-        parents = exchanges._changed
-        exchanges.forked()
-        assert exchanges._changed is not parents
-        with exchanges.new(within()) as exchange, pytest.raises(Aborted):
-            exchange.send("POST", {}, b"{}")
-        with exchanges.new(within()) as exchange, pytest.raises(Aborted):
-            exchange.pause(60)
-        assert len(site.requests) == 1
-
-
-def test_in_a_forked_child_the_parents_exchanges_are_over_and_their_sockets_are_left_alone(at):
-    """To shut a socket down in the child would be to shut it down for the parent."""
-    go_on = threading.Event()
-
-    def handle(request, wire):
-        wire.head(200, STREAM, "Content-Length: 4")
-        wire.send(b"ab")
-        assert go_on.wait(PATIENCE)
-        wire.send(b"cd")
-
-    with web(handle) as site:
-        exchanges = at(site)
-        with exchanges.new(within()) as exchange:
-            exchange.send("POST", {}, b"{}")
-            connected = exchange._hold._socket
-            exchanges.forked()
-            assert exchange.is_aborted
-            exchange.abort()
-            go_on.set()
-            heard = b""
-            while not heard.endswith(b"cd"):
-                more = connected.recv(4)
-                assert more
-                heard += more
-
-
-def test_only_an_exchange_without_a_deadline_has_no_end(at):
-    exchanges = at("http://127.0.0.1:1/mcp")
-    assert exchanges.new(None).has_no_end
-    assert not exchanges.new(within()).has_no_end
+def test_an_exchange_without_a_deadline_says_so(at):
+    http = at("http://127.0.0.1:1/mcp")
+    assert not http.new(None).has_deadline
+    assert http.new(within()).has_deadline
 
 
 @pytest.mark.parametrize(
