@@ -149,7 +149,7 @@ class Client(Features):
         if context.method == "ping":
             return {}
         with self.connection.clock.hold():
-            result = through(self._hooks, handler, context, context.params)
+            result = run_with_hooks(self._hooks, handler, context, context.params)
         if result is not None and not isinstance(result, dict):
             raise InternalError(f"{context.method}: the handler returned no object")
         return result or {}

@@ -364,7 +364,7 @@ class Server(Registry):
         token = log_page.current.set(context)
         try:
             if self.hooks and row.name not in UNHOOKED:
-                result = through(self.hooks, self._handler(row), context, params)
+                result = run_with_hooks(self.hooks, self._handler(row), context, params)
             else:
                 result = row.handler(self, params, context)
         except BaseException as problem:

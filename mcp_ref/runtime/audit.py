@@ -1,6 +1,6 @@
-"""The audit: one line for each tool call, on either side, for the logger `mcp_ref.audit`.
+"""The audit: one log line for each call of a tool, on either side, in the logger `mcp_ref.audit`.
 
-What a stranger wrote cannot begin a line of its own. Arguments are left out unless they are asked for.
+Text from a peer cannot begin a line of its own. Arguments are left out unless the user asks for them.
 
 Threads     plain functions; a line is written by the thread that ends the call.
 """
@@ -12,25 +12,25 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.untrusted_text import one_line
 
-__all__ = ["is_kept", "record"]
+__all__ = ["is_enabled", "record"]
 
 _audit = logger("mcp_ref.audit")
 
 
-def is_kept() -> bool:
-    """Whether anybody keeps these lines: else there is no need to make them."""
+def is_enabled() -> bool:
+    """Whether a handler wants these lines; otherwise they need not be made."""
     return _audit.isEnabledFor(logging.INFO)
 
 
 def record(what: str, params: Mapping[str, Any], outcome: str, who: str, with_arguments: bool) -> None:
     """One call: `what` ("made" or "served"), for whom, and how it ended.  # spec: server/tools/log-usage"""
-    arguments = f" {_quoted(params.get('arguments', {}), 2000)}" if with_arguments else ""
-    name, who, outcome = _quoted(params.get("name"), 128), _quoted(who, 128), _quoted(outcome, 300)
+    arguments = f" {_shortened(params.get('arguments', {}), 2000)}" if with_arguments else ""
+    name, who, outcome = _shortened(params.get("name"), 128), _shortened(who, 128), _shortened(outcome, 300)
     _audit.info("%s tools/call %s for %s: %s%s", what, name, who, outcome, arguments)
 
 
-def _quoted(value: Any, most: int) -> str:
-    """What a stranger wrote, in one line."""
+def _shortened(value: Any, max_characters: int) -> str:
     text = value if isinstance(value, str) else repr(value)
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:most])
+    return one_line(text[:max_characters])

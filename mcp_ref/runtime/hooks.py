@@ -1,4 +1,4 @@
-"""Handlers that users write, and the hooks around them; the same on either side.
+"""Handlers that users write, and the hooks around them; the same for servers and clients.
 
 Threads     run on the worker of the request.
 """
@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Handler", "Hook", "Proceed", "handler_of", "through"]
+__all__ = ["Handler", "Hook", "Proceed", "handler_of", "run_with_hooks"]
 
 Proceed = Callable[[dict[str, Any]], Any]
 Handler = Callable[[dict[str, Any], Any], Any]
@@ -23,9 +23,9 @@ def handler_of(function: Callable[..., Any]) -> Handler:
     return lambda params, context: function(params)
 
 
-def through(hooks: Sequence[Hook], handler: Handler, context: Any, params: dict[str, Any]) -> Any:
+def run_with_hooks(hooks: Sequence[Hook], handler: Handler, context: Any, params: dict[str, Any]) -> Any:
     """Run a handler with hooks around it, the first of them outermost."""
     if not hooks:
         return handler(params, context)
     first, *others = hooks
-    return first(context, params, lambda params: through(others, handler, context, params))
+    return first(context, params, lambda params: run_with_hooks(others, handler, context, params))

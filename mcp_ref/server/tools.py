@@ -216,7 +216,7 @@ def on_call_tool(server: Any, params: Json, context: RequestContext) -> Json:
     finally:
         if not wait:
             limiter.leave()
-        if audit.is_kept() and not context.connection.is_inherited:
+        if audit.is_enabled() and not context.connection.is_inherited:
             audit.record("served", params, outcome, context.principal or "-", server.audit_arguments)
 
 
@@ -404,7 +404,7 @@ def check_list(client: Any, params: Json, result: Json, timeout: float | None) -
 
 def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> None:
     """A call is over, whichever way: a line for the audit."""
-    if audit.is_kept():
+    if audit.is_enabled():
         if isinstance(outcome, dict):
             outcome = "error" if outcome.get("isError") else "done"
         elif isinstance(outcome, BaseException):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcp_ref.runtime.hooks import handler_of, through
+from mcp_ref.runtime.hooks import handler_of, run_with_hooks
 
 
 def test_a_handler_may_take_the_params_or_the_context_too():
@@ -22,18 +22,18 @@ def test_hooks_wrap_the_handler_the_first_outermost():
 
         return around
 
-    answer = through([hook("a"), hook("b")], lambda params, ctx: {"params": params}, "ctx", {})
+    answer = run_with_hooks([hook("a"), hook("b")], lambda params, ctx: {"params": params}, "ctx", {})
     assert seen == ["a in ctx", "b in ctx", "b out", "a out"]
     assert answer == {"params": {"a": True, "b": True}, "b": "was here", "a": "was here"}
 
 
 def test_a_hook_may_answer_itself_and_may_ask_twice():
-    assert through([lambda c, p, proceed: "mine"], lambda p, c: 1 / 0, None, {}) == "mine"
+    assert run_with_hooks([lambda c, p, proceed: "mine"], lambda p, c: 1 / 0, None, {}) == "mine"
     calls = []
     twice = [lambda c, p, proceed: (proceed(p), proceed(p))]
-    through(twice, lambda p, c: calls.append(p), None, {"n": 1})
+    run_with_hooks(twice, lambda p, c: calls.append(p), None, {"n": 1})
     assert calls == [{"n": 1}, {"n": 1}]
 
 
 def test_without_hooks_the_handler_runs_alone():
-    assert through([], lambda params, context: (params, context), "c", {"x": 1}) == ({"x": 1}, "c")
+    assert run_with_hooks([], lambda params, context: (params, context), "c", {"x": 1}) == ({"x": 1}, "c")
