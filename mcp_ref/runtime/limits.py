@@ -1,7 +1,7 @@
 """How many calls a second, and how many at once.
 
-A bucket holds `burst` tokens and gets `rate` new ones a second; a call takes one. The second limit
-counts the calls that are running. Whoever is refused is told when to come back.
+A token bucket for the rate: it holds `burst` tokens and gets `rate` new ones a second; a call takes one. A
+counter for the calls that are running. A call that is refused is told when to try again.
 
 Threads     any; `_lock` guards two numbers and is held for a few instructions.
 """
@@ -14,10 +14,13 @@ from dataclasses import dataclass
 
 __all__ = ["Limit", "Limiter"]
 
+FULL_RETRY_SECONDS = 0.1
+"""When a call may be tried again that was refused because too many are running."""
+
 
 @dataclass(frozen=True)
 class Limit:
-    """What one connection (or one principal) may ask for."""
+    """The limit of one connection, or of one principal."""
 
     rate: float = 20_000.0
     """Calls a second, over time."""
@@ -32,15 +35,15 @@ class Limit:
 
 
 class Limiter:
-    """The state of one Limit."""
+    """Counts calls against one Limit."""
 
-    __slots__ = ("_lock", "_running", "_seen", "_tokens", "limit")
+    __slots__ = ("_filled_at", "_lock", "_running", "_tokens", "limit")
 
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
         self._lock = threading.Lock()
         self._tokens = float(limit.burst)
-        self._seen = time.monotonic()
+        self._filled_at = time.monotonic()
         self._running = 0
 
     def forked(self) -> None:
@@ -51,27 +54,27 @@ class Limiter:
         """Zero if the call may run (then `leave` must follow); else the seconds to wait."""
         with self._lock:
             if self._running >= self.limit.at_once:
-                return 0.1
-            wait = self._take()
-            self._running += wait == 0.0
-            return wait
+                return FULL_RETRY_SECONDS
+            seconds = self._take()
+            self._running += seconds == 0.0
+            return seconds
 
     def take(self) -> float:
-        """The same for what has no end: only the rate counts, and no `leave` follows."""
+        """The same for a notification, which does not run on: only its rate counts, no `leave` follows."""
         with self._lock:
             return self._take()
 
     def _take(self) -> float:
-        """A token, if there is one. The caller holds the lock."""
+        """Take a token, if there is one. Holds _lock."""
         limit, now = self.limit, time.monotonic()
-        self._tokens = min(limit.burst, self._tokens + (now - self._seen) * limit.rate)
-        self._seen = now
+        self._tokens = min(limit.burst, self._tokens + (now - self._filled_at) * limit.rate)
+        self._filled_at = now
         if self._tokens < 1.0:
             return max(0.001, (1.0 - self._tokens) / limit.rate)
         self._tokens -= 1.0
         return 0.0
 
     def leave(self) -> None:
-        """A call that `enter` let in is over."""
+        """A call that `enter` let in has ended."""
         with self._lock:
             self._running -= 1

@@ -1,8 +1,8 @@
-"""Text of a stranger's on a terminal: without what would steer it, and recognisably the stranger's.
+"""Text from a peer, made safe for a terminal and a log, and recognizable as the peer's.
 
-A server's message may hold escape sequences, marks that turn the direction of writing round, or lines that
-look as if the program had written them. `plain` takes the first two out; `quoted` puts a mark before each
-line, also where the terminal would have broken it.
+A message of a server may hold escape sequences, characters that reverse the direction of writing, or lines
+that look as if this program had written them. `plain` and `one_line` remove the first two; `quoted` puts a
+mark before each line, also where the terminal would have broken a long one.
 
 Threads     plain functions.
 """
@@ -13,45 +13,48 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["MARK", "one_line", "plain", "quoted", "wrapped"]
+__all__ = ["QUOTE_MARK", "one_line", "plain", "quoted", "wrapped"]
 
-MARK = "| "
-"""Before each line that a stranger wrote."""
+QUOTE_MARK = "| "
+"""Before each line that a peer wrote."""
 
 
 def plain(text: Any) -> str:
-    """Text without what would steer a terminal; ends of lines and tabs stay."""
+    """Text with U+FFFD in place of control characters, except line feeds and tabs."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in str(text))
 
 
 def one_line(text: Any) -> str:
-    """Text of which all can be printed, on one line: what cannot is written as in a string of Python."""
-    said = str(text)
-    if said.isprintable():
-        return said
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in said)
+    """Text on one line, with all that cannot be printed escaped as in a Python string."""
+    whole = str(text)
+    if whole.isprintable():
+        return whole
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in whole)
 
 
-def quoted(text: Any, width: int, most: int) -> list[str]:
-    """Text as lines that fit, each marked as a stranger's; `most` of them, and a word on the others."""
-    lines = [MARK + line for line in wrapped(text, max(width - len(MARK), 10), most + 1)]
-    return lines if len(lines) <= most else [*lines[:most], "(it goes on, and is not shown further)"]
+def quoted(text: Any, width: int, max_lines: int) -> list[str]:
+    """Text as marked lines that fit into the width; a last line says that more were left out."""
+    columns = max(width - len(QUOTE_MARK), 10)
+    lines = [QUOTE_MARK + line for line in wrapped(text, columns, max_lines + 1)]
+    return (
+        lines if len(lines) <= max_lines else [*lines[:max_lines], "(it goes on, and is not shown further)"]
+    )
 
 
-def wrapped(text: Any, width: int, most: int) -> list[str]:
-    """Text in lines of so many columns, broken at spaces where there are any; the first `most` lines."""
+def wrapped(text: Any, width: int, max_lines: int) -> list[str]:
+    """The first lines of a text, broken at spaces where there are any, so that they fit into the width."""
     lines: list[str] = []
-    # What cannot be shown need not be looked at: a column has no more than a few marks on it.
-    for paragraph in plain(str(text)[: width * most * 4]).expandtabs(4).split("\n"):
+    # The rest of a long text need not be looked at: a column has no more than a few combining marks on it.
+    for paragraph in plain(str(text)[: width * max_lines * 4]).expandtabs(4).split("\n"):
         for line in _broken(paragraph, width):
             lines.append(line)
-            if len(lines) == most:
+            if len(lines) == max_lines:
                 return lines
     return lines
 
 
 def _broken(text: str, width: int) -> Iterator[str]:
-    """A line in parts that fit; an empty one is a part."""
+    """The parts of a line that fit into the width; one empty part for an empty line."""
     start, columns, space = 0, 0, -1
     for at, character in enumerate(text):
         columns += _columns(character)
@@ -65,7 +68,7 @@ def _broken(text: str, width: int) -> Iterator[str]:
 
 
 def _columns(character: str) -> int:
-    """How much room it takes: Chinese and Japanese take two columns, marks on a letter none."""
+    """Its width on a terminal: Chinese and Japanese characters take two columns, combining marks none."""
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

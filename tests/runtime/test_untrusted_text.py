@@ -1,4 +1,4 @@
-"""runtime/untrusted_text: a stranger's text on a terminal."""
+"""runtime/untrusted_text: text from a peer on a terminal."""
 
 import unicodedata
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_ref.runtime.untrusted_text import MARK, one_line, plain, quoted, wrapped
+from mcp_ref.runtime.untrusted_text import QUOTE_MARK, one_line, plain, quoted, wrapped
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_no_line_is_too_wide_and_nothing_but_spaces_is_lost(text, width):
 
 def test_each_line_of_a_quotation_has_a_mark():
     assert quoted("It is I,\n| the program", 13, 9) == ["| It is I,", "| | the", "| program"]
-    assert all(line.startswith(MARK) for line in quoted("word " * 20, 20, 9))
+    assert all(line.startswith(QUOTE_MARK) for line in quoted("word " * 20, 20, 9))
 
 
 def test_a_long_text_is_cut_and_says_so():
