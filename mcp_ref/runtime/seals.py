@@ -1,13 +1,16 @@
-"""Notes that travel through a stranger's hands and come back: signed, bound and short-lived.
+"""Sealed texts: values that a client keeps for the server and sends back.
 
-    seal.close(value, bound_to)  -> text            seal.open(text, bound_to)  -> value, or Broken
+    seal.sign(value, bound_to)  -> text            seal.verify(text, bound_to)  -> value, or BadSeal
 
-The text is base64url of a MAC (HMAC-SHA256), the time of its end and the value as JSON. The MAC covers
-all of it and what it is bound to, so that a note is good for one purpose of one caller's only. It is
-*not* secret: who holds it can read it.
+The alternative would be a table on the server, which would have to be bounded, expire, and be shared by all
+processes behind one URL. A sealed text needs none of that.
 
-Several secrets may be given, so that they can be changed while notes are under way: the first signs,
-any of them verifies. Processes that share a secret open each other's notes.
+It is the base64url of a MAC (HMAC-SHA256), the time when it expires, and the value as JSON. The MAC covers
+all of it and what it is bound to: so it is good for one purpose of one caller only. It is *not* secret: the
+client can read it.
+
+Several secrets may be given, so that they can be changed while texts are under way: the first signs, each of
+them verifies. Processes that share a secret accept each other's texts.
 
 Threads     a Seal has no state; any number of threads may use it.
 """
@@ -25,31 +28,33 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["Broken", "Seal"]
+__all__ = ["BadSeal", "Seal", "secrets_of"]
 
-MAX_TEXT = 4 << 20
-"""Characters of the longest note that is looked at."""
+MAX_CHARACTERS = 4 << 20
+"""A longer text is neither made nor verified."""
 
-LEAST_SECRET = 16
-"""Bytes: a shorter secret could be guessed."""
+MIN_SECRET_BYTES = 16
+"""A shorter secret could be guessed."""
+
+_MAC_BYTES = 32
+_TIME_BYTES = 8
 
 _PURPOSE = b"mcp_ref note 1\0"
 _ALPHABET = re.compile(r"[A-Za-z0-9_-]*")
 
-
-_MADE_UP = (
+_ADVICE = (
     "; this process made up its secret when it started, and the processes behind one URL need one secret, "
     "Server(secret=...)"
 )
-"""What to do about a note of another process."""
+"""The text may be of another process, which also made up its secret."""
 
 
-class Broken(ValueError):
-    """A note that cannot be trusted, and why."""
+class BadSeal(ValueError):
+    """A text that cannot be trusted, and why."""
 
 
 class Seal:
-    """Signs notes and tells its own from others."""
+    """Signs values, and verifies what it signed."""
 
     def __init__(
         self,
@@ -62,52 +67,55 @@ class Seal:
         self._seconds = seconds
         self._now = now
 
-    def close(self, value: Any, bound_to: bytes) -> str:
-        """The note. Raises ValueError for what has no JSON form, or too much of it."""
-        body = struct.pack(">d", self._now() + self._seconds) + json.dumps(
-            value, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        ).encode("utf-8")
-        text = _text(_mac(self._secrets[0], bound_to, body) + body)
-        if len(text) > MAX_TEXT:
-            raise ValueError(f"{len(text)} characters are more than the {MAX_TEXT} that may travel")
+    def sign(self, value: Any, bound_to: bytes) -> str:
+        """The sealed text. Raises ValueError for a value without a JSON form, or one that is too long."""
+        encoded = json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        body = struct.pack(">d", self._now() + self._seconds) + encoded.encode("utf-8")
+        text = _base64(_mac(self._secrets[0], bound_to, body) + body)
+        if len(text) > MAX_CHARACTERS:
+            raise ValueError(f"{len(text)} characters are more than the {MAX_CHARACTERS} that may travel")
         return text
 
-    def open(self, text: str, bound_to: bytes) -> Any:
-        """The value of a note. Raises Broken."""
-        if len(text) > MAX_TEXT:
-            raise Broken(f"longer than {MAX_TEXT} characters")
-        if not _ALPHABET.fullmatch(text) or len(text) % 4 == 1:
-            raise Broken("not a note that this server wrote")
-        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        given, body = raw[:32], raw[32:]
-        # The last character has bits that decoding drops: only the one way to write a note is good.
-        whole = len(raw) > 40 and _text(raw) == text
-        signed = [hmac.compare_digest(_mac(secret, bound_to, body), given) for secret in self._secrets]
-        if not whole or not any(signed):
+    def verify(self, text: str, bound_to: bytes) -> Any:
+        """The value of a sealed text. Raises BadSeal."""
+        raw = _from_base64(text)
+        mac, body = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
+        # All secrets are tried, also after one has matched: the time must not tell which.
+        matches = [hmac.compare_digest(_mac(secret, bound_to, body), mac) for secret in self._secrets]
+        if len(body) <= _TIME_BYTES or _base64(raw) != text or not any(matches):
             why = "it was altered, or belongs to another request, caller or server"
-            raise Broken(why + (_MADE_UP if self._is_made_up else ""))
-        if struct.unpack(">d", body[:8])[0] < self._now():
-            raise Broken("it has expired")
-        return json.loads(body[8:])
+            raise BadSeal(why + (_ADVICE if self._is_made_up else ""))
+        if struct.unpack(">d", body[:_TIME_BYTES])[0] < self._now():
+            raise BadSeal("it has expired")
+        return json.loads(body[_TIME_BYTES:])
 
 
 def secrets_of(given: str | bytes | Sequence[str | bytes] | None) -> tuple[bytes, ...]:
-    """Secrets as bytes; none for None. Raises TypeError, ValueError."""
+    """The secrets of a setting, as bytes. Raises TypeError, ValueError."""
     if given is None:
         return ()
     several = tuple(given) if isinstance(given, list | tuple) else (given,)
     found = [secret.encode("utf-8") if isinstance(secret, str) else secret for secret in several]
     if not found or not all(isinstance(secret, bytes) for secret in found):
         raise TypeError("a secret is bytes or text, or a list of these, the newest first")
-    if any(len(secret) < LEAST_SECRET for secret in found):
-        raise ValueError(f"a secret has at least {LEAST_SECRET} bytes")
+    if any(len(secret) < MIN_SECRET_BYTES for secret in found):
+        raise ValueError(f"a secret has at least {MIN_SECRET_BYTES} bytes")
     return tuple(found)
 
 
 def _mac(secret: bytes, bound_to: bytes, body: bytes) -> bytes:
-    bound = hashlib.sha256(bound_to).digest()  # of one length, so that no two pairs look alike
+    bound = hashlib.sha256(bound_to).digest()  # of one length: else `ab` + `c` would equal `a` + `bc`
     return hmac.digest(secret, _PURPOSE + bound + body, "sha256")
 
 
-def _text(raw: bytes) -> str:
+def _base64(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def _from_base64(text: str) -> bytes:
+    """The bytes. The last character has bits that are lost here: so a caller compares with `_base64`."""
+    if len(text) > MAX_CHARACTERS:
+        raise BadSeal(f"longer than {MAX_CHARACTERS} characters")
+    if not _ALPHABET.fullmatch(text) or len(text) % 4 == 1:
+        raise BadSeal("this server did not write it")
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

@@ -1,4 +1,4 @@
-"""runtime/seals: of the notes that strangers carry, only our own are read, for one purpose, for a while."""
+"""runtime/seals: of the texts that clients keep, only our own are accepted, for one purpose, for a while."""
 
 import base64
 import json
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kinds import json_values
 
 from mcp_ref.runtime import seals
-from mcp_ref.runtime.seals import Broken, Seal, secrets_of
+from mcp_ref.runtime.seals import BadSeal, Seal, secrets_of
 
 OLD, NEW, OTHER = (
     b"the old secret of this server",
@@ -19,21 +19,21 @@ OLD, NEW, OTHER = (
 )
 BOUND = b"tools/call for ann"
 VALUE = {"answers": {"1": ["mark", {"action": "accept"}]}}
-NOTE = Seal([NEW]).close(VALUE, BOUND)
+SEALED = Seal([NEW]).sign(VALUE, BOUND)
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 
 
 def refused(text, seal=None, bound_to=BOUND):
-    """Why a note is not read."""
-    with pytest.raises(Broken) as problem:
-        (seal or Seal([NEW])).open(text, bound_to)
+    """Why a text is not read."""
+    with pytest.raises(BadSeal) as problem:
+        (seal or Seal([NEW])).verify(text, bound_to)
     return str(problem.value)
 
 
 @given(value=json_values, bound_to=st.binary(max_size=40))
-def test_what_was_closed_is_opened(value, bound_to):
+def test_what_was_signed_is_verified(value, bound_to):
     seal = Seal([NEW])
-    assert seal.open(seal.close(value, bound_to), bound_to) == value
+    assert seal.verify(seal.sign(value, bound_to), bound_to) == value
 
 
 @given(
@@ -44,24 +44,24 @@ def test_any_other_text_is_broken(text):
 
 
 @given(data=st.data())
-def test_a_note_with_another_character_in_it_is_broken(data):
-    at = data.draw(st.integers(0, len(NOTE)))
+def test_a_text_with_another_character_in_it_is_broken(data):
+    at = data.draw(st.integers(0, len(SEALED)))
     until = at + data.draw(st.integers(0, 3))
-    text = NOTE[:at] + data.draw(st.text(ALPHABET, max_size=3)) + NOTE[until:]
-    if text != NOTE:
+    text = SEALED[:at] + data.draw(st.text(ALPHABET, max_size=3)) + SEALED[until:]
+    if text != SEALED:
         refused(text)
 
 
-def test_a_note_altered_by_one_bit_at_any_position_is_broken():
-    for position in range(len(NOTE)):
+def test_a_text_altered_by_one_bit_at_any_position_is_broken():
+    for position in range(len(SEALED)):
         for bit in range(7):
-            altered = chr(ord(NOTE[position]) ^ (1 << bit))
-            refused(NOTE[:position] + altered + NOTE[position + 1 :])
+            altered = chr(ord(SEALED[position]) ^ (1 << bit))
+            refused(SEALED[:position] + altered + SEALED[position + 1 :])
 
 
-def test_a_note_whose_bytes_are_altered_by_one_bit_is_broken():
+def test_a_text_whose_bytes_are_altered_by_one_bit_is_broken():
     """The same below the base64, so that nothing is refused for its looks."""
-    raw = base64.urlsafe_b64decode(NOTE + "=" * (-len(NOTE) % 4))
+    raw = base64.urlsafe_b64decode(SEALED + "=" * (-len(SEALED) % 4))
     for position in range(len(raw)):
         for bit in range(8):
             altered = bytearray(raw)
@@ -70,94 +70,94 @@ def test_a_note_whose_bytes_are_altered_by_one_bit_is_broken():
             assert refused(text) == "it was altered, or belongs to another request, caller or server"
 
 
-def test_a_note_is_written_in_one_way_only():
-    """Bits of the last character that stand for nothing are zero: else one note had several texts."""
-    notes = [Seal([NEW]).close("x" * length, BOUND) for length in range(3)]
-    assert {len(note) % 4 for note in notes} == {0, 2, 3}
-    for note in notes:
+def test_a_text_is_written_in_one_way_only():
+    """Bits of the last character that stand for nothing are zero: else one text had several texts."""
+    texts = [Seal([NEW]).sign("x" * length, BOUND) for length in range(3)]
+    assert {len(text) % 4 for text in texts} == {0, 2, 3}
+    for text in texts:
         for last in ALPHABET:
-            if last != note[-1]:
-                refused(note[:-1] + last)
-        refused(note + "=")
-        refused(note + "\n")
+            if last != text[-1]:
+                refused(text[:-1] + last)
+        refused(text + "=")
+        refused(text + "\n")
 
 
-def test_a_note_that_was_truncated_is_broken():
-    for length in range(len(NOTE)):
-        refused(NOTE[:length])
+def test_a_text_that_was_truncated_is_broken():
+    for length in range(len(SEALED)):
+        refused(SEALED[:length])
 
 
-def test_a_note_that_is_too_long_is_not_even_read():
-    assert refused("A" * (seals.MAX_TEXT + 1)) == f"longer than {seals.MAX_TEXT} characters"
+def test_a_text_that_is_too_long_is_not_even_read():
+    assert refused("A" * (seals.MAX_CHARACTERS + 1)) == f"longer than {seals.MAX_CHARACTERS} characters"
 
 
-def test_a_note_is_good_for_what_it_is_bound_to_only():
+def test_a_text_is_good_for_what_it_is_bound_to_only():
     for bound_to in (b"", b"tools/call for bob", BOUND + b"\0", BOUND[:-1]):
-        refused(NOTE, bound_to=bound_to)
+        refused(SEALED, bound_to=bound_to)
 
 
 def test_the_end_of_the_binding_is_not_the_beginning_of_the_note():
-    """A note for `ab` is none for `a`, whatever stands before it."""
+    """A text for `ab` is none for `a`, whatever stands before it."""
     seal = Seal([NEW])
-    note = seal.close("x", b"ab")
-    raw = base64.urlsafe_b64decode(note + "=" * (-len(note) % 4))
+    text = seal.sign("x", b"ab")
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     moved = raw[:32] + b"b" + raw[32:]
     refused(base64.urlsafe_b64encode(moved).decode().rstrip("="), seal, b"a")
 
 
-def test_a_note_ends():
+def test_a_text_ends():
     now = [1000.0]
     seal = Seal([NEW], 60.0, lambda: now[0])
-    note = seal.close(VALUE, BOUND)
+    text = seal.sign(VALUE, BOUND)
     now[0] += 60.0
-    assert seal.open(note, BOUND) == VALUE
+    assert seal.verify(text, BOUND) == VALUE
     now[0] += 0.001
-    assert refused(note, seal) == "it has expired"
+    assert refused(text, seal) == "it has expired"
 
 
 def test_the_end_cannot_be_moved():
-    note = Seal([NEW], 60.0, lambda: 1000.0).close(VALUE, BOUND)
-    raw = bytearray(base64.urlsafe_b64decode(note + "=" * (-len(note) % 4)))
+    text = Seal([NEW], 60.0, lambda: 1000.0).sign(VALUE, BOUND)
+    raw = bytearray(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     for end in (float("inf"), float("nan"), 1e300):
         raw[32:40] = struct.pack(">d", end)
         refused(base64.urlsafe_b64encode(raw).decode().rstrip("="))
 
 
-def test_who_has_the_secret_reads_the_notes_of_others():
-    assert Seal([NEW]).open(Seal([NEW]).close(VALUE, BOUND), BOUND) == VALUE
-    assert "server" in refused(NOTE, Seal([OTHER]))
+def test_who_has_the_secret_reads_the_texts_of_others():
+    assert Seal([NEW]).verify(Seal([NEW]).sign(VALUE, BOUND), BOUND) == VALUE
+    assert "server" in refused(SEALED, Seal([OTHER]))
 
 
 def test_without_a_secret_each_has_its_own():
     one, other = Seal(), Seal()
-    note = one.close(VALUE, BOUND)
-    assert one.open(note, BOUND) == VALUE
-    refused(note, other)
+    text = one.sign(VALUE, BOUND)
+    assert one.verify(text, BOUND) == VALUE
+    refused(text, other)
 
 
-def test_secrets_are_changed_while_notes_are_under_way():
+def test_secrets_are_changed_while_texts_are_under_way():
     before, between, after = Seal([OLD]), Seal([NEW, OLD]), Seal([NEW])
-    note = before.close(VALUE, BOUND)
-    assert between.open(note, BOUND) == VALUE
-    refused(note, after)
-    note = between.close(VALUE, BOUND)  # the first one signs
-    assert after.open(note, BOUND) == VALUE
-    refused(note, before)
+    text = before.sign(VALUE, BOUND)
+    assert between.verify(text, BOUND) == VALUE
+    refused(text, after)
+    text = between.sign(VALUE, BOUND)  # the first one signs
+    assert after.verify(text, BOUND) == VALUE
+    refused(text, before)
 
 
-def test_a_note_is_not_secret():
+def test_a_text_is_not_secret():
     """The docstring says so: who holds it can read it."""
-    raw = base64.urlsafe_b64decode(NOTE + "=" * (-len(NOTE) % 4))
+    raw = base64.urlsafe_b64decode(SEALED + "=" * (-len(SEALED) % 4))
     assert json.loads(raw[40:]) == VALUE
 
 
-def test_what_cannot_travel_is_not_closed():
+def test_what_cannot_travel_is_not_signed():
     seal = Seal([NEW])
     with pytest.raises(ValueError, match="more than the"):
-        seal.close("x" * seals.MAX_TEXT, BOUND)
+        seal.sign("x" * seals.MAX_CHARACTERS, BOUND)
     for value in (float("nan"), "\ud800"):
         with pytest.raises(ValueError):
-            seal.close(value, BOUND)
+            seal.sign(value, BOUND)
 
 
 def test_secrets_are_text_or_bytes_and_one_or_several():
@@ -179,11 +179,11 @@ def test_a_secret_that_could_be_guessed_is_refused(given):
         secrets_of(given)
 
 
-def test_a_note_of_another_process_says_that_the_secret_is_to_be_shared():
+def test_a_text_of_another_process_says_that_the_secret_is_to_be_shared():
     """Of a server that made its secret up, since it was given none."""
-    text = Seal().close(1, BOUND)
-    with pytest.raises(Broken, match=r"this process made up its secret .*Server\(secret=\.\.\.\)"):
-        Seal().open(text, BOUND)
-    with pytest.raises(Broken) as refused:
-        Seal([NEW]).open(text, BOUND)
+    text = Seal().sign(1, BOUND)
+    with pytest.raises(BadSeal, match=r"this process made up its secret .*Server\(secret=\.\.\.\)"):
+        Seal().verify(text, BOUND)
+    with pytest.raises(BadSeal) as refused:
+        Seal([NEW]).verify(text, BOUND)
     assert "made up" not in str(refused.value)

@@ -201,7 +201,7 @@ def test_a_code_is_an_integer(code):
 
 def texts_of_errors():
     """Each text in the package that an error is made with, and where; `{...}` is what it is filled with."""
-    kinds = {kind.__name__ for kind in all_protocol_errors()} | {"Refused", "Mismatch", "Broken", "BadUri"}
+    kinds = {kind.__name__ for kind in all_protocol_errors()} | {"Refused", "Mismatch", "BadSeal", "BadUri"}
     package = Path(mcp_ref.__file__).parent
     for path in sorted(package.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
