@@ -1,23 +1,23 @@
-"""Server-sent events, as the WHATWG's HTML standard has them: written by a server, read by a client.
+"""Server-sent events, as the HTML standard defines them: written by a server, read by a client.
 
-A stream is lines, an event is a block of lines, and a blank line is the end of a block:
+A stream is lines, an event is a block of lines, and a blank line ends a block:
 
     id: 7                           encode(b'{"jsonrpc": ...}', id="7")
     data: {"jsonrpc": ...}          -> Event("message", '{"jsonrpc": ...}', "7", None)
 
-    :                               COMMENT: nothing but a sign of life
+    :                               COMMENT, which only shows that the server is alive
 
-Bytes arrive in pieces, cut anywhere. `Events` makes lines of them and blocks of lines; what a field of a
-block means is left to sseclient-py, which is given one whole block at a time, with at most one line for
-each field: it adds line to line, at a cost that grows with the square, so the further lines of data are
-added here. An event is handed out as soon as the end of its blank line is there.
+Bytes arrive in pieces that are cut anywhere. `Events` makes lines of them, and blocks of the lines. What the
+fields of a block mean is left to sseclient-py; but it joins the lines of data one by one, in quadratic time.
+So it gets a block at a time, with one line for each field, and further lines of data are joined here. An
+event is handed out as soon as the end of its blank line has arrived.
 
-Bounded: a line or block above the limit ends the reading. The time for an event grows with its size
-only, not with the number of pieces or lines that it came in.
+Bounded: a line or a block above the limit ends the reading. The time for an event grows with its size only,
+not with the number of pieces or lines in which it came.
 
-Errors      TooLarge; and whatever the source of the bytes raises. After either there is nothing more
-            to be read. Nothing that a peer may write is an error otherwise: what is not known is ignored,
-            and a block that the stream's end cut off is dropped.
+Errors      TooLarge, and what the source of the bytes raises; after either there is nothing more to read.
+            Anything else that a server may write is no error: unknown fields are ignored, and a block that
+            the end of the stream cuts off is dropped.
 Threads     `encode` any. An `Events` belongs to one thread; its `last_id` and `retry` may be read by all.
 """
 
@@ -29,24 +29,24 @@ from typing import NamedTuple
 __all__ = ["COMMENT", "Event", "Events", "TooLarge", "encode"]
 
 COMMENT = b":\n\n"
-"""Keeps a stream alive, and tells its reader so."""
+"""Shows the reader, and proxies on the way, that the stream is alive."""
 
-MAX_RETRY = 24 * 60 * 60 * 1000
-"""Milliseconds that a server can have its client wait: a day. Beyond that it is taken for a day."""
+MAX_RETRY_MS = 24 * 60 * 60 * 1000
+"""The longest wait that a server can ask for, a day; a longer one counts as a day."""
 
-PIECE = 65536
-"""Bytes that are asked for at once."""
+READ_BYTES = 65536
+"""Bytes to read at once, at most."""
 
-BOM = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 # ------------------------------------------------------------------------- writing
 
 
 def encode(data: bytes, *, id: str | None = None, name: str | None = None, retry: int | None = None) -> bytes:
-    """One event. Lines of the data, however they end, are lines for the reader too, ended by LF.
+    """One event. Line ends in the data, CR, LF or CRLF, reach the reader as LF.
 
-    Raises ValueError for an id, a name or a retry that would not arrive as it is.
+    Raises ValueError for an id, a name or a retry that an event cannot carry.
     """
     if b"\n" in data or b"\r" in data:
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
@@ -56,7 +56,7 @@ def encode(data: bytes, *, id: str | None = None, name: str | None = None, retry
 
 
 def _head(id: str | None, name: str | None, retry: int | None) -> bytes:
-    """The event up to its data."""
+    """The fields before the data."""
     head = "data: "
     if retry is not None:
         if retry < 0:
@@ -81,22 +81,22 @@ class TooLarge(ValueError):
 
 
 class Event(NamedTuple):
-    """What a block says that has data; the data may be empty."""
+    """An event: a block with data, which may be empty."""
 
     name: str
-    """`message` unless the block says otherwise."""
+    """`message` unless the block has an `event` field."""
     data: str
     id: str | None
-    """The last id so far, which may be an earlier event's: None before the first, "" once taken back."""
+    """The last id so far, perhaps of an earlier event: None before the first, "" after an empty one."""
     retry: int | None
-    """Milliseconds, when this very block says so."""
+    """Milliseconds, if this very block has the field."""
 
 
 class Events:
-    """The events of a stream, one after the other: an iterator.
+    """An iterator over the events of a stream.
 
-    `read1(n)` blocks until there are some bytes, n at the most, and is empty at the end. `on_alive` is
-    called for each comment and for each block without data, which are no events.
+    `read1(n)` blocks until some bytes are there, at most n, and returns b"" at the end. `on_alive` is called
+    for each comment and for each block without data, neither of which is an event.
     """
 
     def __init__(
@@ -104,9 +104,9 @@ class Events:
     ) -> None:
         self.limit = limit
         self.last_id: str | None = None
-        """Where to resume. Also blocks without data move it."""
+        """Where to resume: the last id, also of a block without data."""
         self.retry: int | None = None
-        """Milliseconds to wait before reconnecting, as the server said last."""
+        """Milliseconds to wait before reconnecting, by the last `retry` field."""
         self._read1 = read1
         self._on_alive = on_alive
         # The block so far.
@@ -137,29 +137,29 @@ class Events:
                 self._alive()
 
     def _blocks(self) -> Iterator[bytes]:
-        """Each block with a field, so written that sseclient-py reads it rightly.
+        """Each block with a field, as sseclient-py needs it: with an empty line of data if it has none.
 
-        Without data it would say nothing of the block: it gets an empty line of data.
+        Of a block without data it would make no event, and we would miss its id.
         """
         for line in self._lines():
             if line:
-                self._keep(line)
+                self._add_line(line)
             elif self._size:
                 lines = [*self._fields.values(), b"\n"]
                 if b"data" not in self._fields:
                     lines.insert(0, b"data")
                 block = b"\n".join(lines)
                 yield block if block.isascii() else block.decode(errors="replace").encode()
-                self._forget()
+                self._begin_block()
 
-    def _keep(self, line: bytes) -> None:
-        """Add a line to the block, unless it says nothing."""
+    def _add_line(self, line: bytes) -> None:
+        """Add a line to the block, unless it is a comment or of an unknown field."""
         if line.startswith(b":"):
             # spec: basic/transports/streamable-http/sse-ignore-comments
             self._alive()
             return
         self._size += len(line) + 1
-        name = line[:6].partition(b":")[0]  # no field that is known has a longer name
+        name = line[:6].partition(b":")[0]  # `event` and `retry` are the longest that are known
         if name == b"data" and name in self._fields:
             self._more += b"\n"
             self._more += line[5:].removeprefix(b" ")
@@ -170,7 +170,7 @@ class Events:
             self._fields[name] = line
 
     def _lines(self) -> Iterator[bytes]:
-        """Each whole line, without its end; what no line end follows is none."""
+        """Each line, without its end; text that no line end follows is not a line."""
         held = bytearray()  # the beginning of a line that has not ended yet
         for piece in self._pieces():
             lines = piece.split(b"\n")
@@ -186,15 +186,15 @@ class Events:
             self._check(len(held))
 
     def _pieces(self) -> Iterator[bytes]:
-        """What arrives, without a byte order mark, each line end an LF."""
-        first: bytes | None = b""  # as long as there is nothing but a mark, or half of one
+        """What arrives, without a byte order mark, and with LF for each line end."""
+        first: bytes | None = b""  # until more than a mark, or a part of one, is there
         cut = False  # whether the last piece ended with CR: an LF is then the other half of a CRLF
-        while piece := self._read1(PIECE):
+        while piece := self._read1(READ_BYTES):
             if first is not None:
                 first += piece
-                if BOM.startswith(first):
+                if _BYTE_ORDER_MARK.startswith(first):
                     continue
-                piece, first = first.removeprefix(BOM), None
+                piece, first = first.removeprefix(_BYTE_ORDER_MARK), None
             if cut and piece.startswith(b"\n"):
                 piece = piece[1:]
             cut = piece.endswith(b"\r")
@@ -203,13 +203,12 @@ class Events:
             yield piece
 
     def _check(self, more: int) -> None:
-        """Refuse a block that would be too large with a line of so many bytes; a blank one adds nothing."""
+        """Raises TooLarge if a line of so many bytes would exceed the limit; a blank line adds nothing."""
         if more and self._size + more > self.limit:
-            self._forget()
+            self._begin_block()
             raise TooLarge(f"an event, or a line, of the stream is longer than {self.limit} bytes")
 
-    def _forget(self) -> None:
-        """The next block begins."""
+    def _begin_block(self) -> None:
         self._fields.clear()
         self._more.clear()
         self._size = 0
@@ -220,6 +219,6 @@ class Events:
 
 
 def _milliseconds(digits: bytes) -> int:
-    """A bounded number: `int` takes its time for a long one, and refuses the longest."""
+    """A bounded number: `int` would be slow for a long one, and refuse the longest."""
     digits = digits.lstrip(b"0")
-    return MAX_RETRY if len(digits) > 10 else min(int(digits or b"0"), MAX_RETRY)
+    return MAX_RETRY_MS if len(digits) > 10 else min(int(digits or b"0"), MAX_RETRY_MS)

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_ref.runtime.events import COMMENT, MAX_RETRY, PIECE, Event, Events, TooLarge, encode
+from mcp_ref.runtime.events import COMMENT, MAX_RETRY_MS, READ_BYTES, Event, Events, TooLarge, encode
 
 BOM = b"\xef\xbb\xbf"
 MB = 1 << 20
@@ -110,7 +110,7 @@ ONE_LINE = st.text(st.characters(exclude_characters="\r\n\0", exclude_categories
             st.text(st.characters(exclude_characters="\r", exclude_categories=["Cs"])),
             st.none() | ONE_LINE,
             st.none() | ONE_LINE,
-            st.none() | st.integers(0, MAX_RETRY),
+            st.none() | st.integers(0, MAX_RETRY_MS),
         ),
         max_size=6,
     ),
@@ -148,7 +148,7 @@ FAULTS = {
     "empty data": (b"data:\n\ndata\n\ndata: \n\n", [message("")] * 3),
     "empty data that primes": (b"id: 1-0\ndata: \n\n", [message("", "1-0")]),
     "comments": (b": hi\n\n:\n\n:data: no\ndata: a\n: in between\n\n:\n", [message("a")]),
-    "BOM": (BOM + b"data: a\n\n", [message("a")]),
+    "_BYTE_ORDER_MARK": (BOM + b"data: a\n\n", [message("a")]),
     "BOM, then a blank line": (BOM + b"\r\ndata: a\n\n", [message("a")]),
     "BOM twice": (BOM + BOM + b"data: a\n\ndata: b\n\n", [message("b")]),
     "BOM in the middle": (b"data: a\n\n" + BOM + b"data: b\n\ndata: c\n\n", [message("a"), message("c")]),
@@ -207,9 +207,9 @@ def test_a_retry_that_is_not_all_ascii_digits_is_ignored(bad: str):
     assert told(f"retry: {bad}\ndata: x\n\n".encode()) == ([message()], None, None, 0, False)
 
 
-@pytest.mark.parametrize("digits", [str(MAX_RETRY + 1), "9" * 10, "9" * 11, "9" * 100_000, "0" + "9" * 30])
+@pytest.mark.parametrize("digits", [str(MAX_RETRY_MS + 1), "9" * 10, "9" * 11, "9" * 100_000, "0" + "9" * 30])
 def test_a_retry_is_a_day_at_the_most(digits: str):
-    assert told(f"retry: {digits}\n\n".encode())[2] == MAX_RETRY
+    assert told(f"retry: {digits}\n\n".encode())[2] == MAX_RETRY_MS
 
 
 def test_leading_zeros_are_zeros():
@@ -309,7 +309,7 @@ def test_reads_are_bounded_and_there_is_none_after_the_end():
         return b"data: a\n\n" if len(asked) == 1 else b""
 
     assert list(Events(read1, limit=100)) == [message("a")]
-    assert asked == [PIECE, PIECE]
+    assert asked == [READ_BYTES, READ_BYTES]
 
 
 def test_what_the_source_raises_comes_through_and_ends_it():
@@ -449,7 +449,7 @@ def by_the_rules(stream: bytes) -> tuple[list[Event], str | None, int | None, in
         elif field == "id" and "\0" not in value:
             id = value
         elif field == "retry" and re.fullmatch("[0-9]+", value):
-            retry = own = min(int(value), MAX_RETRY)
+            retry = own = min(int(value), MAX_RETRY_MS)
     return found, last_id, retry, alive, False
 
 
