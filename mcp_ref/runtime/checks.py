@@ -1,7 +1,7 @@
-"""What the users of this package pass to it, looked at before anything is done with it.
+"""Checks of arguments, at the moment when a user passes them.
 
-A wrong value is named here, with the parameter it was given for, and not later and elsewhere in words
-of Python's own.
+The error names the parameter and the value. Without the check Python would report the mistake later, in other
+words, from a place that the user does not know.
 
 Threads     plain functions.
 """
@@ -45,7 +45,7 @@ def check_object(**given: Any) -> None:
 
 
 def check_bool(**given: Any) -> None:
-    """Raises TypeError for what is neither True nor False: "no" would count as yes."""
+    """Each is True or False; "no" would count as true. Raises TypeError."""
     for name, value in given.items():
         if not isinstance(value, bool):
             raise TypeError(f"{name} is True or False, not {value!r:.60}")
@@ -68,7 +68,7 @@ def check_count(least: int, **given: Any) -> None:
 
 
 def check_seconds(name: str, value: float) -> float:
-    """A time limit. Raises ValueError or TypeError."""
+    """The value, if it can be a time limit. Raises TypeError, ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} is a number of seconds, not {value!r:.60}")
     if not 0 < value < threading.TIMEOUT_MAX:

@@ -7,8 +7,8 @@
     ["server.py"]             connect([sys.executable, 'server.py']), if it could not be started
     {"command": "run"}        connect(['run']): an entry of `mcpServers` in the settings of other clients
 
-`connect` could accept these texts instead. It does not, because a guess that is wrong starts a program that
-nobody meant; in an error message it costs nothing.
+`connect` could accept these texts instead. It does not, because a wrong guess would start the wrong program;
+in an error message it costs nothing.
 
 Threads     plain functions.
 """

@@ -78,7 +78,7 @@ class HttpExchange:
         return self._lease.is_aborted
 
     def abort(self) -> None:
-        """End the exchange: whoever waits in it gets Aborted. Any thread, any number of times."""
+        """End the exchange: a thread that waits in it gets Aborted. Any thread, any number of times."""
         self._lease.abort()
         self._slots.wake()
 

@@ -5,7 +5,7 @@ are a few more slots for what is urgent: without them 64 streams could block eac
 
 Errors      Aborted, Expired of runtime/http_client/sockets.
 Threads     any. `_changed` guards who is under way; nothing is waited for while it is held but itself. A
-            semaphore would not do: those who wait must see `stop`, `abort` and deadlines that move.
+            semaphore would not do: those waiting must see `stop`, `abort` and deadlines that move.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class Lease:
             self._socket = None
 
     def abort(self) -> None:
-        """End the exchange: whoever waits in it gets Aborted. Any thread, any number of times."""
+        """End the exchange: a thread that waits in it gets Aborted. Any thread, any number of times."""
         with self._lock:
             self._aborted.set()
             if self._socket is not None:

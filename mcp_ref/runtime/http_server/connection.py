@@ -164,7 +164,7 @@ class HttpConnection:
             return True
         if body is None or not body.left:
             return False
-        # A client that was not told to continue may send its body all the same: nobody knows what comes next.
+        # A client that was not told to continue may send its body all the same: what comes next is unknown.
         was_uninvited, self._receiver.owes_continue = self._receiver.owes_continue, False
         return was_uninvited or self._receiver.failed or not 0 < body.left <= MAX_DRAINED_BYTES
 

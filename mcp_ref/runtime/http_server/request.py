@@ -41,7 +41,7 @@ MAX_HEADERS = 100
 """Header lines of a request, or trailers of a body."""
 
 CHUNKED = -1
-"""The length of a body in chunks: nobody knows it before its end."""
+"""The length of a body in chunks, which is unknown before its end."""
 
 MAX_KNOWN_NAMES = 300
 MAX_KNOWN_NAME_CHARACTERS = 40
