@@ -154,11 +154,7 @@ class Lease:
             raise Expired
 
 
-class _Current(threading.local):
-    lease: Lease | None = None
-
-
-_current = _Current()
+_current = threading.local()  # `lease`: whose request this thread sends
 
 
 @contextmanager
@@ -172,8 +168,8 @@ def leasing(lease: Lease) -> Iterator[None]:
 
 
 def _current_lease() -> Lease:
-    # Without one, the connection is used by somebody else: then nothing ends it.
-    return _current.lease or Lease(None)
+    lease: Lease | None = getattr(_current, "lease", None)
+    return lease or Lease(None)  # the connection is used without an exchange: then nothing ends a read
 
 
 # ------------------------------------------------------------------------- the response
@@ -188,8 +184,10 @@ class _ResponseReader(io.RawIOBase):
         self._poll = select.poll()
         self._poll.register(connected, select.POLLIN)
         self._tls = connected if isinstance(connected, ssl.SSLSocket) else None
+        # Over TLS, readable may mean half a record, and the lease must wait for the rest. A plain socket
+        # stays blocking: it may be the tunnel of a proxy, on which a TLS handshake comes next.
         if self._tls is not None:
-            self._tls.settimeout(0.0)  # readable may mean half a record, for whose rest it must not wait
+            self._tls.settimeout(0.0)
         self.may_wait = True
         self.has_ended = False
 
