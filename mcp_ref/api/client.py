@@ -48,7 +48,7 @@ from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import LATEST, Era, Revision, newest
 from mcp_ref.client.elicitation.url_mode import Completions
 from mcp_ref.runtime.errors import LocalError
-from mcp_ref.runtime.hooks import Handler, Hook, handler_of, through
+from mcp_ref.runtime.hooks import Handler, Hook, handler_of, run_with_hooks
 from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks

@@ -56,7 +56,7 @@ from mcp_ref.runtime.checks import (
     check_text,
     check_text_if_any,
 )
-from mcp_ref.runtime.hooks import Handler, through
+from mcp_ref.runtime.hooks import Handler, run_with_hooks
 from mcp_ref.runtime.json_text import (
     Encoded,
     to_json,

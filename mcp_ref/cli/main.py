@@ -34,7 +34,7 @@ from mcp_ref.runtime.errors import (
     McpError,
     RequestTimeout,
 )
-from mcp_ref.runtime.plain import plain
+from mcp_ref.runtime.untrusted_text import plain
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server.tools import CallRefused
 

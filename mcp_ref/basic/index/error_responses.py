@@ -34,7 +34,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Required, TypedDict
 
 from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError
-from mcp_ref.runtime.plain import one_line
+from mcp_ref.runtime.untrusted_text import one_line
 from mcp_ref.schema import since
 
 __all__ = [

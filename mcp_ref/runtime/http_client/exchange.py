@@ -17,7 +17,7 @@ from urllib.parse import urljoin, urlsplit
 import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, SSLError
 
-from mcp_ref.basic.index.error_responses import ConnectionClosed
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.http_client.settings import Headers, Settings
 from mcp_ref.runtime.http_client.slots import Slots
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Lease, leasing

@@ -13,7 +13,7 @@ from web import JSON, STREAM, certificate, web
 
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.http_client import exchanges as module
-from mcp_ref.runtime.http_client.exchanges import TooLong
+from mcp_ref.runtime.http_client.exchange import TooLong
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 

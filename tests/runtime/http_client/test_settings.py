@@ -9,8 +9,8 @@ from web import JSON, certificate, web
 
 from mcp_ref import connect
 from mcp_ref.runtime.errors import ConnectionClosed
-from mcp_ref.runtime.http_client.exchanges import Exchanges
-from mcp_ref.runtime.http_client.settings import Settings, merged
+from mcp_ref.runtime.http_client.client import HttpClient
+from mcp_ref.runtime.http_client.settings import Settings, merge_headers
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 pytestmark = pytest.mark.usefixtures("own_environment")

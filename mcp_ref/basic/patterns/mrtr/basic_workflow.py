@@ -54,7 +54,7 @@ from mcp_ref.basic.patterns.mrtr.replay import (
 from mcp_ref.basic.versioning import LATEST, Era, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError
-from mcp_ref.runtime.seals import Broken
+from mcp_ref.runtime.seals import BadSeal
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.schema import Mismatch, checker, since
@@ -256,8 +256,8 @@ def resume(context: RequestContext) -> None:
     state = None
     if text is not None:
         try:
-            state = server_of(context).seal.open(text, _binding(context))
-        except Broken as problem:
+            state = server_of(context).seal.verify(text, _binding(context))
+        except BadSeal as problem:
             raise InvalidParams(f"{context.method}: requestState is refused: {problem}") from None
     exchange = context.exchange = Exchange(context.method, state)
     exchange.responses = responses
@@ -292,7 +292,7 @@ def _binding(context: RequestContext) -> bytes:
 def _sealed(context: RequestContext, state: Json) -> str:
     """# spec: basic/patterns/mrtr/request-state-integrity, basic/patterns/mrtr/request-state-expiry"""
     try:
-        text: str = server_of(context).seal.close(state, _binding(context))
+        text: str = server_of(context).seal.sign(state, _binding(context))
     except ValueError as problem:
         raise InternalError(f"{context.method}: what was answered so far cannot travel: {problem}") from None
     return text

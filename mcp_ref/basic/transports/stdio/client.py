@@ -28,11 +28,11 @@ from mcp_ref.runtime.errors import (
     LocalError,
 )
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.plain import one_line
-from mcp_ref.runtime.targets import call_for_command
+from mcp_ref.runtime.suggestions import call_for_command
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.pipes import poll_for, unread, widen
 from mcp_ref.runtime.threads.signals import Uninterrupted
+from mcp_ref.runtime.untrusted_text import one_line
 
 __all__ = [
     "Child",

@@ -33,7 +33,7 @@ from mcp_ref.runtime.errors import (
     ConnectionClosed,
     McpError,
 )
-from mcp_ref.runtime.http_client.exchanges import HttpExchange, TooLong, without_query
+from mcp_ref.runtime.http_client.exchange import HttpExchange, TooLong, without_query
 from mcp_ref.runtime.untrusted_text import one_line
 
 __all__ = ["HttpError", "HttpFailure", "RefusedByStatus", "refusal", "wrong_type"]

@@ -73,7 +73,7 @@ from mcp_ref.runtime.errors import (
     McpError,
 )
 from mcp_ref.runtime.events import Events, TooLarge
-from mcp_ref.runtime.http_client.exchanges import HttpExchange
+from mcp_ref.runtime.http_client.exchange import HttpExchange
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline

@@ -47,8 +47,8 @@ from weakref import WeakSet
 from mcp_ref.basic.index.error_responses import TooManyRequests
 from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.runtime.errors import McpError
-from mcp_ref.runtime.http_server.places import Hosts, Origins
-from mcp_ref.runtime.http_server.requests_in import BadRequest
+from mcp_ref.runtime.http_server.hosts import Hosts, Origins
+from mcp_ref.runtime.http_server.request import BadRequest
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
 

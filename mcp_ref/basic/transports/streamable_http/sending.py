@@ -71,7 +71,9 @@ from mcp_ref.runtime.errors import (
     RequestCancelled,
     RequestTimeout,
 )
-from mcp_ref.runtime.http_client.exchanges import SPARE, Exchanges, HttpExchange, TooLong
+from mcp_ref.runtime.http_client.client import HttpClient
+from mcp_ref.runtime.http_client.exchange import HttpExchange, TooLong
+from mcp_ref.runtime.http_client.slots import MAX_EXTRA_EXCHANGES
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.json_text import weight
 from mcp_ref.runtime.logs import logger

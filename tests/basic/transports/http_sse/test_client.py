@@ -15,7 +15,7 @@ from mcp_ref import ConnectionClosed, ErrorResponse, RequestTimeout, connect
 from mcp_ref.basic.transports.http_sse.client import OldConnection
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
 from mcp_ref.runtime.errors import InvalidResponse
-from mcp_ref.runtime.http_client.exchanges import Exchanges
+from mcp_ref.runtime.http_client.client import HttpClient
 from mcp_ref.runtime.threads.workers import Workers
 
 BREAK = RuntimeError("the stream is cut here")

@@ -19,7 +19,7 @@ from mcp_ref.basic.transports.streamable_http.http_errors import (
     wrong_type,
 )
 from mcp_ref.runtime.errors import LocalError
-from mcp_ref.runtime.http_client.exchanges import Exchanges
+from mcp_ref.runtime.http_client.client import HttpClient
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 
