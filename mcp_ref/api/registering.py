@@ -20,21 +20,31 @@ from itertools import islice
 from os import PathLike
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
-from mcp_ref.api.from_function.prompt import RegisteredPrompt, prompt_from
-from mcp_ref.api.from_function.resource import RegisteredResource, RegisteredTemplate, resource_from
-from mcp_ref.api.from_function.tool import RegisteredTool, listed, tool_from
+from mcp_ref.api.from_function.prompt import prompt_from
+from mcp_ref.api.from_function.resource import resource_from
+from mcp_ref.api.from_function.tool import (
+    listed,
+    tool_from,
+)
 from mcp_ref.basic.index.general_fields import Icon
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import Method, methods, revision
-from mcp_ref.extras.directories import Directory
 from mcp_ref.runtime.checks import check_callable, check_text
 from mcp_ref.runtime.hooks import Hook, handler_of
 from mcp_ref.runtime.uri.uris import BadUri, check_uri
 from mcp_ref.schema import REVISIONS, pruner
 from mcp_ref.server.content import Annotations
-from mcp_ref.server.prompts import Prompt
-from mcp_ref.server.resources import Resource, ResourceNotFound, ResourceTemplate, find
-from mcp_ref.server.tools import ToolAnnotations
+from mcp_ref.server.prompts import Prompt, RegisteredPrompt
+from mcp_ref.server.resources import (
+    RegisteredResource,
+    RegisteredTemplate,
+    Resource,
+    ResourceNotFound,
+    ResourceSource,
+    ResourceTemplate,
+    find,
+)
+from mcp_ref.server.tools import RegisteredTool, ToolAnnotations
 from mcp_ref.server.utilities.caching import CacheScope
 from mcp_ref.server.utilities.pagination import PagedList
 
@@ -98,7 +108,7 @@ class Registry:
         )
         self.logging = logging
         self._declared = _features(offers)
-        self.directories: tuple[Directory, ...] = ()
+        self.directories: tuple[ResourceSource, ...] = ()
         self.hooks: tuple[Hook, ...] = ()
         self._may_hide = False
         """Whether code of the author's stands between the lists and the clients."""
@@ -165,8 +175,11 @@ class Registry:
         check_text(uri=uri)
         (self.templates if "{" in uri else self.resources).remove(uri)
 
-    def add_directory(self, path: str | PathLike[str], **options: Any) -> Directory:
+    def add_directory(self, path: str | PathLike[str], **options: Any) -> ResourceSource:
         """Have the files of a directory as resources (extras/directories), as long as it is there."""
+        # Late, for start-up time: most servers have no directory, and what looks after files is large.
+        from mcp_ref.extras.directories import Directory
+
         directory = Directory(path, **options)
         if any(other.prefix == directory.prefix for other in self.directories):
             raise ValueError(f"there is a directory at {directory.prefix} already")

@@ -179,6 +179,10 @@ class Asking:
         """
         return tool_headers.mirrored(self, params.get("name"), deadline)
 
+    def fetch_tool(self, name: Any, **limits: Any) -> Any:
+        """The definition of a tool as the server has it now."""
+        return tools.fetched(self, name, **limits)
+
     @property
     def is_closed(self) -> bool:
         """Whether `close` was called."""

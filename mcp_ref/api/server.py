@@ -47,7 +47,6 @@ from mcp_ref.basic.versioning import Method, Revision, dress, is_modern, revisio
 from mcp_ref.client import roots
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.client.elicitation.url_mode import UrlElicitationRequired
-from mcp_ref.extras.directories import Directory
 from mcp_ref.runtime.checks import (
     check_callable,
     check_count,
@@ -71,6 +70,7 @@ from mcp_ref.runtime.threads.workers import MAX_WAITING_BYTES, QueueFull, Worker
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server import discover, prompts, resources, tools
 from mcp_ref.server.content import check_icons
+from mcp_ref.server.resources import ResourceSource
 from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
 from mcp_ref.server.utilities.caching import CacheScope, Caching
@@ -231,11 +231,11 @@ class Server(Registry):
         Over HTTP `host` and `port` say where; the other options are those of `wsgi_app`.
         """
         if transport == "stdio":
-            from mcp_ref.basic.transports.stdio import server as stdio
+            from mcp_ref.basic.transports.stdio import server as stdio  # start-up time
 
             stdio.serve(self, **options)
         elif transport == "http":
-            from mcp_ref.api import http_server
+            from mcp_ref.api import http_server  # start-up time
 
             http_server.serve(self, **options)
         else:
@@ -243,7 +243,7 @@ class Server(Registry):
 
     def wsgi_app(self, path: str = "/mcp", **options: Any) -> Application:
         """This server as a WSGI application (basic/transports/streamable_http has the options)."""
-        from mcp_ref.basic.transports.streamable_http.endpoint import Application
+        from mcp_ref.basic.transports.streamable_http.endpoint import Application  # start-up time
 
         return Application(self, path, **options)
 
@@ -274,7 +274,7 @@ class Server(Registry):
                 entered.enter_context(directory.watch(self))
             self._entered = entered.pop_all()
 
-    def add_directory(self, path: str | PathLike[str], **options: Any) -> Directory:
+    def add_directory(self, path: str | PathLike[str], **options: Any) -> ResourceSource:
         """Have the files of a directory as resources (extras/directories), as long as it is there."""
         directory = super().add_directory(path, **options)
         with self._starting:

@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from mcp_ref.api.from_function.resource import RegisteredResource, check_annotations
+from mcp_ref.api.from_function.resource import check_annotations
 from mcp_ref.basic.index.error_responses import InternalError
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.extras.files import DEPTH, GONE, Found, Globs, Parts, Tree, is_missing
@@ -49,7 +49,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.uri.uris import check_uri
 from mcp_ref.server.content import Annotations, embedded
-from mcp_ref.server.resources import Resource, ResourceNotFound, short
+from mcp_ref.server.resources import RegisteredResource, Resource, ResourceNotFound, short
 from mcp_ref.server.utilities.caching import CacheScope, hints
 
 if TYPE_CHECKING:

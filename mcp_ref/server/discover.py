@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, Required, TypedDict
 
 from mcp_ref.basic.index.general_fields import ResultMeta
 from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.lifecycle import ServerCapabilities
 from mcp_ref.basic.versioning import LATEST, Era, Method, newest
 from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.schema import Mismatch, checker, pruner
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.lifecycle import ServerCapabilities
     from mcp_ref.basic.patterns.index.context import RequestContext
 
 __all__ = ["on_discover"]
@@ -50,8 +50,6 @@ def on_discover(server: Any, params: Json, context: RequestContext) -> Json:
     UnsupportedProtocolVersionError. A client that takes a legacy one of them sends `initialize`: no request
     can carry it.
     """
-    from mcp_ref.basic.lifecycle import ServerCapabilities
-
     result: Json = {
         "supportedVersions": server.supported_versions(),
         "capabilities": pruner(ServerCapabilities, context.revision.date)(

@@ -24,7 +24,11 @@ Threads     `on_get_prompt` runs on the request's own worker and may block; `get
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import mimetypes
+import re
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
@@ -35,22 +39,25 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.index.general_fields import Icon, RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
-from mcp_ref.basic.versioning import LATEST, Method, Notification
+from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision
 from mcp_ref.runtime.errors import (
     InvalidResponse,
     RequestCancelled,
 )
 from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.typing.mismatch import message_of
+from mcp_ref.runtime.typing.mismatch import message_of, must, summary
+from mcp_ref.runtime.typing.parts import convert_each
+from mcp_ref.runtime.uri.uris import BadUri, check_uri
 from mcp_ref.schema import Mismatch, checker, required, since
+from mcp_ref.server import content
 from mcp_ref.server.content import ContentBlock, Role, check_base64
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
+from mcp_ref.server.utilities.completion import Completer
 from mcp_ref.server.utilities.pagination import ListParams
 
 if TYPE_CHECKING:
-    from mcp_ref.api.from_function.prompt import RegisteredPrompt
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
 
@@ -113,6 +120,35 @@ DEFINITIONS: dict[str, Any] = {
 }
 
 # ----------------------------------------------------------------------- server half
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredPrompt:
+    """One prompt, ready to be got."""
+
+    definition: Prompt
+    """As the newest revision has it."""
+    function: Callable[..., Any]
+    load: Callable[[Mapping[str, Any]], dict[str, Any]]
+    """Texts by name -> keyword arguments. Raises Mismatch."""
+    context: str | None
+    complete: Mapping[str, Completer]
+    """What completes which argument."""
+
+    def result(self, value: Any, at: Revision) -> Json:
+        """What the function returned, as a client of this revision gets it. Raises Mismatch."""
+        if is_question(value):
+            return typing.cast(Json, value)
+        result: Json = {"messages": value}
+        if isinstance(value, dict) and "messages" in value:
+            result = {key: member for key, member in value.items() if key != "resultType"}
+            checker(GetPromptResult, LATEST.date, ("messages", "resultType"))(result)
+        if "description" in self.definition:
+            result.setdefault("description", self.definition["description"])
+        downgraded = content.for_revision(at.date)
+        messages = _messages(result["messages"])
+        result["messages"] = [{**m, "content": downgraded(m["content"])} for m in messages]
+        return result
 
 
 def on_list_prompts(server: Any, params: Json, context: RequestContext) -> Json:
@@ -185,6 +221,81 @@ METHODS = (
     ),
 )
 NOTIFICATIONS = (Notification("notifications/prompts/list_changed", "PromptListChanged", "server"),)
+
+
+# -- the messages of a prompt
+
+
+def _messages(value: Any) -> list[PromptMessage]:
+    """# spec: server/prompts/validate-input-output"""
+    if not isinstance(value, list | tuple):
+        return [_message(value)]
+    try:
+        return convert_each(_message, list(value))
+    except Mismatch as problem:
+        raise problem.under("messages") from None
+
+
+def _message(value: Any) -> PromptMessage:
+    if not isinstance(value, dict) or "role" not in value:
+        if not isinstance(value, str) and not content.is_block(value):
+            raise must("be text, a content block, a message, or a list of these", value)
+        return {"role": "user", "content": checked_block(value)}
+    if value["role"] not in ("user", "assistant"):  # spec: server/prompts/role-values
+        raise must("be 'user' or 'assistant'", value["role"]).under("role")
+    try:
+        return {"role": value["role"], "content": checked_block(value.get("content"))}
+    except Mismatch as problem:
+        raise problem.under("content") from None
+
+
+def checked_block(said: Any) -> ContentBlock:
+    """Content as it may be sent. Raises Mismatch.  # spec: server/prompts/resource-links"""
+    if isinstance(said, str):
+        return content.text(said)
+    content.check_block(said)
+    block: ContentBlock = _FURTHER[said["type"]](said) if said["type"] in _FURTHER else said
+    return block
+
+
+def _media(block: Any) -> Any:
+    """# spec: server/prompts/image-base64-mime, server/prompts/audio-base64-mime"""
+    check_base64(block["data"], ("data",))
+    _check_mime(block["mimeType"], ("mimeType",))
+    return block
+
+
+def _embedded(block: Any) -> Any:
+    """An embedded resource, with a MIME type in any case.
+
+    # spec: server/prompts/embedded-resource-fields, server/prompts/embedded-resource-mime
+    # spec: server/prompts/embedded-resource-content
+    """
+    resource = block["resource"]
+    try:
+        check_uri(resource["uri"])
+    except BadUri as problem:
+        raise Mismatch(str(problem), ("resource", "uri")) from None
+    if "blob" in resource:
+        check_base64(resource["blob"], ("resource", "blob"))
+    if "mimeType" in resource:
+        _check_mime(resource["mimeType"], ("resource", "mimeType"))
+        return block
+    guess, _ = mimetypes.guess_type(resource["uri"])
+    default = "application/octet-stream" if "blob" in resource else "text/plain"
+    return {**block, "resource": {**resource, "mimeType": guess or default}}
+
+
+_FURTHER: dict[str, Callable[[Any], Any]] = {"image": _media, "audio": _media, "resource": _embedded}
+"""What is seen to besides the shape of a block."""
+
+_MIME = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(\s*;.*)?", re.ASCII | re.DOTALL)
+
+
+def _check_mime(kind: str, path: tuple[str, ...]) -> None:
+    if not _MIME.fullmatch(kind):
+        raise Mismatch(f"must be a MIME type such as image/png, not {summary(kind)}", path)
+
 
 # ----------------------------------------------------------------------- client half
 

@@ -27,7 +27,12 @@ Threads     `on_read_resource` runs the resource's function on the request's own
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Required, TypedDict
+import typing
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
     ErrorResponse,
@@ -51,7 +56,8 @@ from mcp_ref.runtime.errors import (
 from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import message_of
-from mcp_ref.runtime.uri.uris import BadUri, check_uri
+from mcp_ref.runtime.uri.templates import Template
+from mcp_ref.runtime.uri.uris import BadUri, check_uri, leads_out
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, required, since
 from mcp_ref.server.content import (
     Annotations,
@@ -63,10 +69,10 @@ from mcp_ref.server.content import (
 )
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
+from mcp_ref.server.utilities.completion import Completer
 from mcp_ref.server.utilities.pagination import ListParams
 
 if TYPE_CHECKING:
-    from mcp_ref.api.from_function.resource import RegisteredResource
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
 
@@ -166,6 +172,61 @@ DEFINITIONS: dict[str, Any] = {
 # ----------------------------------------------------------------------- server half
 
 
+Variables = Mapping[str, Any]
+"""What a template matched: a string, a list of strings or a dict of strings each."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredResource:
+    """One resource, ready to be read."""
+
+    definition: Resource
+    """As the newest revision has it."""
+    read: Callable[[RequestContext], list[Json] | Json]
+    """Its contents, as the newest revision has them; or a question that has to be answered before."""
+    hints: Json | None = None
+    """Its own ttlMs and cacheScope, if it has any."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredTemplate:
+    """One template, ready to be matched."""
+
+    definition: ResourceTemplate
+    template: Template
+    read: Callable[[str, Variables, RequestContext], list[Json] | Json]
+    hints: Json | None
+    complete: Mapping[str, Completer]
+    """What completes which variable."""
+    allow_traversal: bool = False
+
+    def find(self, uri: str) -> RegisteredResource | None:
+        """The resource of this URI, if it is one of the template's. Raises ResourceNotFound.
+
+        # spec: server/resources/sanitize-file-paths
+        """
+        variables = self.template.match(uri)
+        if variables is None:
+            return None
+        if not self.allow_traversal:
+            out = next(
+                (name for name, value in variables.items() if any(map(leads_out, _texts(value)))), None
+            )
+            if out is not None:
+                _log.warning("refused %s: %s leads out of %s", short(uri), out, self.template.text)
+                raise ResourceNotFound(uri)
+        about = {k: v for k, v in self.definition.items() if k != "uriTemplate"}
+        definition = typing.cast(Resource, {"uri": uri, **about})
+        return RegisteredResource(definition, partial(self.read, uri, variables), self.hints)
+
+
+def _texts(value: Any) -> list[str]:
+    """All strings of one variable."""
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return value if isinstance(value, list) else [value]
+
+
 class ResourceNotFound(ProtocolError):
     """There is no such resource. The function of a template raises it where nothing is.
 
@@ -193,6 +254,22 @@ class ResourceNotFound(ProtocolError):
 def short(uri: str) -> str:
     """A URI as a message may show it."""
     return uri if len(uri) <= 100 else f"{uri[:70]}...{uri[-20:]}"
+
+
+class ResourceSource(Protocol):
+    """Resources that are looked up when they are asked for: the files of a directory."""
+
+    prefix: str
+    """What the URIs of all of them begin with."""
+
+    def find(self, uri: str) -> RegisteredResource | None:
+        """The resource of that very URI. Raises OSError or InternalError where it cannot be told."""
+
+    def refresh(self, server: Any, /) -> None:
+        """See what there is now, before the list is sent."""
+
+    def watch(self, server: Any, /) -> AbstractContextManager[None]:
+        """See now and then what there is, as long as the server serves."""
 
 
 def on_list_resources(server: Any, params: Json, context: RequestContext) -> Json:

@@ -26,6 +26,7 @@ from __future__ import annotations
 import time
 import typing
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
@@ -38,7 +39,8 @@ from mcp_ref.basic.index.json_schema_usage import BadSchema, validator
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
 from mcp_ref.basic.transports.streamable_http import schema_extension as http_annotations
-from mcp_ref.basic.versioning import LATEST, Method, Notification
+from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
+from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision
 from mcp_ref.runtime import audit
 from mcp_ref.runtime.errors import (
     InvalidResponse,
@@ -60,7 +62,6 @@ from mcp_ref.server.utilities.caching import CacheScope, TtlMs, fresh_for
 from mcp_ref.server.utilities.pagination import ListParams
 
 if TYPE_CHECKING:
-    from mcp_ref.api.from_function.tool import RegisteredTool
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
     from mcp_ref.basic.utilities.tasks import TaskMetadata
@@ -167,6 +168,47 @@ DEFINITIONS: dict[str, Any] = {
 }
 
 # ----------------------------------------------------------------------- server half
+
+
+MISSING: Any = object()
+"""No structured content; None would be a value."""
+
+Made = tuple[list[Any], Any]
+"""Content blocks and structured content."""
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredTool:
+    """One tool, ready to be called."""
+
+    definition: Tool
+    """As the newest revision has it."""
+    function: Callable[..., Any]
+    load: Callable[[Any], dict[str, Any]]
+    """Arguments from JSON -> keyword arguments. Raises Mismatch."""
+    context: str | None
+    make: Callable[[Any], Made | CallToolResult]
+    """What the function returned -> content and structured content. Raises Mismatch."""
+    mirrored: Paths
+    """The arguments that also travel in HTTP headers."""
+
+    def result(self, value: Any, at: Revision) -> CallToolResult:
+        """What the function returned, as a client of this revision gets it."""
+        made = self.make(value)
+        if isinstance(made, dict):
+            result = {**made, "content": content.downgrade(made["content"], at)}
+            blocks, structured = result["content"], result.pop("structuredContent", MISSING)
+        else:
+            blocks, structured = made
+            result = {"content": content.downgrade(blocks, at)}
+        if structured is not MISSING and _may_be_sent(structured, at):
+            result["structuredContent"] = structured
+        return typing.cast(CallToolResult, result)
+
+
+def _may_be_sent(structured: Any, at: Revision) -> bool:
+    # spec: server/tools/structured-as-object, server/tools/structured-any-json
+    return at.structured == "any" or (at.structured == "object" and isinstance(structured, dict))
 
 
 def on_list_tools(server: Any, params: Json, context: RequestContext) -> Json:

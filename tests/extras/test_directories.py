@@ -17,13 +17,12 @@ from hypothesis import strategies as st
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
 
 from mcp_ref import Change, Server, connect
-from mcp_ref.api.from_function.resource import RegisteredResource
 from mcp_ref.basic.index.error_responses import ErrorResponse, InternalError
 from mcp_ref.extras import directories, files
 from mcp_ref.extras.directories import Directory, mime_type_of, text_of
 from mcp_ref.extras.files import DEPTH
 from mcp_ref.schema import Mismatch, checker
-from mcp_ref.server.resources import Resource, ResourceNotFound
+from mcp_ref.server.resources import RegisteredResource, Resource, ResourceNotFound
 
 PREFIX = "docs://handbook/"
 SOON = 0.005

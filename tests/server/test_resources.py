@@ -23,13 +23,13 @@ from mcp_ref import (
     Server,
     connect,
 )
-from mcp_ref.api.from_function.resource import RegisteredResource
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.schema import definitions
 from mcp_ref.server import resources as page
 from mcp_ref.server.content import ResourceContents
+from mcp_ref.server.resources import RegisteredResource
 
 NOT_FOUND = dict.fromkeys(LEGACY, -32002) | {MODERN: -32602}
 BYTES = bytes(range(256))

@@ -15,59 +15,22 @@ Threads     a RegisteredPrompt never changes; see server/utilities/pagination fo
 
 from __future__ import annotations
 
-import mimetypes
-import re
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mcp_ref.api.context import Context
 from mcp_ref.basic.index.general_fields import Icon, check_meta
 from mcp_ref.basic.index.messages import Json, encode
-from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
-from mcp_ref.basic.versioning import LATEST, Revision
+from mcp_ref.basic.versioning import LATEST
 from mcp_ref.runtime.typing.functions import description_of
-from mcp_ref.runtime.typing.mismatch import must, summary
-from mcp_ref.runtime.typing.parts import convert_each
 from mcp_ref.runtime.typing.texts import TextParameters, text_parameters_of
-from mcp_ref.runtime.uri.uris import BadUri, check_uri
-from mcp_ref.schema import Mismatch, checker
-from mcp_ref.server import content
-from mcp_ref.server.content import ContentBlock, check_base64, check_icons
-from mcp_ref.server.prompts import GetPromptResult, Prompt, PromptMessage
-from mcp_ref.server.utilities.completion import Completer, completers
+from mcp_ref.schema import checker
+from mcp_ref.server.content import ContentBlock, check_icons
+from mcp_ref.server.prompts import Prompt, PromptMessage, RegisteredPrompt, checked_block
+from mcp_ref.server.utilities.completion import completers
 
-__all__ = ["RegisteredPrompt", "assistant", "prompt_from", "user"]
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredPrompt:
-    """One prompt, ready to be got."""
-
-    definition: Prompt
-    """As the newest revision has it."""
-    function: Callable[..., Any]
-    load: Callable[[Mapping[str, Any]], dict[str, Any]]
-    """Texts by name -> keyword arguments. Raises Mismatch."""
-    context: str | None
-    complete: Mapping[str, Completer]
-    """What completes which argument."""
-
-    def result(self, value: Any, at: Revision) -> Json:
-        """What the function returned, as a client of this revision gets it. Raises Mismatch."""
-        if is_question(value):
-            return typing.cast(Json, value)
-        result: Json = {"messages": value}
-        if isinstance(value, dict) and "messages" in value:
-            result = {key: member for key, member in value.items() if key != "resultType"}
-            checker(GetPromptResult, LATEST.date, ("messages", "resultType"))(result)
-        if "description" in self.definition:
-            result.setdefault("description", self.definition["description"])
-        downgraded = content.for_revision(at.date)
-        messages = _messages(result["messages"])
-        result["messages"] = [{**m, "content": downgraded(m["content"])} for m in messages]
-        return result
+__all__ = ["assistant", "prompt_from", "user"]
 
 
 def prompt_from(
@@ -122,80 +85,9 @@ def _arguments(parameters: TextParameters) -> list[Json]:
 
 def user(said: str | ContentBlock) -> PromptMessage:
     """A message of the user's."""
-    return {"role": "user", "content": _block(said)}
+    return {"role": "user", "content": checked_block(said)}
 
 
 def assistant(said: str | ContentBlock) -> PromptMessage:
     """A message of the model's."""
-    return {"role": "assistant", "content": _block(said)}
-
-
-def _block(said: Any) -> ContentBlock:
-    """Content as it may be sent. Raises Mismatch.  # spec: server/prompts/resource-links"""
-    if isinstance(said, str):
-        return content.text(said)
-    content.check_block(said)
-    block: ContentBlock = _FURTHER[said["type"]](said) if said["type"] in _FURTHER else said
-    return block
-
-
-def _messages(value: Any) -> list[PromptMessage]:
-    """# spec: server/prompts/validate-input-output"""
-    if not isinstance(value, list | tuple):
-        return [_message(value)]
-    try:
-        return convert_each(_message, list(value))
-    except Mismatch as problem:
-        raise problem.under("messages") from None
-
-
-def _message(value: Any) -> PromptMessage:
-    if not isinstance(value, dict) or "role" not in value:
-        if not isinstance(value, str) and not content.is_block(value):
-            raise must("be text, a content block, a message, or a list of these", value)
-        return {"role": "user", "content": _block(value)}
-    if value["role"] not in ("user", "assistant"):  # spec: server/prompts/role-values
-        raise must("be 'user' or 'assistant'", value["role"]).under("role")
-    try:
-        return {"role": value["role"], "content": _block(value.get("content"))}
-    except Mismatch as problem:
-        raise problem.under("content") from None
-
-
-def _media(block: Any) -> Any:
-    """# spec: server/prompts/image-base64-mime, server/prompts/audio-base64-mime"""
-    check_base64(block["data"], ("data",))
-    _check_mime(block["mimeType"], ("mimeType",))
-    return block
-
-
-def _embedded(block: Any) -> Any:
-    """An embedded resource, with a MIME type in any case.
-
-    # spec: server/prompts/embedded-resource-fields, server/prompts/embedded-resource-mime
-    # spec: server/prompts/embedded-resource-content
-    """
-    resource = block["resource"]
-    try:
-        check_uri(resource["uri"])
-    except BadUri as problem:
-        raise Mismatch(str(problem), ("resource", "uri")) from None
-    if "blob" in resource:
-        check_base64(resource["blob"], ("resource", "blob"))
-    if "mimeType" in resource:
-        _check_mime(resource["mimeType"], ("resource", "mimeType"))
-        return block
-    guess, _ = mimetypes.guess_type(resource["uri"])
-    default = "application/octet-stream" if "blob" in resource else "text/plain"
-    return {**block, "resource": {**resource, "mimeType": guess or default}}
-
-
-_FURTHER: dict[str, Callable[[Any], Any]] = {"image": _media, "audio": _media, "resource": _embedded}
-"""What is seen to besides the shape of a block."""
-
-_MIME = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(\s*;.*)?", re.ASCII | re.DOTALL)
-
-
-def _check_mime(kind: str, path: tuple[str, ...]) -> None:
-    if not _MIME.fullmatch(kind):
-        raise Mismatch(f"must be a MIME type such as image/png, not {summary(kind)}", path)
+    return {"role": "assistant", "content": checked_block(said)}

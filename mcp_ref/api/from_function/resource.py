@@ -27,7 +27,6 @@ import base64
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -50,7 +49,7 @@ from mcp_ref.runtime.typing.parts import convert_each
 from mcp_ref.runtime.typing.texts import TextParameters, text_parameters_of
 from mcp_ref.runtime.typing.values import dump_any
 from mcp_ref.runtime.uri.templates import Template
-from mcp_ref.runtime.uri.uris import BadUri, check_uri, leads_out
+from mcp_ref.runtime.uri.uris import BadUri, check_uri
 from mcp_ref.schema import REVISIONS, checker
 from mcp_ref.server.content import (
     Annotations,
@@ -60,67 +59,21 @@ from mcp_ref.server.content import (
     check_base64,
     check_icons,
 )
-from mcp_ref.server.resources import Resource, ResourceNotFound, ResourceTemplate, short
+from mcp_ref.server.resources import (
+    RegisteredResource,
+    RegisteredTemplate,
+    Resource,
+    ResourceNotFound,
+    ResourceTemplate,
+    Variables,
+    short,
+)
 from mcp_ref.server.utilities import caching
-from mcp_ref.server.utilities.completion import Completer, completers
+from mcp_ref.server.utilities.completion import completers
 
-__all__ = ["RegisteredResource", "RegisteredTemplate", "resource_from"]
+__all__ = ["resource_from"]
 
 _log = logger("mcp_ref.resources")
-
-Variables = Mapping[str, Any]
-"""What a template matched: a string, a list of strings or a dict of strings each."""
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredResource:
-    """One resource, ready to be read."""
-
-    definition: Resource
-    """As the newest revision has it."""
-    read: Callable[[RequestContext], list[Json] | Json]
-    """Its contents, as the newest revision has them; or a question that has to be answered before."""
-    hints: Json | None = None
-    """Its own ttlMs and cacheScope, if it has any."""
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredTemplate:
-    """One template, ready to be matched."""
-
-    definition: ResourceTemplate
-    template: Template
-    read: Callable[[str, Variables, RequestContext], list[Json] | Json]
-    hints: Json | None
-    complete: Mapping[str, Completer]
-    """What completes which variable."""
-    allow_traversal: bool = False
-
-    def find(self, uri: str) -> RegisteredResource | None:
-        """The resource of this URI, if it is one of the template's. Raises ResourceNotFound.
-
-        # spec: server/resources/sanitize-file-paths
-        """
-        variables = self.template.match(uri)
-        if variables is None:
-            return None
-        if not self.allow_traversal:
-            out = next(
-                (name for name, value in variables.items() if any(map(leads_out, _texts(value)))), None
-            )
-            if out is not None:
-                _log.warning("refused %s: %s leads out of %s", short(uri), out, self.template.text)
-                raise ResourceNotFound(uri)
-        about = {k: v for k, v in self.definition.items() if k != "uriTemplate"}
-        definition = typing.cast(Resource, {"uri": uri, **about})
-        return RegisteredResource(definition, partial(self.read, uri, variables), self.hints)
-
-
-def _texts(value: Any) -> list[str]:
-    """All strings of one variable."""
-    if isinstance(value, dict):
-        return [*value, *value.values()]
-    return value if isinstance(value, list) else [value]
 
 
 def resource_from(

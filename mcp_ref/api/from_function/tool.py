@@ -21,66 +21,26 @@ import re
 import types
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from mcp_ref.api.context import Context
 from mcp_ref.basic.index.general_fields import Icon, check_meta
 from mcp_ref.basic.index.json_schema_usage import own_validator
 from mcp_ref.basic.index.messages import Json, encode
-from mcp_ref.basic.transports.streamable_http.schema_extension import KEYWORD, Paths, annotated_by_us
-from mcp_ref.basic.versioning import Revision, revision
+from mcp_ref.basic.transports.streamable_http.schema_extension import KEYWORD, annotated_by_us
+from mcp_ref.basic.versioning import revision
 from mcp_ref.runtime.json_text import to_json
 from mcp_ref.runtime.typing.functions import description_of, parameters_of, return_hint, takes_one
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.values import Compiler, dump_any
 from mcp_ref.schema import REVISIONS, checker, pruner
 from mcp_ref.server import content
-from mcp_ref.server.tools import CallToolResult, Tool, ToolAnnotations
+from mcp_ref.server.tools import MISSING, CallToolResult, Made, RegisteredTool, Tool, ToolAnnotations
 
-__all__ = ["RegisteredTool", "listed", "tool_from"]
+__all__ = ["listed", "tool_from"]
 
 # spec: server/tools/name-length, server/tools/name-characters, server/tools/name-no-special
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-MISSING: Any = object()
-"""No structured content; None would be a value."""
-
-Made = tuple[list[Any], Any]
-"""Content blocks and structured content."""
-
-
-@dataclass(frozen=True, slots=True)
-class RegisteredTool:
-    """One tool, ready to be called."""
-
-    definition: Tool
-    """As the newest revision has it."""
-    function: Callable[..., Any]
-    load: Callable[[Any], dict[str, Any]]
-    """Arguments from JSON -> keyword arguments. Raises Mismatch."""
-    context: str | None
-    make: Callable[[Any], Made | CallToolResult]
-    """What the function returned -> content and structured content. Raises Mismatch."""
-    mirrored: Paths
-    """The arguments that also travel in HTTP headers."""
-
-    def result(self, value: Any, at: Revision) -> CallToolResult:
-        """What the function returned, as a client of this revision gets it."""
-        made = self.make(value)
-        if isinstance(made, dict):
-            result = {**made, "content": content.downgrade(made["content"], at)}
-            blocks, structured = result["content"], result.pop("structuredContent", MISSING)
-        else:
-            blocks, structured = made
-            result = {"content": content.downgrade(blocks, at)}
-        if structured is not MISSING and _may_be_sent(structured, at):
-            result["structuredContent"] = structured
-        return typing.cast(CallToolResult, result)
-
-
-def _may_be_sent(structured: Any, at: Revision) -> bool:
-    # spec: server/tools/structured-as-object, server/tools/structured-any-json
-    return at.structured == "any" or (at.structured == "object" and isinstance(structured, dict))
 
 
 def tool_from(

@@ -15,14 +15,18 @@ from hypothesis import strategies as st
 from peers import plain
 
 from mcp_ref.api.context import Context
-from mcp_ref.api.from_function.resource import RegisteredResource, RegisteredTemplate, resource_from
+from mcp_ref.api.from_function.resource import resource_from
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.runtime.uri.templates import BadTemplate
 from mcp_ref.runtime.uri.uris import BadUri
 from mcp_ref.schema import Mismatch
 from mcp_ref.server.content import BlobResourceContents, TextResourceContents
-from mcp_ref.server.resources import ResourceNotFound
+from mcp_ref.server.resources import (
+    RegisteredResource,
+    RegisteredTemplate,
+    ResourceNotFound,
+)
 
 URI = "config://app"
 

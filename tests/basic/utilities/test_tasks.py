@@ -34,7 +34,7 @@ def without(member: str) -> dict[str, Any]:
     return {name: value for name, value in TASK.items() if name != member}
 
 
-@pytest.mark.parametrize("name", [*tasks.DEFINITIONS, *MESSAGES])
+@pytest.mark.parametrize("name", [*tasks.DEFINITIONS, *sorted(MESSAGES)])
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_the_shapes_exist_in_2025_11_25_only(name: str, revision: str) -> None:
     assert (name in definitions(revision)) == (revision == DATE)

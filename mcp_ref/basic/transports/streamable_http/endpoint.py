@@ -235,6 +235,7 @@ class Application:
     def _old_transport(self, sse_path: str | None) -> OldTransport | None:
         if sse_path is None:
             return None
+        # Late, for start-up time: few servers serve the transport of 2024-11-05.
         from mcp_ref.basic.transports.http_sse.server import OldTransport
 
         return OldTransport(self, _checked("sse_path", sse_path))

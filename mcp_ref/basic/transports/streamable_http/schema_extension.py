@@ -33,10 +33,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.transports.streamable_http import schema_extension as http_annotations
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import place, summary
-from mcp_ref.server import tools
 
 if TYPE_CHECKING:
     from mcp_ref.basic.index.messages import Json
@@ -229,10 +227,10 @@ def mirrored(client: Any, name: Any, deadline: Deadline | None) -> Paths | None:
     """
     tool = client.known_tools.get(name)
     if tool is None:
-        tool = tools.fetched(client, name, deadline=deadline)
+        tool = client.fetch_tool(name, deadline=deadline)
     kept: tuple[Any, Paths] | None = client.mirrored.get(name)
     if kept is None or kept[0] is not tool:
-        kept = tool, http_annotations.annotated(tool.get("inputSchema", {}))
+        kept = tool, annotated(tool.get("inputSchema", {}))
         client.mirrored[name] = kept
     return kept[1]
 
@@ -246,4 +244,4 @@ def is_about_headers(client: Any, method: str, problem: Any) -> bool:
 def refresh(client: Any, params: Json, timeout: float | None) -> None:
     """Ask for the tools anew.  # spec: basic/transports/streamable-http/header-mismatch-refresh"""
     client.forget_cached("tools/list")
-    tools.fetched(client, params.get("name"), timeout=timeout)
+    client.fetch_tool(params.get("name"), timeout=timeout)

@@ -1,0 +1,114 @@
+"""The tree of the package: what stands in which room, and who may import whom.
+
+    runtime <- schema <- basic <- server <- client <- api <- cli, extras
+
+Pages of the specification are in basic, server and client, and nothing else is. `client` comes after `server`
+because a message of sampling is made of the content of server features.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "mcp_ref"
+FLOORS = ("runtime", "schema", "basic", "server", "client", "api", "cli", "extras")
+PAGE_FOLDERS = ("basic", "server", "client")
+
+# Shapes of a later page that a field of an earlier one has, as in the official schemas. Under TYPE_CHECKING
+# only: nothing is imported when the code runs.
+SEEN_BY_THE_TYPE_CHECKER = {
+    ("mcp_ref.schema", "mcp_ref.basic.versioning"): "the rows that the envelopes of messages are made from",
+    (
+        "mcp_ref.basic.index.general_fields",
+        "mcp_ref.server.utilities.logging",
+    ): "LoggingLevel is a field of _meta",
+    ("mcp_ref.basic.lifecycle", "mcp_ref.server.utilities.logging"): "a session has a log level",
+    ("mcp_ref.basic.patterns.index.context", "mcp_ref.server.utilities.logging"): "a request has a log level",
+}
+
+
+UPWARD = {
+    (
+        "mcp_ref.api.registering",
+        "mcp_ref.extras.directories",
+    ): "server.add_directory is a method",
+}
+"""Imports against the direction, late ones, with the reason."""
+
+
+class Import(NamedTuple):
+    """One import of a module of ours by another."""
+
+    importer: str
+    imported: str
+    line: int
+    kind: str
+    """"module", "function", or "typing"."""
+    says_why: bool
+    """Whether a comment stands on its line or on the one above it."""
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def floor(module: str) -> int:
+    """How far up a module stands. The top of the package is below the applications that are built with it."""
+    part = module.partition(".")[2].partition(".")[0]
+    return FLOORS.index(part) if part in FLOORS else FLOORS.index("api")
+
+
+def imports_of(module: str) -> Iterator[Import]:
+    source = MODULES[module].read_text(encoding="utf-8")
+    lines = source.splitlines()
+
+    def visit(node: ast.AST, kind: str) -> Iterator[Import]:
+        for child in ast.iter_child_nodes(node):
+            inner = kind
+            if isinstance(child, ast.FunctionDef):
+                inner = "function"
+            elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+                inner = "typing"
+            if isinstance(child, ast.ImportFrom) and (child.module or "").startswith("mcp_ref"):
+                says_why = any("#" in lines[number] for number in (child.lineno - 2, child.lineno - 1))
+                for alias in child.names:
+                    full = f"{child.module}.{alias.name}"
+                    imported = full if full in MODULES else str(child.module)
+                    yield Import(module, imported, child.lineno, inner, says_why)
+            yield from visit(child, inner)
+
+    yield from visit(ast.parse(source), "module")
+
+
+IMPORTS = [found for module in MODULES for found in imports_of(module)]
+
+
+def is_upward(found: Import) -> bool:
+    top = {"cli", "extras"}
+    here, there = found.importer.split(".")[1:2], found.imported.split(".")[1:2]
+    if here and there and here != there and {*here, *there} == top:
+        return True  # neither of the two knows the other
+    return floor(found.imported) > floor(found.importer)
+
+
+def test_imports_go_one_way_at_module_and_at_function_level() -> None:
+    wrong = {(f.importer, f.imported): f.kind for f in IMPORTS if is_upward(f) and f.kind != "typing"}
+    assert wrong == dict.fromkeys(UPWARD, "function")
+
+
+def test_what_only_the_type_checker_sees_from_above_is_listed_with_its_reason() -> None:
+    seen = {(f.importer, f.imported) for f in IMPORTS if is_upward(f) and f.kind == "typing"}
+    assert seen == set(SEEN_BY_THE_TYPE_CHECKER)
+
+
+def test_an_import_within_a_function_says_why_it_is_late() -> None:
+    """Start-up time is the one reason: whoever speaks stdio need not load HTTP."""
+    silent = [found for found in IMPORTS if found.kind == "function" and not found.says_why]
+    assert silent == []
