@@ -27,7 +27,7 @@ def _begun(http):
     return exchange
 
 
-def test_more_than_may_be_at_once_wait_for_their_turn(at):
+def test_an_exchange_above_the_limit_waits_for_a_slot(at):
     with web(_waits) as site:
         http = at(site, limit=2)
         first, second = _begun(http), _begun(http)
@@ -46,7 +46,7 @@ def test_more_than_may_be_at_once_wait_for_their_turn(at):
         second.close()
 
 
-def test_whoever_waits_for_a_turn_does_so_no_longer_than_the_deadline(at):
+def test_a_wait_for_a_slot_ends_with_the_deadline_and_with_abort(at):
     with web(_waits) as site:
         http = at(site, limit=1)
         first = _begun(http)
@@ -62,7 +62,7 @@ def test_whoever_waits_for_a_turn_does_so_no_longer_than_the_deadline(at):
         first.close()
 
 
-def test_what_is_urgent_has_room_when_nothing_else_has(at):
+def test_urgent_exchanges_have_a_few_slots_more(at):
     with web(_waits) as site:
         http = at(site, limit=1)
         first = _begun(http)
@@ -77,7 +77,7 @@ def test_what_is_urgent_has_room_when_nothing_else_has(at):
             exchange.close()
 
 
-def test_an_exchange_may_wait_before_it_begins_and_takes_no_room_meanwhile(at):
+def test_an_exchange_that_pauses_before_it_begins_takes_no_slot(at):
     with web(_waits) as site:
         http = at(site, limit=1)
         first = _begun(http)
@@ -91,7 +91,7 @@ def test_an_exchange_may_wait_before_it_begins_and_takes_no_room_meanwhile(at):
 
 
 @pytest.mark.parametrize("how", ["abort", "stop"])
-def test_such_a_wait_is_ended_by_any_thread(at, how):
+def test_such_a_pause_is_ended_by_any_thread(at, how):
     http = at("http://127.0.0.1:1/mcp")
     exchange = http.new(None)
     timer = threading.Timer(0.05, exchange.abort if how == "abort" else http.stop)

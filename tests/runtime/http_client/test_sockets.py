@@ -358,7 +358,7 @@ def test_a_head_that_is_cut_or_malformed_is_none(site, head):
         ask(connections, within(5))
 
 
-def test_what_was_read_to_its_end_ends_now(site):
+def test_the_end_of_what_was_read_whole_is_buffered(site):
     serve, pool = site
     with serve(lambda request, wire: wire.answer(200, b"x")) as at, pool(at) as connections:
         lease = within(5)
@@ -376,7 +376,7 @@ def test_an_exchange_whose_socket_is_gone_can_be_ended_all_the_same():
         lease.check()
 
 
-def test_in_a_forked_child_a_hold_is_over_and_its_socket_is_not_shut():
+def test_in_a_forked_child_a_lease_is_over_and_its_socket_is_not_shut():
     """A socket that the child shuts down is shut down for its parent as well."""
     ours, peer = socket.socketpair()
     with ours, peer:
