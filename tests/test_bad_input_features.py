@@ -1130,26 +1130,22 @@ def test_a_retry_whose_response_is_none(client: RawClient, response: Any) -> Non
     refused(answer, -32602, "inputResponses.elicitation-1")
 
 
-@ASKED
+@IN_MODERN
 @pytest.mark.parametrize(
     "response", [5, None, [], "x", {}, {"action": "perhaps"}, {"action": "accept", "content": 5}]
 )
-def test_answers_that_are_none_to_a_handler_of_its_own(
-    client: RawClient, revision: str, response: Any
-) -> None:
+def test_answers_that_are_none_to_a_handler_of_its_own(client: RawClient, response: Any) -> None:
     """What a handler makes itself of a question and its answers is checked just so."""
     params = {"name": "manual", "arguments": {}}
     answer = play(client, accept({"n": 5}), "tools/call", params)
     assert answer["result"]["content"][0]["text"].startswith("own {'mine': {'action': 'accept'")
-    answer = play(client, lambda *asked: {"result": response}, "tools/call", params)
-    refused(answer, -32602 if revision == MODERN else -32603)
-    if revision == MODERN:
-        first = opened(client, "tools/call", params)
-        for state in ("own", first["requestState"][:-1], first["requestState"][1:]):
-            refused(call(client, "manual", requestState=state), -32602, "requestState is refused")
-        extra = {"mine": {"action": "cancel"}, "other": response}
-        answer = call(client, "manual", requestState=first["requestState"], inputResponses=extra)
-        refused(answer, -32602, "inputResponses.other")
+    refused(play(client, lambda *asked: {"result": response}, "tools/call", params), -32602)
+    first = opened(client, "tools/call", params)
+    for state in ("own", first["requestState"][:-1], first["requestState"][1:]):
+        refused(call(client, "manual", requestState=state), -32602, "requestState is refused")
+    extra = {"mine": {"action": "cancel"}, "other": response}
+    answer = call(client, "manual", requestState=first["requestState"], inputResponses=extra)
+    refused(answer, -32602, "inputResponses.other")
 
 
 @IN_MODERN

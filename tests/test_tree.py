@@ -62,6 +62,8 @@ MODULES = {dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 def floor(module: str) -> int:
     """How far up a module stands. The top of the package is below the applications that are built with it."""
     part = module.partition(".")[2].partition(".")[0]
+    if part == "__main__":
+        return len(FLOORS)
     return FLOORS.index(part) if part in FLOORS else FLOORS.index("api")
 
 

@@ -35,7 +35,3 @@ with connect(server, revision="2026-07-28", elicitation=shrug) as client:
     print(client.resume(result, {"who": {"action": "accept", "content": {"name": "Mona"}}}).text)
     print("-- the client answers, and never says who it is")
     print(client.call_tool("greet").text)
-
-with connect(server, revision="2025-11-25", elicitation=lambda question: {"name": "Mona"}) as client:
-    print("-- the same tool in the legacy era")
-    print(client.call_tool("greet").text)

@@ -495,7 +495,6 @@ def test_a_question_that_streams(session: Session) -> None:
 @pytest.mark.parametrize(
     ("tool", "said"),
     [
-        ("elicitation", "Hello, Alice!"),
         ("request_state", "state-ok: accept"),
         ("multiple_inputs", "{'name': 'Alice'}, Paris, 1 roots"),
         ("multi_round", "{'name': 'Alice'} {'color': 'Alice'}"),
@@ -514,8 +513,9 @@ def test_a_model_and_roots_can_be_asked_in_every_revision(session: Session, tool
     assert session.call(f"test_input_required_result_{tool}").text == said
 
 
-@with_forms
-def test_the_prompt_of_rounds_comes_to_an_end_in_either_era(session: Session) -> None:
+@modern
+def test_what_asks_by_its_result_comes_to_an_end(session: Session) -> None:
+    assert session.call("test_input_required_result_elicitation").text == "Hello, Alice!"
     said = session.client.get_prompt("test_input_required_result_prompt").text
     assert said == "Use the following context: Alice"
 

@@ -787,9 +787,9 @@ def test_prompts_and_resources_ask_as_well(session):
     assert [asked.message for asked in session.person.asked] == ["Which colour?", "About what?"]
 
 
-@since("2025-06-18")
+@since("2026-07-28")
 def test_a_question_of_a_handlers_own_making_is_answered(session):
-    """As input_required, or as requests; and without a question the call is made again."""
+    """As input_required; and without a question the call is made again."""
     assert session.call("by_hand") == "accept so far"
     assert session.call("again") == "{}"
 

@@ -1,4 +1,4 @@
-"""HTTP http: how far each came, what is sent along, how many at once, and that nothing is left."""
+"""An HTTP exchange: how far it came, what is sent along, and that nothing is left."""
 
 import contextlib
 import gzip
@@ -12,7 +12,7 @@ from peers import eventually
 from web import JSON, STREAM, certificate, web
 
 from mcp_ref.runtime.errors import ConnectionClosed
-from mcp_ref.runtime.http_client import exchanges as module
+from mcp_ref.runtime.http_client import exchange as module
 from mcp_ref.runtime.http_client.exchange import TooLong
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
