@@ -80,7 +80,7 @@ PAGES = (
     "basic.utilities.ping",
     "basic.utilities.tasks",
     "client.elicitation.requests",
-    "client.elicitation.fields",
+    "client.elicitation.requested_schema",
     "client.roots",
     "client.sampling.creating_messages",
     "client.elicitation.url_mode",

@@ -36,7 +36,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from mcp_ref.cli.typed import called, read, shown, wanted
-from mcp_ref.client.elicitation.answers import FormField
+from mcp_ref.client.elicitation.requested_schema import FormField
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.threads.pipes import terminal_is_ready

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from mcp_ref.client.elicitation.answers import FORMATS, FormField
+from mcp_ref.client.elicitation.requested_schema import FORMATS, FormField
 from mcp_ref.runtime.typing.mismatch import Mismatch
 
 __all__ = ["called", "read", "shown", "wanted"]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_ref.cli.typed import called, read, shown, wanted
-from mcp_ref.client.elicitation.answers import FormField, fields_of
+from mcp_ref.client.elicitation.requested_schema import FormField, fields_of
 from mcp_ref.schema import Mismatch
 
 

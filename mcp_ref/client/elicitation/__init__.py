@@ -7,8 +7,9 @@
 The headings of the page, and where they are:
 
     Elicitation requests, Response actions, Error handling     requests
-    Requested schema, Supported schema types                   fields: the shapes; forms: a class -> a schema;
-                                                               answers: content checked against a schema
+    Requested schema, Supported schema types                   requested_schema: fields, content checked
+    by them;
+                                                               forms: a class -> a schema
     URL mode, its completion, -32042, Safe URL handling        url_mode
 """
 

@@ -21,7 +21,7 @@ Revisions   2025-06-18  strings, numbers, booleans, `enum` with `enumNames`; a d
 Errors      TypeError: a hint that no form has. BadForm: a schema that is none, or more than a revision
             can say. Mismatch: content that does not fit.
 Threads     plain functions. The form of a type is made once.
-Not here    how an answer is checked (client/elicitation/answers), the request that carries a form
+Not here    how an answer is checked (client/elicitation/requested_schema), the request that carries a form
             (client/elicitation), a person who fills it in (cli/terminal).
 """
 
@@ -40,8 +40,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import Revision
-from mcp_ref.client.elicitation import fields as shapes
-from mcp_ref.client.elicitation.answers import (
+from mcp_ref.client.elicitation import requested_schema as shapes
+from mcp_ref.client.elicitation.requested_schema import (
     FORMATS,
     BadForm,
     FormField,

@@ -19,8 +19,8 @@ Errors      content that does not fit the form: noticed by the client (-32603) a
             (InvalidResponse, raised where the question was asked). A mode that was not declared: -32602.
 Threads     questions are made and answers read on the request's worker; the callback runs on a thread
             of its own (api/callbacks).
-Not here    what a form may hold (client/elicitation/fields, client/elicitation/forms), what is done at a URL
-            (client/elicitation/url_mode), a callback for terminals (cli/terminal).
+Not here    what a form may hold (requested_schema, forms), what is done at a URL (url_mode), a callback for
+            terminals (cli/terminal).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
 from mcp_ref.basic.versioning import Method
 from mcp_ref.client.elicitation import forms
-from mcp_ref.client.elicitation.fields import RequestedSchema, RequestedSchemaNow
+from mcp_ref.client.elicitation.requested_schema import RequestedSchema, RequestedSchemaNow
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import (
     InvalidResponse,
@@ -151,7 +151,6 @@ class Elicit:
         form = forms.form_of(self.schema)
         # spec: client/elicitation/form-parameters, client/elicitation/common-parameters
         # spec: client/elicitation/message-and-schema, client/elicitation/mode-omitted
-        # spec: client/elicitation/flat-primitive-schema
         schema = form.schema(context.revision)
         params: Json = {"mode": "form", "message": self.message, "requestedSchema": schema}
 
@@ -239,7 +238,7 @@ class Asked:
 
     @property
     def fields(self) -> Sequence[forms.FormField]:
-        """What is to be filled in.  # spec: client/elicitation/enum-variants"""
+        """What is to be filled in."""
         return forms.fields_of(self.schema) if self.mode == "form" else ()
 
     @property
@@ -313,7 +312,7 @@ def _result(asked: Asked, said: Answer) -> Json:
         if not isinstance(content, dict):
             raise Mismatch("must be an object")
         content = {name: value for name, value in content.items() if value is not None}  # left empty
-        # spec: client/elicitation/defaults-prefilled, client/elicitation/client-validates-responses
+        # spec: client/elicitation/client-validates-responses
         content = forms.with_defaults(asked.schema, content)
         forms.check_content(asked.schema, content)
     except Mismatch as problem:

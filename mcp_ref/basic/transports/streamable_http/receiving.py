@@ -479,6 +479,14 @@ EVENTS = [
 ]
 
 
+def go_on(stream: HttpStream) -> None:
+    """A client of the legacy era that disconnects has not cancelled its request, so there is nothing to do.
+
+    # spec: basic/transports/streamable-http/sse-disconnect-anytime
+    # spec: basic/transports/streamable-http/sse-disconnect-not-cancel
+    """
+
+
 def ignore(stream: HttpStream) -> None:
     """Where nothing is to be done at the end of a response."""
 
@@ -1030,6 +1038,7 @@ class Background:
     """
 
     def __init__(self, connection: UrlConnection) -> None:
+        """# spec: basic/transports/streamable-http/get-opens-stream"""
         self._connection = connection
         self._lock = threading.Lock()
         self._exchange = connection.exchanges.new(None)  # guarded by _lock

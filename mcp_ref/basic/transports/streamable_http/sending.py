@@ -184,9 +184,6 @@ SAFE = frozenset({"server/discover", "initialize", "ping"})
 URGENT = frozenset({"ping"})
 """What asks whether the server is there, and so waits for no room that its silence may have used up."""
 
-PARTING = 1.0
-"""Seconds that a server gets to take the end of a session."""
-
 
 class UrlConnection(Connection):
     """One server behind a URL."""
@@ -469,7 +466,7 @@ class UrlConnection(Connection):
     # -- the background, and the end ---------------------------------------------------------------------
 
     def listen(self) -> None:
-        """Hear what belongs to no request.  # spec: basic/transports/streamable-http/get-opens-stream"""
+        """Hear what belongs to no request."""
         if self.background is not None:
             self.background.stop()
         self.background = http_client_streams.Background(self)
@@ -487,19 +484,8 @@ class UrlConnection(Connection):
         if not (self._askers.close(wait, drop=False) & self.readers.close(wait, drop=False)):
             _log.info("a stream is still being read after the connection ended")
         self._senders.close(wait)
-        self._say_goodbye()
+        self.belonging.say_goodbye()
         self.exchanges.close()
-
-    def _say_goodbye(self) -> None:
-        """# spec: basic/transports/streamable-http/session-delete"""
-        headers = self.belonging.headers()
-        if "Mcp-Session-Id" in headers:
-            try:
-                with self.exchanges.new(Deadline(PARTING, Clock()), last=True) as exchange:
-                    exchange.send("DELETE", headers)
-            except (McpError, Aborted, Expired) as problem:
-                _log.debug("the end of the session: %.300r", problem)
-            self.belonging.id = None  # not before: Ctrl-C may have `end` called once more
 
 
 def _date(params: Json | None) -> str | None:

@@ -68,6 +68,7 @@ from mcp_ref.basic.transports.streamable_http.receiving import (
     HttpAnswer,
     HttpStream,
     error,
+    go_on,
     ignore,
 )
 from mcp_ref.basic.transports.streamable_http.resumability import Log
@@ -78,9 +79,9 @@ from mcp_ref.runtime.errors import (
     InvalidResponse,
     McpError,
 )
-from mcp_ref.runtime.http_client.sockets import Expired
+from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.threads.deadlines import Deadline
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 from mcp_ref.runtime.threads.timers import Timer, later
 
 if TYPE_CHECKING:
@@ -323,6 +324,10 @@ RENEWALS = 3
 _SESSION_ID = re.compile(r"[\x21-\x7e]{1,4096}")
 
 
+PARTING_SECONDS = 1.0
+"""Seconds that a server gets to take the end of a session."""
+
+
 class UrlSession:
     """What tells the server whose requests these are."""
 
@@ -365,6 +370,18 @@ class UrlSession:
         if session_id is not None and _SESSION_ID.fullmatch(session_id) is None:
             raise InvalidResponse("initialize: the session id is not made of visible ASCII characters")
         self.id = session_id
+
+    def say_goodbye(self) -> None:
+        """# spec: basic/transports/streamable-http/session-delete"""
+        headers = self.headers()
+        if "Mcp-Session-Id" in headers:
+            try:
+                deadline = Deadline(PARTING_SECONDS, Clock())
+                with self._connection.exchanges.new(deadline, last=True) as exchange:
+                    exchange.send("DELETE", headers)
+            except (McpError, Aborted, Expired) as problem:
+                _log.debug("the end of the session: %.300r", problem)
+            self.id = None  # not before: Ctrl-C may have `end` called once more
 
     def wait(self, deadline: Deadline) -> None:
         """Until whoever opens a new session has done so. Raises Expired."""
@@ -607,14 +624,6 @@ class LegacyEra:
         except InvalidRequest as problem:
             raise Refused(400, str(problem)) from None
         return self._app.sessions.find(environ.get("HTTP_MCP_SESSION_ID"), principal)
-
-
-def go_on(stream: HttpStream) -> None:
-    """A client of the legacy era that disconnects has not cancelled its request, so there is nothing to do.
-
-    # spec: basic/transports/streamable-http/sse-disconnect-anytime
-    # spec: basic/transports/streamable-http/sse-disconnect-not-cancel
-    """
 
 
 def header_of(environ: Json) -> Callable[[str], str | None]:

@@ -17,7 +17,7 @@ from mcp_ref import Denied, Server, connect
 from mcp_ref.basic.index.error_responses import (
     ErrorResponse,
 )
-from mcp_ref.basic.transports.streamable_http import sending as http_client
+from mcp_ref.basic.transports.streamable_http import sessions
 from mcp_ref.basic.transports.streamable_http.http_errors import (
     HttpError,
 )
@@ -687,7 +687,7 @@ def test_a_session_is_ended_by_delete_whatever_the_server_says_to_that(status):
 
 @pytest.mark.parametrize("how", [_silent, _closes_before])
 def test_a_server_that_does_not_answer_the_delete_is_not_waited_for_long(how, monkeypatch):
-    monkeypatch.setattr(http_client, "PARTING", 0.1)
+    monkeypatch.setattr(sessions, "PARTING_SECONDS", 0.1)
 
     def handle(request, wire):
         if request.method == "DELETE":

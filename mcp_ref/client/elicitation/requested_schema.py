@@ -1,18 +1,22 @@
-"""Answers to a form (page: client/elicitation, "Requested Schema"): reading the form, checking the answer.
+"""The form and the answers to it (page: client/elicitation, "Requested Schema").
 
-    client    fields_of(schema)                 the schema of a form -> its fields, for whoever draws it
+A form is a flat object whose members are strings, numbers, booleans or selections: a small part of
+JSON Schema, so that any client can draw it.
+
+    client    fields_of(schema)                 the schema of a form -> its fields, for the code that draws it
               with_defaults(schema, content)    what was left out takes its default
     both      check_content(schema, content)    a Mismatch with the place of each fault
 
-A form's schema is a small closed language, so this is all there is to it: no references, no patterns,
-nothing that could take long. The fields of all revisions are understood, whatever was negotiated.
+A form's schema is a closed language: no references, no patterns, nothing that could take long. The
+fields of all revisions are understood, whatever was negotiated.
 
-Revisions   2025-06-18  `enum` with `enumNames`
-            2025-11-25  + oneOf with titles; + several of a list; + defaults everywhere
+Revisions   2025-06-18  strings, numbers, booleans (with a default), selections with enumNames
+            2025-11-25  + defaults everywhere; + titled selections (oneOf with const and title),
+            and of several
 
 Errors      BadForm: a schema that is no form. Mismatch: content that does not fit it.
 Threads     plain functions.
-Not here    writing a schema (client/elicitation/forms), its shapes (client/elicitation/fields).
+Not here    writing a schema (client/elicitation/forms).
 """
 
 from __future__ import annotations
@@ -22,19 +26,21 @@ import math
 import re
 import typing
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import LATEST
-from mcp_ref.client.elicitation import fields as shapes
 from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, must, place
 from mcp_ref.runtime.uri.uris import check_uri
-from mcp_ref.schema import checker
+from mcp_ref.schema import checker, since
 
 __all__ = [
     "FORMATS",
     "BadForm",
     "FormField",
+    "PrimitiveSchemaDefinition",
+    "RequestedSchema",
+    "RequestedSchemaNow",
     "check_content",
     "check_fields",
     "choices_of",
@@ -44,6 +50,139 @@ __all__ = [
     "shape_of",
     "with_defaults",
 ]
+
+
+class StringSchema(TypedDict, total=False):
+    type: Required[Literal["string"]]
+    title: str
+    description: str
+    minLength: int
+    maxLength: int
+    format: Literal["email", "uri", "date", "date-time"]
+    default: Annotated[str, since("2025-11-25")]
+
+
+class NumberSchema(TypedDict, total=False):
+    type: Required[Literal["number", "integer"]]
+    title: str
+    description: str
+    minimum: float
+    maximum: float
+    default: Annotated[float, since("2025-11-25")]
+
+
+class BooleanSchema(TypedDict, total=False):
+    type: Required[Literal["boolean"]]
+    title: str
+    description: str
+    default: bool
+
+
+class LegacyTitledEnumSchema(TypedDict, total=False):
+    type: Required[Literal["string"]]
+    title: str
+    description: str
+    enum: Required[list[str]]
+    enumNames: list[str]
+    default: Annotated[str, since("2025-11-25")]
+
+
+class UntitledSingleSelectEnumSchema(TypedDict, total=False):
+    type: Required[Literal["string"]]
+    title: str
+    description: str
+    enum: Required[list[str]]
+    default: str
+
+
+class TitledChoice(TypedDict):
+    const: str
+    title: str
+
+
+class TitledSingleSelectEnumSchema(TypedDict, total=False):
+    type: Required[Literal["string"]]
+    title: str
+    description: str
+    oneOf: Required[list[TitledChoice]]
+    default: str
+
+
+class UntitledItems(TypedDict):
+    type: Literal["string"]
+    enum: list[str]
+
+
+class TitledItems(TypedDict):
+    anyOf: list[TitledChoice]
+
+
+class UntitledMultiSelectEnumSchema(TypedDict, total=False):
+    type: Required[Literal["array"]]
+    title: str
+    description: str
+    minItems: int
+    maxItems: int
+    items: Required[UntitledItems]
+    default: list[str]
+
+
+class TitledMultiSelectEnumSchema(TypedDict, total=False):
+    type: Required[Literal["array"]]
+    title: str
+    description: str
+    minItems: int
+    maxItems: int
+    items: Required[TitledItems]
+    default: list[str]
+
+
+SingleSelectEnumSchema: TypeAlias = UntitledSingleSelectEnumSchema | TitledSingleSelectEnumSchema
+MultiSelectEnumSchema: TypeAlias = UntitledMultiSelectEnumSchema | TitledMultiSelectEnumSchema
+EnumSchema: TypeAlias = (
+    LegacyTitledEnumSchema
+    | Annotated[UntitledSingleSelectEnumSchema, since("2025-11-25")]
+    | Annotated[TitledSingleSelectEnumSchema, since("2025-11-25")]
+    | Annotated[UntitledMultiSelectEnumSchema, since("2025-11-25")]
+    | Annotated[TitledMultiSelectEnumSchema, since("2025-11-25")]
+)
+PrimitiveSchemaDefinition: TypeAlias = StringSchema | NumberSchema | BooleanSchema | EnumSchema
+
+
+class RequestedSchema(TypedDict, total=False):
+    """A flat object: a form has fields, and fields have no parts."""
+
+    type: Required[Literal["object"]]
+    properties: Required[dict[str, PrimitiveSchemaDefinition]]
+    required: list[str]
+
+
+RequestedSchemaNow = TypedDict(
+    "RequestedSchemaNow",
+    {
+        "$schema": str,
+        "type": Required[Literal["object"]],
+        "properties": Required[dict[str, PrimitiveSchemaDefinition]],
+        "required": list[str],
+    },
+    total=False,
+)
+
+
+DEFINITIONS: dict[str, Any] = {
+    "BooleanSchema": Annotated[BooleanSchema, since("2025-06-18")],
+    "EnumSchema": Annotated[EnumSchema, since("2025-06-18")],
+    "LegacyTitledEnumSchema": Annotated[LegacyTitledEnumSchema, since("2025-11-25")],
+    "MultiSelectEnumSchema": Annotated[MultiSelectEnumSchema, since("2025-11-25")],
+    "NumberSchema": Annotated[NumberSchema, since("2025-06-18")],
+    "PrimitiveSchemaDefinition": Annotated[PrimitiveSchemaDefinition, since("2025-06-18")],
+    "SingleSelectEnumSchema": Annotated[SingleSelectEnumSchema, since("2025-11-25")],
+    "StringSchema": Annotated[StringSchema, since("2025-06-18")],
+    "TitledMultiSelectEnumSchema": Annotated[TitledMultiSelectEnumSchema, since("2025-11-25")],
+    "TitledSingleSelectEnumSchema": Annotated[TitledSingleSelectEnumSchema, since("2025-11-25")],
+    "UntitledMultiSelectEnumSchema": Annotated[UntitledMultiSelectEnumSchema, since("2025-11-25")],
+    "UntitledSingleSelectEnumSchema": Annotated[UntitledSingleSelectEnumSchema, since("2025-11-25")],
+}
 
 
 class BadForm(ValueError):
@@ -132,15 +271,15 @@ def shape_of(name: str, about: Json) -> Any:
     kind = about.get("type")
     if kind == "string":
         if "oneOf" in about:
-            return shapes.TitledSingleSelectEnumSchema
-        return shapes.LegacyTitledEnumSchema if "enum" in about else shapes.StringSchema
+            return TitledSingleSelectEnumSchema
+        return LegacyTitledEnumSchema if "enum" in about else StringSchema
     if kind == "array":
         is_titled = isinstance(about.get("items"), dict) and "anyOf" in about["items"]
-        return shapes.TitledMultiSelectEnumSchema if is_titled else shapes.UntitledMultiSelectEnumSchema
+        return TitledMultiSelectEnumSchema if is_titled else UntitledMultiSelectEnumSchema
     if kind == "boolean":
-        return shapes.BooleanSchema
+        return BooleanSchema
     if kind in ("number", "integer"):
-        return shapes.NumberSchema
+        return NumberSchema
     where = place(("properties", name, "type"))
     raise BadForm(
         f"{where}must be string, number, integer, boolean, or array for several choices, not {kind!r:.60};"
@@ -156,7 +295,7 @@ def field_of(name: str, about: Json, required: bool, *, strict: bool = False) ->
     except Mismatch as problem:
         raise BadForm(str(problem.under(name).under("properties"))) from None
     choices = choices_of(about)
-    if not choices and shape not in (shapes.StringSchema, shapes.NumberSchema, shapes.BooleanSchema):
+    if not choices and shape not in (StringSchema, NumberSchema, BooleanSchema):
         raise BadForm(f"{place(('properties', name))}has no choices")
     kinds = {"array": "choices", "string": "choice" if choices else "string"}
     field = FormField(
