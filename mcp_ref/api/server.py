@@ -36,10 +36,10 @@ from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
 from mcp_ref.basic.index.general_fields import Icon, Implementation, check_extensions
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.index.connection import IMMEDIATE, LATER, Connection
+from mcp_ref.basic.patterns.index.connection import IMMEDIATE, Connection, Deferred
 from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
-from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
 from mcp_ref.basic.patterns.subscriptions import server as subscriptions
 from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.basic.utilities import ping
@@ -55,7 +55,7 @@ from mcp_ref.runtime.checks import (
     check_text,
     check_text_if_any,
 )
-from mcp_ref.runtime.hooks import Handler, run_with_hooks
+from mcp_ref.runtime.hooks import run_with_hooks
 from mcp_ref.runtime.json_text import (
     Encoded,
     to_json,
@@ -333,96 +333,109 @@ class Server(Registry):
             return False
         return tools.is_quick(self, context)
 
-    def answer(self, context: RequestContext) -> Json | Encoded:
-        """The result of one request. Raises ProtocolError."""
-        params = context.params
-        # A server of the legacy era only must not sound like a modern one, or no client falls back.
+    def answer(self, context: RequestContext) -> Json | Encoded | Deferred:
+        """The result of one request, in eight steps. Raises ProtocolError."""
+        # Step 1: the door of its era says who asks, in which revision, and with which capabilities.
+        self._open_door(context)
+        # Step 2: its method has a row, if this server offers it in that revision.
+        row = self._row_of(context)
+        # Step 3: its params have the shape that the revision gives them.
+        row.check(context.params, context.revision.date)
+        # Step 4: a retry brings the answers to what was asked before.
+        self._resume(context, row)
+        token = log_page.current.set(context)
+        try:
+            # Step 5: the handler runs, with the hooks around it.
+            result = self._hooked(row)(self, context.params, context)
+        except BaseException as problem:
+            # Step 6: a handler that waits for an answer was unwound: its result is the question.
+            result = _question_or_raise(context, problem)
+        finally:
+            log_page.current.reset(token)
+        if type(result) is Deferred:
+            return result
+        result = self._check_result(result, row, context)
+        # Step 7: a result of the modern era has more fields. Step 8: some results are JSON already.
+        return self._encode(result, row, context)
+
+    def _open_door(self, context: RequestContext) -> None:
+        """Step 1. A server of the legacy era alone answers no modern request: its client would not fall back.
+
         # spec: basic/versioning/dual-era-server, basic/versioning/dual-era-concurrent
-        if self._modern and is_modern(params):
+        """
+        if self._modern and is_modern(context.params):
             versioning.enter(context, self._modern, self._supported)
         elif self._is_modern_only:
             # No session can be opened here, so each request without the fields of `_meta` lacks them: also
-            # `ping`, and a method that there is not. The page has one answer to that, -32602.
+            # `ping`, and a method that does not exist. The page has one answer to that, -32602.
             if context.method == "initialize":
-                lifecycle.refuse_initialize(self, params)
+                lifecycle.refuse_initialize(self, context.params)
             versioning.enter(context, self._modern, self._supported)
         else:
             lifecycle.enter(context, has_modern=bool(self._modern))
         context.server = self
         context.lifespan = self._lifespan_value
         context.identity = self._identity
+
+    def _row_of(self, context: RequestContext) -> Method:
+        """Step 2. Raises MethodNotFound.
+
+        # spec: schema/method-not-found-ungated, schema/removed-methods-2026
+        """
         row = self.tables[context.revision.date].get(context.method)
         if row is None or (row.capability and not self.offers(row.capability)):
-            # spec: schema/method-not-found-ungated, schema/removed-methods-2026
             raise MethodNotFound(f"there is no method {context.method[:100]!r} here, in {context.revision}")
-        row.check(params, context.revision.date)
+        return row
+
+    def _resume(self, context: RequestContext, row: Method) -> None:
+        """Step 4. The state of a retry is bound to the principal, which is why that is found out before."""
         if self._principal is not None and not (row.name in IMMEDIATE and self.is_immediate(context)):
             context.principal = self._principal(typing.cast(Context, context))
         context.asks = row.asks
-        if row.asks and ("requestState" in params or "inputResponses" in params) and context.revision.modern:
+        params = context.params
+        if row.asks and context.revision.modern and ("requestState" in params or "inputResponses" in params):
             mrtr.resume(context)
-        token = log_page.current.set(context)
-        try:
-            if self.hooks and row.name not in UNHOOKED:
-                result = run_with_hooks(self.hooks, self._handler(row), context, params)
-            else:
-                result = row.handler(self, params, context)
-        except BaseException as problem:
-            if not _asks(context, problem):
-                raise
-            result = _unwound(context, problem)
-        finally:
-            log_page.current.reset(token)
-        return self._finished(self._result(result, row, context), row, context)
 
-    def _handler(self, row: Method) -> Handler:
-        """The handler of a method, as hooks see it: what it returns, or asks, is theirs to change."""
+    def _hooked(self, row: Method) -> Callable[[Any, Json, Any], Any]:
+        """Step 5. The handler itself where there is no hook: then nothing stands between it and the wire."""
+        if not self.hooks or row.name in UNHOOKED:
+            return row.handler
 
         def handler(params: Json, context: RequestContext) -> Any:
             try:
-                return _own(row.handler(self, params, context))
-            except BaseException as problem:
-                if not _asks(context, problem):
-                    raise
-                return _unwound(context, problem)
+                return _copy_page(row.handler(self, params, context))
+            except BaseException as problem:  # what it asks is for the hooks to see, and to change
+                return _question_or_raise(context, problem)
 
-        return handler
+        return lambda server, params, context: run_with_hooks(self.hooks, handler, context, params)
 
-    def _result(self, result: Any, row: Method, context: RequestContext) -> Any:
-        """What the handler returned, or asks, as an object.
+    def _check_result(self, result: Any, row: Method, context: RequestContext) -> Json:
+        """A result is an object; one that asks is of a method that may ask. Raises InternalError.
 
         # spec: basic/patterns/mrtr/supported-requests
         """
-        pending = context.exchange is not None and context.exchange.pending
-        if result is None:
-            result = {}
+        result = {} if result is None else result
         if not isinstance(result, dict):
-            if result is LATER:
-                return result
             raise InternalError(f"{row.name}: the handler returned no object")
-        if result.get("resultType") != "input_required":
+        pending = context.exchange is not None and context.exchange.pending
+        if not is_question(result):
             # Still pending: the handler went on after it was unwound, with nothing to go on with.
             return mrtr.question(context) if pending else result
         if not row.asks:  # spec: basic/patterns/mrtr/unsupported-requests
             raise InternalError(f"{row.name}: only tools/call, prompts/get and resources/read may ask")
-        if pending:
-            return result
-        return mrtr.finish_handler_made(context, result)
+        return result if pending else mrtr.finish_handler_made(context, result)
 
-    def _finished(self, result: Any, row: Method, context: RequestContext) -> Json | Encoded:
-        """The result in the dress of its revision."""
-        if result is LATER:
-            return result  # type: ignore[no-any-return]  # it stands for a result, and is none
-        hints = None
+    def _encode(self, result: Json, row: Method, context: RequestContext) -> Json | Encoded:
+        """Steps 7 and 8. A page of a list remembers both: it is sent to many."""
+        at, hints = context.revision, None
         if row.cacheable:  # spec: server/utilities/caching/page-same-scope
             hints = context.hints or self.hints.get(row.name)
         if type(result) is EncodedPage:
-            key = context.revision
-            if key not in result.encoded:
-                dressed = dress(result, context, hints) if key.modern else result
-                result.encoded[key] = Encoded(to_json(dressed).encode("utf-8"))
-            return result.encoded[key]
-        if context.revision.modern:
+            if at not in result.encoded:
+                full = dress(result, context, hints) if at.modern else result
+                result.encoded[at] = Encoded(to_json(full).encode("utf-8"))
+            return result.encoded[at]
+        if at.modern:
             result = dress(result, context, hints)
         return row.encode(result) if row.encode is not None else result
 
@@ -493,22 +506,22 @@ def _info(name: str, version: str, more: Json, icons: list[Icon] | None) -> Impl
     return typing.cast(Implementation, info)
 
 
-def _asks(context: RequestContext, problem: BaseException) -> bool:
-    """Whether a handler ended with a question, even if it made something else of being unwound."""
-    pending = context.exchange is not None and bool(context.exchange.pending)
-    return pending or isinstance(problem, InputRequired | UrlElicitationRequired)
+def _question_or_raise(context: RequestContext, problem: BaseException) -> Json:
+    """Step 6. The question of a handler that was unwound, even if it made something else of that.
 
-
-def _unwound(context: RequestContext, problem: BaseException) -> Json:
-    """What a handler asks that was unwound for it."""
+    Any other problem is raised again.
+    """
+    is_pending = context.exchange is not None and context.exchange.pending
+    if not is_pending and not isinstance(problem, InputRequired | UrlElicitationRequired):
+        raise problem
     if isinstance(problem, UrlElicitationRequired):
         with contextlib.suppress(InputRequired):
             url_elicitation.required(context, problem)
     return mrtr.question(context)
 
 
-def _own(result: Any) -> Any:
-    """A result that a hook may change: what is kept for everybody is copied first."""
+def _copy_page(result: Any) -> Any:
+    """A result that a hook may change: a page that is sent to many is copied first."""
     if type(result) is not EncodedPage:
         return result
     return {k: v.copy() if isinstance(v, list | dict) else v for k, v in result.items()}

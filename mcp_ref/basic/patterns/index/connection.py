@@ -72,7 +72,7 @@ from mcp_ref.runtime.threads.workers import QueueFull, Workers
 if TYPE_CHECKING:
     from mcp_ref.basic.utilities.ping import Heartbeat
 
-__all__ = ["Connection", "Endpoint"]
+__all__ = ["DEFERRED", "Connection", "Deferred", "Endpoint"]
 
 _log = logger("mcp_ref.connection")
 
@@ -89,8 +89,12 @@ TO_THE_LAST = 10.0
 
 USUAL = Limit()
 
-LATER: Any = object()
-"""Instead of a result: the answer comes later, by `Connection.complete`, and no thread waits for it."""
+
+class Deferred:
+    """Instead of a result: it comes later, by `Connection.complete`, and no thread waits for it."""
+
+
+DEFERRED = Deferred()
 
 
 class Endpoint(Protocol):
@@ -100,7 +104,7 @@ class Endpoint(Protocol):
     def context_type(self) -> type[RequestContext]:
         """What its handlers get."""
 
-    def answer(self, context: RequestContext) -> Json | Encoded:
+    def answer(self, context: RequestContext) -> Json | Encoded | Deferred:
         """The result of a request; raises ProtocolError. Runs on a worker (IMMEDIATE: the reader)."""
 
     def is_immediate(self, context: RequestContext) -> bool:
@@ -256,7 +260,7 @@ class Connection(Requester):
             result = self.endpoint.answer(context)
             if self.is_inherited:
                 forks.end_child()
-            if result is LATER:
+            if isinstance(result, Deferred):
                 return
             line = encode_result(context.request_id, result)
         except ProtocolError as problem:
@@ -291,7 +295,7 @@ class Connection(Requester):
             self._send_answer(line, context.outbox, context.batch, error, wait)
 
     def complete(self, context: RequestContext, result: Json, *, wait: float) -> None:
-        """The answer to a request whose handler left it for LATER. Any thread; once.
+        """The answer to a request whose handler deferred it. Any thread; once.
 
         It is dropped if there is no room for it within so many seconds.
         """

@@ -35,7 +35,7 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
 from mcp_ref.basic.index.messages import Json, RequestId
-from mcp_ref.basic.patterns.index.connection import LATER
+from mcp_ref.basic.patterns.index.connection import DEFERRED
 from mcp_ref.basic.versioning import Method, Notification, dress
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
@@ -153,7 +153,7 @@ def on_listen(server: Any, params: Json, context: RequestContext) -> Any:
     server.listeners.add(stream)
     stream.say(ACKNOWLEDGED, {"notifications": agreed}, wait=None)
     server.listeners.begin(stream)
-    return LATER
+    return DEFERRED
 
 
 METHODS = (

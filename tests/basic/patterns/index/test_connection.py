@@ -44,7 +44,7 @@ from mcp_ref import (
     Server,
     connect,
 )
-from mcp_ref.basic.patterns.index.connection import LATER, Connection
+from mcp_ref.basic.patterns.index.connection import DEFERRED, Connection
 from mcp_ref.basic.versioning import TABLE
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import INHERITED, Outbox
@@ -792,8 +792,8 @@ class Desk:
         self.connection.start({"jsonrpc": "2.0", "id": request_id, "method": method}, way or self.way)
 
     def serve_later(self, request_id: Any = 1) -> Context:
-        """A request that was left for LATER: it is served until the test completes it."""
-        self.answer = lambda context: LATER
+        """A request that was deferred: it is served until the test completes it."""
+        self.answer = lambda context: DEFERRED
         self.ask(request_id, "ping")
         context = self.connection.serving[request_id]
         assert self.way.lines == []
@@ -911,7 +911,7 @@ def test_a_request_is_given_up_once_and_its_way_out_is_told_why(desk: Desk) -> N
 
 def test_a_batch_does_not_wait_for_a_request_that_was_given_up(desk: Desk) -> None:
     desk.connection.session.assume(next(r for r in TABLE if r.date == "2025-03-26"), {})
-    desk.answer = lambda context: LATER if context.request_id == 1 else {}
+    desk.answer = lambda context: DEFERRED if context.request_id == 1 else {}
     messages = [{"jsonrpc": "2.0", "id": number, "method": "ping"} for number in (1, 2)]
     desk.connection.receive(json.dumps(messages).encode())
     assert desk.way.said == []
@@ -1008,7 +1008,7 @@ class Ended(BaseException):
     """Stands for the end of the process."""
 
 
-@pytest.mark.parametrize("outcome", [{}, LATER, ValueError("no"), SystemExit(3), ProtocolError("no")])
+@pytest.mark.parametrize("outcome", [{}, DEFERRED, ValueError("no"), SystemExit(3), ProtocolError("no")])
 def test_a_handler_that_returns_or_raises_in_a_forked_child_ends_the_child(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, outcome: Any
 ) -> None:
