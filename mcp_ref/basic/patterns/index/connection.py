@@ -223,22 +223,12 @@ class Connection(Requester):
             _log.warning("ignored %.80r: in this revision a server sends no requests", message["method"])
             return
         request_id, method = message["id"], message["method"]
-        params = message.get("params", {})
         try:
-            if type(params) is not dict:
-                raise InvalidParams(f"{method[:80]}: params must be an object")
-            context = self.endpoint.context_type(self, request_id, method, params, outbox)
-            context.batch = batch
-            outbox.begins(context)
-            if self.serving.setdefault(context.key, context) is not context:
-                raise InvalidRequest(f"the id {request_id!r:.80} is in use by a request that still runs")
+            context = self._admit(message, outbox, batch)
             if method in IMMEDIATE and self.endpoint.is_immediate(context):
                 self._run(context, is_reader=True)
             elif outbox.waits and self.endpoint.is_quick(context) and self.workers.enter():
-                try:
-                    self._run(context)  # a thread that would only wait for a worker can as well do it
-                finally:
-                    self.workers.leave()
+                self._run_here(context)
             # spec: basic/index/interleaved-conversations
             elif not self.workers.submit(self._run, context, size=size):
                 self._take_off(context)
@@ -251,6 +241,25 @@ class Connection(Requester):
         except ProtocolError as problem:
             self.refuse(request_id, problem, outbox, batch)
 
+    def _admit(self, message: Json, outbox: WayOut, batch: Batch | None) -> RequestContext:
+        """The context of a request, which is served from now on. Raises InvalidParams, InvalidRequest."""
+        request_id, method, params = message["id"], message["method"], message.get("params", {})
+        if type(params) is not dict:
+            raise InvalidParams(f"{method[:80]}: params must be an object")
+        context = self.endpoint.context_type(self, request_id, method, params, outbox)
+        context.batch = batch
+        outbox.begins(context)
+        if self.serving.setdefault(context.key, context) is not context:
+            raise InvalidRequest(f"the id {request_id!r:.80} is in use by a request that still runs")
+        return context
+
+    def _run_here(self, context: RequestContext) -> None:
+        """On this thread, which would only wait for the worker; it counts as one while it runs."""
+        try:
+            self._run(context)
+        finally:
+            self.workers.leave()
+
     def _run(self, context: RequestContext, is_reader: bool = False) -> None:
         """Run one request and send its answer: the one place where exceptions become errors."""
         if context.cancelled:
@@ -258,8 +267,7 @@ class Connection(Requester):
         error: ProtocolError | None = None
         try:
             result = self.endpoint.answer(context)
-            if self.is_inherited:
-                forks.end_child()
+            self._end_if_forked()
             if isinstance(result, Deferred):
                 return
             line = encode_result(context.request_id, result)
@@ -269,16 +277,19 @@ class Connection(Requester):
             _log.debug("%s: %s", context.method, problem)
             line = encode_error(context.request_id, InternalError(f"{context.method} was given up"))
         except BaseException as problem:
-            if self.is_inherited:
-                forks.end_child(problem)
+            self._end_if_forked(problem)
             if isinstance(problem, KeyboardInterrupt) and is_reader:
                 raise  # not the request's: a signal for the thread that reads
             # spec: server/tools/server-errors-are-protocol-errors
             _log.exception("%s failed", context.method)
             line = encode_error(context.request_id, InternalError(f"{context.method} failed"))
-        if self.is_inherited:
-            forks.end_child(error)
+        self._end_if_forked(error)
         self._answer(context, line, error)
+
+    def _end_if_forked(self, problem: BaseException | None = None) -> None:
+        """A handler came back in a forked child: the request is the parent's to answer, so the child ends."""
+        if self.is_inherited:
+            forks.end_child(problem)
 
     def _answer(
         self,
