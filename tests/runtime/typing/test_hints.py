@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import collections.abc
 import dataclasses
 import typing
@@ -10,6 +11,7 @@ from typing import Annotated, Any, Generic, Literal, NotRequired, Required, Type
 import pytest
 
 from mcp_ref.runtime.typing.hints import (
+    fields_of,
     fill,
     is_hashable,
     kind_of,
@@ -102,3 +104,53 @@ def test_filling_in_what_is_known():
 )
 def test_what_to_write_in_place_of_a_hint(hint, words):
     assert replacement_for(hint).startswith(words)
+
+
+class Point(typing.NamedTuple):
+    x: int
+    y: int = 0
+
+
+class Member(TypedDict, total=False):
+    name: Required[str]
+    age: int
+
+
+@dataclasses.dataclass
+class Order:
+    number: int
+    parts: list[str] = dataclasses.field(default_factory=list)
+    paid: bool = False
+    total: float = dataclasses.field(init=False, default=0.0)
+
+
+@dataclasses.dataclass
+class Held(Generic[K]):
+    value: K
+
+
+@dataclasses.dataclass
+class Secret:
+    word: dataclasses.InitVar[str]
+
+
+@pytest.mark.parametrize(
+    ("hint", "fields"),
+    [
+        (Point, [("x", int, True, None), ("y", int, False, 0)]),
+        (Member, [("name", str, True, None), ("age", int, False, None)]),
+        (Order, [("number", int, True, None), ("parts", list[str], False, []), ("paid", bool, False, False)]),
+        (Held[int], [("value", int, True, None)]),
+        (
+            collections.namedtuple("Old", "a b", defaults=[1]),
+            [("a", Any, True, None), ("b", Any, False, 1)],
+        ),
+    ],
+)
+def test_the_fields_of_a_record_have_their_hints_and_defaults(hint, fields):
+    assert [(f.name, f.hint, f.required, f.default) for f in fields_of(hint)] == fields
+
+
+def test_a_record_that_cannot_be_read_back_is_refused():
+    with pytest.raises(TypeError, match="InitVar"):
+        fields_of(Secret)
