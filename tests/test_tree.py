@@ -9,6 +9,8 @@ because a message of sampling is made of the content of server features.
 from __future__ import annotations
 
 import ast
+import csv
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -114,3 +116,53 @@ def test_an_import_within_a_function_says_why_it_is_late() -> None:
     """Start-up time is the one reason: whoever speaks stdio need not load HTTP."""
     silent = [found for found in IMPORTS if found.kind == "function" and not found.says_why]
     assert silent == []
+
+
+# -- the pages, and the headings of each ------------------------------------------------------------
+
+
+def read_tsv(name: str) -> list[dict[str, str]]:
+    with (ROOT / "docs" / name).open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+CLAUSES = {row["id"]: (row["page"], row["section"]) for row in read_tsv("clauses.tsv")}
+HEADINGS = {row["module"]: (row["page"], row["headings"].split()) for row in read_tsv("headings.tsv")}
+"""docs/headings.tsv: each module of the page folders, its page, and the headings of the page that it has."""
+
+
+def of_pages() -> Iterator[tuple[str, Path]]:
+    for folder in PAGE_FOLDERS:
+        for path in sorted((PACKAGE / folder).rglob("*.py")):
+            if path.name != "__init__.py":
+                yield path.relative_to(PACKAGE).with_suffix("").as_posix(), path
+
+
+def tagged(path: Path) -> Iterator[str]:
+    """The clauses that a module is marked with."""
+    for marks in re.findall(r"# spec: ([^\n\"]+)", path.read_text(encoding="utf-8")):
+        yield from (mark.strip() for mark in marks.split(","))
+
+
+def test_every_module_of_the_page_folders_has_a_page_and_headings_that_there_are() -> None:
+    assert sorted(module for module, _ in of_pages()) == sorted(HEADINGS)
+    known = set(CLAUSES.values())
+    for module, (page, headings) in HEADINGS.items():
+        assert headings, module
+        assert {(page, heading) for heading in headings} <= known, module
+
+
+def test_a_module_has_the_headings_whose_clauses_it_keeps() -> None:
+    for module, path in of_pages():
+        page, headings = HEADINGS[module]
+        kept = {CLAUSES[clause][1] for clause in tagged(path) if CLAUSES[clause][0] == page}
+        assert kept <= set(headings), module
+
+
+def test_no_heading_is_in_more_than_two_modules_of_its_page() -> None:
+    found: dict[tuple[str, str], list[str]] = {}
+    for module, path in of_pages():
+        page, _ = HEADINGS[module]
+        for heading in {CLAUSES[clause][1] for clause in tagged(path) if CLAUSES[clause][0] == page}:
+            found.setdefault((page, heading), []).append(module)
+    assert {place: modules for place, modules in found.items() if len(modules) > 2} == {}
