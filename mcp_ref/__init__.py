@@ -3,9 +3,10 @@
     from mcp_ref import Server, Context, connect
 
 The tree of this package is the tree of the specification: the page server/tools is the module
-mcp_ref/server/tools.py, with both sides of the wire in it. `server` and `client` are the sections
-*Server Features* and *Client Features*, not roles: both peers' halves of a page live together.
-What no page describes is in `runtime`, and the command line in `cli`.
+mcp_ref/server/tools.py, with both sides of the wire in it; a long page is a package of its headings.
+`server` and `client` are the sections *Server Features* and *Client Features*, not roles: both peers'
+halves of a page live together. What authors and callers use is in `api`, what no page describes in
+`runtime`, the command line in `cli`, and what is built with the package in `extras`.
 
 `mcp_ref.basic.versioning` is a good place to start reading, and docs/architecture.rst a map.
 """

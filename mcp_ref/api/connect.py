@@ -85,20 +85,19 @@ def connect(
 
     `target` is a URL, a command as a list, which is started without a shell, or a Server of this process.
     To a URL, `headers` go with each request; a function that returns them is called each time. A `session`
-    of requests says what else there is to say of HTTP: proxies, certificates, cookies.
-    A command, or a Server, has `probe_timeout` seconds, but at most `timeout`, to answer the question what it
-    speaks; then it is sent `initialize`, which has `timeout` seconds of its own
-    (basic/transports/stdio/backward_compatibility).
-    `env` adds to the few variables that a child sees by default. `confirm(tool, hints, arguments)` sees
-    every tool call before it goes and says whether it may. `elicitation`, `sampling` and `roots` are what
-    the application does for servers (api/callbacks), within `ask_timeout` seconds and as often as
-    `ask_limit` allows; `max_rounds` bounds how often one request is sent again for it. `cache=True` keeps
-    results while they are fresh (server/utilities/caching); a Cache may be shared, and then `principal`
-    says whose the private results are. `eras` is where the era of a server is remembered: in this process,
-    unless it is False or a KnownEras (basic/transports/stdio/backward_compatibility). `ping_every` so
-    many seconds a server of the
-    legacy era is asked whether it is still there, and its connection ended if it does not answer within
-    `timeout`. `grace` is how long a closed server may take to exit, twice, before it is killed.
+    of requests says what else there is to say of HTTP: proxies, certificates, cookies. A command, or a
+    Server, has `probe_timeout` seconds, but at most `timeout`, to answer the question what it speaks; then
+    it is sent `initialize`, which has `timeout` seconds of its own
+    (basic/transports/stdio/backward_compatibility). `env` adds to the few variables that a child sees by
+    default. `confirm(tool, hints, arguments)` sees every tool call before it goes and says whether it may.
+    `elicitation`, `sampling` and `roots` are what the application does for servers (api/callbacks), within
+    `ask_timeout` seconds and as often as `ask_limit` allows; `max_rounds` bounds how often one request is
+    sent again for it. `cache=True` keeps results while they are fresh (server/utilities/caching); a Cache
+    may be shared, and then `principal` says whose the private results are. `eras` is where the era of a
+    server is remembered: in this process, unless it is False or a KnownEras
+    (basic/transports/stdio/backward_compatibility). `ping_every` so many seconds a server of the legacy era
+    is asked whether it is still there, and its connection ended if it does not answer within `timeout`.
+    `grace` is how long a closed server may take to exit, twice, before it is killed.
     """
     _check_target(target)
     over_http = isinstance(target, str)

@@ -107,8 +107,8 @@ class Context(RequestContext):
 
         `schema` is a dataclass or a TypedDict with simple fields, or a schema by hand; without one the
         question is whether or not. The answer is true if it was accepted; `answer.action` says what became
-        of it, `answer.data` what was filled in.
-        `timeout` is for the legacy era, where a thread waits; in the modern one nothing does.
+        of it, `answer.data` what was filled in. `timeout` is for the legacy era, where a thread waits; in
+        the modern one nothing does.
         """
         answer: Answer = self.ask_all(Elicit(message, schema), timeout=timeout)[0]
         return answer

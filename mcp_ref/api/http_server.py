@@ -1,8 +1,8 @@
 """`server.run("http")`: the MCP endpoint on a socket of its own (page: basic/transports/streamable-http).
 
 The WSGI application (basic/transports/streamable_http) under the embedded server
-(runtime/http_server/server), until a
-signal ends it. Other WSGI servers take the application as it is: see the page on deployment.
+(runtime/http_server/server), until a signal ends it. Other WSGI servers take the application as it is: see
+the page on deployment.
 
 Revisions   all.
 Threads     the thread that calls `serve` accepts connections; each connection has a thread of its own.

@@ -1,8 +1,8 @@
 """The line to a server behind a URL: how it is opened and closed (page: basic/transports/streamable-http).
 
-Unlike a pipe (api/pipe_transport) it does not end with its server: each request is an exchange of its
-own, and one
-that fails says nothing of the next. A server of 2024-11-05 is different: its event stream is such a pipe.
+Unlike a pipe (api/pipe_transport) it does not end with its server: each request is an exchange of its own,
+and one that fails says nothing of the next. A server of 2024-11-05 is different: its event stream is such a
+pipe.
 
 Revisions   all.
 Threads     `open` runs on the thread that called `connect`, `close` on any.

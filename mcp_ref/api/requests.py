@@ -205,9 +205,9 @@ class Asking:
     ) -> Result:
         """Send any request and wait for its result.
 
-        `timeout` is the silence to put up with, in seconds: progress restarts it. `rounds` bounds how
-        often what the server asks is answered: see api/features.
-        Raises ErrorResponse, RequestTimeout, ConnectionClosed, InvalidResponse, InputRefused.
+        `timeout` is the silence to put up with, in seconds: progress restarts it. `rounds` bounds how often
+        what the server asks is answered: see api/features. Raises ErrorResponse, RequestTimeout,
+        ConnectionClosed, InvalidResponse, InputRefused.
         # spec: basic/patterns/cancellation/timeout-configurable
         """
         check_callable(on_progress=on_progress)

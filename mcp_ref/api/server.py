@@ -145,12 +145,11 @@ class Server(Registry):
         connection or principal; `workers` requests of one connection run at once and `queue` wait, in
         messages of `queue_bytes` together; `timeout` is for requests to the client. `ping_every` so many
         seconds a client of the legacy era is asked whether it is still there, and left if it does not
-        answer within `timeout`. `caching` says for
-        a method what `ttl_ms` and `cache_scope` say for all. `secret` signs the state of questions, which is
-        good for `state_seconds`: processes that share a secret go on with each other's questions. `offers`
-        names what is declared though there is nothing of it yet: "tools", "resources", "prompts".
-        `principal` says for whom a request is; limits, and the state of questions, are each principal's own.
-        `identify=False` leaves serverInfo out of results.
+        answer within `timeout`. `caching` says for a method what `ttl_ms` and `cache_scope` say for all.
+        `secret` signs the state of questions, which is good for `state_seconds`: processes that share a
+        secret go on with each other's questions. `offers` names what is declared though there is nothing of
+        it yet: "tools", "resources", "prompts". `principal` says for whom a request is; limits, and the
+        state of questions, are each principal's own. `identify=False` leaves serverInfo out of results.
         """
         check_text(name=name, version=version)
         check_text_if_any(instructions=instructions)

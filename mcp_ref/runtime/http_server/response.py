@@ -137,9 +137,8 @@ class Response:
     def _head(self, body_bytes: int | None) -> bytes:
         """The head; `body_bytes` is the length of the body where it is known.
 
-        Step 1: the status and the headers of the application.
-        Step 2: how the client finds the end of the body (RFC 9112, section 6).
-        Step 3: the date, and whether the connection is closed.
+        Step 1: the status and the headers of the application. Step 2: how the client finds the end of the
+        body (RFC 9112, section 6). Step 3: the date, and whether the connection is closed.
         """
         version = "HTTP/1.0" if self._is_http_1_0 else "HTTP/1.1"
         lines = [f"{version} {self._checked_status()}"]  # Step 1

@@ -13,10 +13,9 @@ all its parts are k=v, else a list. A missing value and an empty one look the sa
 
 The RFC leaves open how a URI is read back. Of several readings the first of these rules chooses:
 
-    1. Within one expression of several variables the separator ends a value, but not the last one.
-    2. {+x} ends where a later {?...} or {#...} could begin.
-    3. An expression that may be missing, such as {.x} or {/x}, is there if it can be.
-    4. Each variable takes as much as it can, from left to right.
+    1. Within one expression of several variables the separator ends a value, but not the last one. 2. {+x}
+    ends where a later {?...} or {#...} could begin. 3. An expression that may be missing, such as {.x} or
+    {/x}, is there if it can be. 4. Each variable takes as much as it can, from left to right.
 
 A template whose values would run into each other is refused: URIs could be made to take long to read.
 

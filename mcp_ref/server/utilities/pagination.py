@@ -3,9 +3,8 @@
     client -> server   tools/list {cursor?}
     server -> client   {tools: [...], nextCursor?}        again with that cursor, until there is none
 
-Tools, resources, templates and prompts are each a `PagedList` of the server's: named things in the order
-in which they
-were added, sent page by page, the same to every client.
+Tools, resources, templates and prompts are each a `PagedList` of the server's: named things in the order in
+which they were added, sent page by page, the same to every client.
 
 A cursor is the server's own note of where a page ended, opaque to the client. Ours has the number of the
 last item that was sent, so that it stays good while items are added or removed around it, and a

@@ -320,9 +320,8 @@ def is_question(result: Any) -> bool:
 def finish_handler_made(context: RequestContext, result: Json) -> Json:
     """An input_required result that a handler made itself, checked and with its state signed.
 
-    Raises InternalError for one that breaks a rule of the pages of its questions. There is no such
-    result before
-    2026-07-28: `ctx.elicit` and the others ask in every revision.
+    Raises InternalError for one that breaks a rule of the pages of its questions. There is no such result
+    before 2026-07-28: `ctx.elicit` and the others ask in every revision.
     """
     if not context.revision.modern:
         raise InternalError(

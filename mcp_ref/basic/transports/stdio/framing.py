@@ -1,8 +1,7 @@
 """Lines of bytes (page: basic/transports/stdio; basic/transports until 2025-11-25).
 
-One message a line, in UTF-8: `read_lines` brings them in, a `Writer` sends them out. Neither needs a
-child: they work
-on any byte stream, a socket for one (basic/transports/index).
+One message a line, in UTF-8: `read_lines` brings them in, a `Writer` sends them out. Neither needs a child:
+they work on any byte stream, a socket for one (basic/transports/index).
 # spec: basic/transports/index/custom-reuse-stdio-framing
 
 Revisions   2024-11-05  newline-delimited JSON-RPC

@@ -2,8 +2,8 @@
 
 A POST with a request is answered with one JSON object if the answer is all there is to say, and with
 server-sent events if anything else is said before it. The thread that works on the request does not know
-which:
-it has an `HttpStream`, where messages go, and which the thread of the HTTP connection turns into a response.
+which: it has an `HttpStream`, where messages go, and which the thread of the HTTP connection turns into a
+response.
 
     worker                          thread of the connection
     send(progress)  ->  HttpStream  ->  first a message: headers of an event stream, then events as they come
@@ -11,21 +11,17 @@ it has an `HttpStream`, where messages go, and which the thread of the HTTP conn
     answer(result)  ->              ->  first the answer: one JSON object
 
 `Waiting` is where the thread of the connection waits for that, and where calls and streams are counted,
-each of
-which holds a thread of the WSGI server as long as it lasts: one more is refused before the last thread
-is used up.
+each of which holds a thread of the WSGI server as long as it lasts: one more is refused before the last
+thread is used up.
 
 A stream may outlive connections: in sessions of the legacy era its events have ids and are kept for a while
 (basic/transports/streamable_http/resumability), and a client that was cut off, or sent away by `let_go`,
-goes on
-with GET and Last-Event-ID. Nothing of one stream is ever sent on another.
+goes on with GET and Last-Event-ID. Nothing of one stream is ever sent on another.
 # spec: basic/transports/streamable-http/no-cross-stream-replay
 
-The client's half reads the stream of a request until the response is among its messages (`follow`), and
-the stream
-of a GET for as long as the session lasts (`Background`). A connection may end before its stream does;
-then the
-stream goes on over another one, if its events had ids:
+The client's half reads the stream of a request until the response is among its messages (`follow`), and the
+stream of a GET for as long as the session lasts (`Background`). A connection may end before its stream
+does; then the stream goes on over another one, if its events had ids:
 
     client -> server   GET, Last-Event-ID: the last one seen      after `retry` ms, or a second
 

@@ -11,10 +11,8 @@ the response:
     client -> server   DELETE (legacy)         -> the session is over
 
 The thread that waits for a result reads it as well: the caller's thread POSTs its request, waits for the
-answer
-and takes it, without handing anything to another. Only where no thread waits (a future, a subscription),
-or where
-the caller has progress to look at, a worker reads the stream.
+answer and takes it, without handing anything to another. Only where no thread waits (a future, a
+subscription), or where the caller has progress to look at, a worker reads the stream.
 
 Where a pipe has its outbox, a message goes by one of these:
 
