@@ -217,25 +217,51 @@ def on_list_tools(server: Any, params: Json, context: RequestContext) -> Json:
     return page
 
 
-def on_call_tool(server: Any, params: Json, context: RequestContext) -> Json:
-    """Find the tool, check the arguments, run it, check what it returns."""
-    outcome, wait = "refused", 1.0
-    limiter = server.limiter(context)
-    try:
-        tool: RegisteredTool | None = server.toolbox.get(params["name"])
+class _ServedCall:
+    """One call of a tool: it counts against the caller's limit while it runs, and has a line in the audit."""
+
+    __slots__ = ("_counts", "_limiter", "context", "outcome", "params", "server")
+
+    def __init__(self, server: Any, params: Json, context: RequestContext) -> None:
+        self.server, self.params, self.context = server, params, context
+        self.outcome = "refused"
+        self._limiter = server.limiter(context)
+        self._counts = False
+
+    def __enter__(self) -> _ServedCall:
+        return self
+
+    def tool(self) -> RegisteredTool:
+        """The tool that is called. Raises InvalidParams, TooManyRequests."""
+        name, tools = self.params["name"], self.server.toolbox
+        tool: RegisteredTool | None = tools.get(name)
         if tool is None:  # spec: server/tools/protocol-errors
-            raise InvalidParams(f"Unknown tool: {params['name'][:200]}{server.known(server.toolbox.keys())}")
-        wait = limiter.enter()  # spec: server/tools/rate-limit
+            raise InvalidParams(f"Unknown tool: {name[:200]}{self.server.known(tools.keys())}")
+        wait = self._limiter.enter()  # spec: server/tools/rate-limit
         if wait:
             raise TooManyRequests("too many tool calls", wait)
+        self._counts = True
+        return tool
+
+    def __exit__(self, *exception: object) -> None:
+        if self._counts:
+            self._limiter.leave()
+        if audit.is_enabled() and not self.context.connection.is_inherited:
+            caller = self.context.principal or "-"
+            audit.record("served", self.params, self.outcome, caller, self.server.audit_arguments)
+
+
+def on_call_tool(server: Any, params: Json, context: RequestContext) -> Json:
+    """Find the tool, check the arguments, run it, check what it returns."""
+    with _ServedCall(server, params, context) as call:
+        tool = call.tool()
         try:
             arguments = tool.load(params.get("arguments", {}))  # spec: server/tools/validate-inputs
         except Mismatch as problem:
             return BAD_ARGUMENTS[context.revision.bad_arguments](params["name"], problem)
-        outcome = "failed"
         if tool.context is not None:
             arguments[tool.context] = context
-        begun = time.monotonic()
+        call.outcome, begun = "failed", time.monotonic()
         try:
             value = tool.function(**arguments)
         except (ProtocolError, RequestCancelled, InputRequired):
@@ -253,13 +279,8 @@ def on_call_tool(server: Any, params: Json, context: RequestContext) -> Json:
         except (ValueError, TypeError, RecursionError) as problem:
             _log.error("%s returned what it does not declare: %s", params["name"], problem)
             return tool_error(f"the result of this tool is not as declared: {problem}")
-        outcome = "done"
+        call.outcome = "done"
         return result
-    finally:
-        if not wait:
-            limiter.leave()
-        if audit.is_enabled() and not context.connection.is_inherited:
-            audit.record("served", params, outcome, context.principal or "-", server.audit_arguments)
 
 
 QUICK = frozenset(
