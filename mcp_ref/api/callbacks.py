@@ -113,21 +113,25 @@ class Callbacks:
         required = data.get("requiredCapabilities") if isinstance(data, dict) else None
         if not isinstance(required, dict) or not all(isinstance(parts, dict) for parts in required.values()):
             return []
-        found = []
-        for name, parts in missing_capabilities(required, self.capabilities()).items():
-            if name == "elicitation" and self.elicitation is not None:
-                modes = [mode for mode in MODES if mode in parts or mode in self.elicitation_modes]
-                found.append(f"elicitation_modes={modes}")
-            elif name == "elicitation":
-                found.append("elicitation=...")
-            elif name == "sampling":
-                found += ["sampling=..."] if self.sampling is None else []
-                found += [f"sampling_{part}=True" for part in ("tools", "context") if part in parts]
-            elif name == "roots":
-                found.append("roots=[...]")
-            elif name in ("extensions", "experimental"):
-                found.append(f"{name}={parts!r:.{MAX_SHOWN_CHARACTERS}}")
-        return found
+        missing = missing_capabilities(required, self.capabilities())
+        return [argument for name, parts in missing.items() for argument in self._arguments_for(name, parts)]
+
+    def _arguments_for(self, capability: str, parts: Json) -> list[str]:
+        """The arguments that declare one capability, as far as it is not declared yet."""
+        if capability == "elicitation":
+            return [self._elicitation_argument(parts)]
+        if capability == "sampling":
+            first = ["sampling=..."] if self.sampling is None else []
+            return [*first, *(f"sampling_{part}=True" for part in ("tools", "context") if part in parts)]
+        if capability == "roots":
+            return ["roots=[...]"]
+        is_free = capability in ("extensions", "experimental")
+        return [f"{capability}={parts!r:.{MAX_SHOWN_CHARACTERS}}"] if is_free else []
+
+    def _elicitation_argument(self, parts: Json) -> str:
+        if self.elicitation is None:
+            return "elicitation=..."
+        return f"elicitation_modes={[m for m in MODES if m in parts or m in self.elicitation_modes]}"
 
     def run(
         self,

@@ -141,11 +141,7 @@ class Client(Features):
         context.revision = session.revision
         token = context.meta.get("progressToken")
         context.progress_token = token if type(token) in (str, int) else None
-        handler = self._handlers.get(context.method)
-        if handler is None and context.method in self.input_requests:
-            handler = functools.partial(self.fulfil, context.method)
-        if handler is None:
-            raise MethodNotFound(f"this client has no method {context.method[:100]!r}")
+        handler = self._handler_of(context.method)
         if context.method == "ping":
             return {}
         with self.connection.clock.hold():
@@ -153,6 +149,14 @@ class Client(Features):
         if result is not None and not isinstance(result, dict):
             raise InternalError(f"{context.method}: the handler returned no object")
         return result or {}
+
+    def _handler_of(self, method: str) -> Handler:
+        """The application's own handler, or the page of what a server may ask. Raises MethodNotFound."""
+        if method in self._handlers:
+            return self._handlers[method]
+        if method in self.input_requests:
+            return functools.partial(self.fulfil, method)
+        raise MethodNotFound(f"this client has no method {method[:100]!r}")
 
     def fulfil(self, method: str, params: Json, context: Context | None) -> Json:
         """Do what a server asks for: in its request, or in an input_required result (context None)."""

@@ -20,13 +20,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp_ref.api.context import Context
-from mcp_ref.basic.index.general_fields import Icon, check_meta
+from mcp_ref.api.from_function.common import common_members, name_of
+from mcp_ref.basic.index.general_fields import Icon
 from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.versioning import LATEST
-from mcp_ref.runtime.typing.functions import description_of
 from mcp_ref.runtime.typing.texts import TextParameters, text_parameters_of
 from mcp_ref.schema import checker
-from mcp_ref.server.content import ContentBlock, check_icons
+from mcp_ref.server.content import ContentBlock
 from mcp_ref.server.prompts import Prompt, PromptMessage, RegisteredPrompt, checked_block
 from mcp_ref.server.utilities.completion import completers
 
@@ -49,17 +49,13 @@ def prompt_from(
     (server/utilities/completion).
     """
     parameters = text_parameters_of(function, Context)
-    name = name if name is not None else str(getattr(function, "__name__", ""))
+    name = name_of(function, name)
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise ValueError(f"{name!r:.60} is no name for a prompt; pass name=...")
-    more: Json = {
-        "title": title,
-        "description": description if description is not None else description_of(function),
-        "icons": check_icons(icons) if icons is not None else None,
-        "arguments": _arguments(parameters) or None,
-        "_meta": check_meta(meta) if meta is not None else None,
-    }
-    definition = {"name": name, **{key: value for key, value in more.items() if value is not None}}
+    definition: Json = {"name": name, **common_members(function, title, description, icons, meta)}
+    arguments = _arguments(parameters)
+    if arguments:
+        definition["arguments"] = arguments
     checker(Prompt, LATEST.date)(definition)
     encode(definition)  # what has no JSON form is found now, not by the first client
     return RegisteredPrompt(

@@ -32,6 +32,7 @@ from functools import partial
 from typing import Any
 
 from mcp_ref.api.context import Context
+from mcp_ref.api.from_function.common import common_members, name_of
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.index.general_fields import Icon, check_meta
 from mcp_ref.basic.index.messages import (
@@ -43,7 +44,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
 from mcp_ref.runtime.checks import check_callable, check_count, check_text
 from mcp_ref.runtime.json_text import to_json
 from mcp_ref.runtime.logs import logger
-from mcp_ref.runtime.typing.functions import description_of, return_hint
+from mcp_ref.runtime.typing.functions import return_hint
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.parts import convert_each
 from mcp_ref.runtime.typing.texts import TextParameters, text_parameters_of
@@ -57,7 +58,6 @@ from mcp_ref.server.content import (
     ResourceContents,
     TextResourceContents,
     check_base64,
-    check_icons,
 )
 from mcp_ref.server.resources import (
     RegisteredResource,
@@ -100,16 +100,12 @@ def resource_from(
     """
     check_callable(function=function)
     check_text(uri=uri)
-    about: Json = {
-        "name": name if name is not None else str(getattr(function, "__name__", "")),
-        "title": title,
-        "description": description if description is not None else description_of(function),
-        "icons": check_icons(icons) if icons is not None else None,
-        "mimeType": mime_type,  # spec: server/resources/file-xdg-mime
-        "annotations": check_annotations(annotations) if annotations is not None else None,
-        "_meta": check_meta(meta) if meta is not None else None,
-    }
-    about = {key: value for key, value in about.items() if value is not None}
+    about: Json = {"name": name_of(function, name)}
+    about |= common_members(function, title, description, icons, meta)
+    if mime_type is not None:
+        about["mimeType"] = mime_type  # spec: server/resources/file-xdg-mime
+    if annotations is not None:
+        about["annotations"] = check_annotations(annotations)
     hints = _hints(ttl_ms, cache_scope)
     parameters = text_parameters_of(function, Context)
     if "{" in uri:
@@ -221,15 +217,20 @@ def _contents(value: Any, uri: str, mime_type: str | None, may_be_empty: bool) -
     """
     if value is None:
         raise Mismatch("its function returned nothing; for what is not there it raises ResourceNotFound")
-    if isinstance(value, str):
-        return [{"uri": uri, "mimeType": mime_type or "text/plain", "text": value}]
-    if isinstance(value, bytes | bytearray | memoryview):
-        return [{"uri": uri, "mimeType": mime_type or "application/octet-stream", "blob": _base64(value)}]
-    if _is_ready(value):
-        return [_ready(value, uri, mime_type)]
     if isinstance(value, list | tuple) and (value or may_be_empty) and all(map(_is_ready, value)):
         return convert_each(lambda item: _ready(item, uri, mime_type), list(value))
-    return [{"uri": uri, "mimeType": mime_type or "application/json", "text": to_json(dump_any(value))}]
+    return [_content(value, uri, mime_type)]
+
+
+def _content(value: Any, uri: str, mime_type: str | None) -> Json:
+    """One item: a text as it is, bytes as a blob, ready contents as they are, any other value as its JSON."""
+    if _is_ready(value):
+        return _ready(value, uri, mime_type)
+    if isinstance(value, str):
+        return {"uri": uri, "mimeType": mime_type or "text/plain", "text": value}
+    if isinstance(value, bytes | bytearray | memoryview):
+        return {"uri": uri, "mimeType": mime_type or "application/octet-stream", "blob": _base64(value)}
+    return {"uri": uri, "mimeType": mime_type or "application/json", "text": to_json(dump_any(value))}
 
 
 def _base64(data: bytes | bytearray | memoryview) -> str:

@@ -24,13 +24,14 @@ from collections.abc import Callable
 from typing import Any
 
 from mcp_ref.api.context import Context
-from mcp_ref.basic.index.general_fields import Icon, check_meta
+from mcp_ref.api.from_function.common import common_members, name_of
+from mcp_ref.basic.index.general_fields import Icon
 from mcp_ref.basic.index.json_schema_usage import own_validator
 from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.transports.streamable_http.schema_extension import KEYWORD, annotated_by_us
 from mcp_ref.basic.versioning import revision
 from mcp_ref.runtime.json_text import to_json
-from mcp_ref.runtime.typing.functions import description_of, parameters_of, return_hint, takes_one
+from mcp_ref.runtime.typing.functions import parameters_of, return_hint, takes_one
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.values import Compiler, dump_any
 from mcp_ref.schema import REVISIONS, checker, pruner
@@ -59,7 +60,7 @@ def tool_from(
 
     `output_schema=False` declares none, whatever the function says it returns.
     """
-    name = name if name is not None else str(getattr(function, "__name__", ""))
+    name = name_of(function, name)
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} is no tool name: 1 to 128 of A-Z a-z 0-9 _ - .")
     if input_schema is None:
@@ -69,14 +70,8 @@ def tool_from(
         schema, load, context = _by_hand(function, input_schema)
     declared, make = _output(function, output_schema)
     definition: Json = {"name": name, "inputSchema": schema}
-    more: Json = {
-        "title": title,
-        "description": description if description is not None else description_of(function),
-        "icons": content.check_icons(icons) if icons is not None else None,
-        "outputSchema": declared,
-        "annotations": annotations,
-        "_meta": check_meta(meta) if meta is not None else None,
-    }
+    definition |= common_members(function, title, description, icons, meta)
+    more = {"outputSchema": declared, "annotations": annotations}
     definition |= {key: value for key, value in more.items() if value is not None}
     checker(Tool, "2026-07-28")(definition)
     encoded = encode(definition)  # what has no JSON form is found now, not by the first client
@@ -184,10 +179,14 @@ def _by_looks(value: Any) -> Made | CallToolResult:
     if _is_result(value) and all(map(content.is_block, value["content"])):
         return _ready(value)
     items = list(value) if isinstance(value, list | tuple) else [value]
-    if items and all(isinstance(i, str) or content.is_block(i) for i in items):
-        blocks = [content.text(i) if isinstance(i, str) else i for i in items]
+    if items and all(map(_is_text_or_block, items)):
+        blocks = [content.text(item) if isinstance(item, str) else item for item in items]
         return _ready({"content": blocks})["content"], MISSING
     return [content.text(to_json(dump_any(value)))], MISSING
+
+
+def _is_text_or_block(value: Any) -> bool:
+    return isinstance(value, str) or content.is_block(value)
 
 
 def _is_content(hint: Any) -> bool:

@@ -1,0 +1,35 @@
+"""What a tool, a resource and a prompt all say of themselves: title, description, icons, _meta."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from mcp_ref.basic.index.general_fields import Icon, check_meta
+from mcp_ref.basic.index.messages import Json
+from mcp_ref.runtime.typing.functions import description_of
+from mcp_ref.server.content import check_icons
+
+__all__ = ["common_members", "name_of"]
+
+
+def name_of(function: Callable[..., Any], name: str | None) -> Any:
+    """The name that was given, or the function's own. It may be no name: the page of each checks it."""
+    return name if name is not None else str(getattr(function, "__name__", ""))
+
+
+def common_members(
+    function: Callable[..., Any],
+    title: str | None,
+    description: str | None,
+    icons: list[Icon] | None,
+    meta: Json | None,
+) -> Json:
+    """The members that were given; the description is the function's own by default. Raises ValueError."""
+    members = {
+        "title": title,
+        "description": description if description is not None else description_of(function),
+        "icons": None if icons is None else check_icons(icons),
+        "_meta": None if meta is None else check_meta(meta),
+    }
+    return {name: member for name, member in members.items() if member is not None}
