@@ -146,6 +146,7 @@ class UrlConnection(Connection):
         """
         for again in (safe, False):
             exchange = way.go(self.exchanges.new(deadline, urgent=urgent))
+            way.session_id = headers.get("Mcp-Session-Id")
             try:
                 exchange.send("POST", headers, line)
                 return exchange
@@ -270,6 +271,7 @@ class UrlConnection(Connection):
         succeeded = 200 <= exchange.status < 300
         if succeeded and call.method == "initialize":
             self.belonging.begin(exchange.header("mcp-session-id"))
+            way.session_id = self.belonging.id
         if not succeeded:
             raise refusal(exchange, call.id)
         if exchange.media_type == JSON:

@@ -74,6 +74,8 @@ class Way(Posts):
     def __init__(self, connection: UrlConnection, modern: bool = False) -> None:
         super().__init__(connection)
         self.is_modern = modern
+        self.session_id: str | None = None
+        """The session that the request was sent in: its stream goes on in no other."""
         self._lock = threading.Lock()
         self._exchange: HttpExchange | None = None  # guarded by _lock
         self._is_over = False  # guarded by _lock
