@@ -883,10 +883,11 @@ It counts for the stream of a GET, and for every other on which the server has g
 class Following:
     """What is known of one stream, over all its connections."""
 
-    def __init__(self, connection: UrlConnection, outbox: WayOut) -> None:
+    def __init__(self, connection: UrlConnection, outbox: WayOut, session_id: str | None) -> None:
+        """The stream is one of the session `session_id`; another thread may open the next at any time."""
         self._connection = connection
         self._outbox = outbox
-        self._session = connection.belonging.id
+        self._session_id = session_id
         self.last_id: str | None = None
         self.retry = RETRY
         self.failures = 0  # connections in a row that brought nothing at all
@@ -936,7 +937,7 @@ class Following:
         # spec: basic/transports/streamable-http/resume-always-via-get
         """
         belonging = self._connection.belonging
-        if belonging.id != self._session:
+        if belonging.id != self._session_id:
             raise LocalError("its session is over")
         headers = {"Accept": STREAM, **belonging.headers()}
         if self.last_id:  # as bytes of UTF-8, which http.client writes as latin-1
@@ -970,7 +971,7 @@ class Following:
 
 def follow(connection: UrlConnection, call: Call, way: Way, exchange: HttpExchange) -> None:
     """Read a stream until the response to the call is there. Sees to the end of the exchange."""
-    stream = Following(connection, way)
+    stream = Following(connection, way, way.session_id)
     try:
         stream.read(exchange, call)
     except BaseException:
@@ -1044,7 +1045,7 @@ class Background:
 
     def _run(self) -> None:
         served = self._connection.belonging.id
-        stream = Following(self._connection, self._connection.outbox)
+        stream = Following(self._connection, self._connection.outbox, served)
         try:
             self._read_on(stream)
         except Aborted:

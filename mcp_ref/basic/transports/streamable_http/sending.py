@@ -137,6 +137,8 @@ class Way(Posts):
     def __init__(self, connection: UrlConnection, modern: bool = False) -> None:
         super().__init__(connection)
         self.is_modern = modern
+        self.session_id: str | None = None
+        """The session that the request was sent in: its stream goes on in no other."""
         self._lock = threading.Lock()
         self._exchange: HttpExchange | None = None  # guarded by _lock
         self._is_over = False  # guarded by _lock
@@ -249,6 +251,7 @@ class UrlConnection(Connection):
         """
         for again in (safe, False):
             exchange = way.go(self.exchanges.new(deadline, urgent=urgent))
+            way.session_id = headers.get("Mcp-Session-Id")
             try:
                 exchange.send("POST", headers, line)
                 return exchange
@@ -377,6 +380,7 @@ class UrlConnection(Connection):
         succeeded = 200 <= exchange.status < 300
         if succeeded and call.method == "initialize":
             self.belonging.begin(exchange.header("mcp-session-id"))
+            way.session_id = self.belonging.id
         if not succeeded:
             raise refusal(exchange, call.id)
         if exchange.media_type == JSON:

@@ -1450,10 +1450,17 @@ def test_a_wait_for_the_next_try_is_ended_by_close_and_by_cancel():
             second.result(PATIENCE)
 
 
-def test_a_call_whose_session_ended_meanwhile_is_lost(monkeypatch):
+@pytest.mark.parametrize("begun", [True, False], ids=["during-its-stream", "before-its-answer"])
+def test_a_call_whose_session_ended_meanwhile_is_lost(monkeypatch, begun):
     """The stream was one of a session that is over: nothing of it can be asked for in the next one."""
-    renewed = threading.Event()
-    monkeypatch.setattr(module.HttpExchange, "pause", lambda exchange, seconds: renewed.wait(PATIENCE))
+    renewed, heard = threading.Event(), threading.Event()
+
+    def pause(exchange, seconds):
+        heard.set()
+        renewed.wait(PATIENCE)
+
+    monkeypatch.setattr(module.HttpExchange, "pause", pause)
+    stream = breaks()
 
     def handle(request, wire):
         if request.rpc == "tools/call" and request.message["params"]["name"] == "other":
@@ -1462,7 +1469,9 @@ def test_a_call_whose_session_ended_meanwhile_is_lost(monkeypatch):
             else:
                 wire.result(request, text("x"))
         else:
-            breaks()(request, wire)
+            if request.rpc == "tools/call" and not begun:
+                assert renewed.wait(PATIENCE)
+            stream(request, wire)
 
     sessions = iter(["s-1", "s-2"])
 
@@ -1475,10 +1484,13 @@ def test_a_call_whose_session_ended_meanwhile_is_lost(monkeypatch):
     with web(server) as site, connect(site.url, revision="2025-11-25") as client:
         lost = client.submit("tools/call", {"name": "a"})
         site.asked(lambda r: r.rpc == "tools/call")
+        if begun:
+            assert heard.wait(PATIENCE)
         assert client.call_tool("other").text == "x"
         renewed.set()
         with pytest.raises(ConnectionClosed, match="its session is over"):
             lost.result(PATIENCE)
+        assert all("last-event-id" not in r.headers for r in site.requests if r.method == "GET")
 
 
 # --------------------------------------------------------------------------------- the stream of a GET
@@ -1662,7 +1674,7 @@ def test_a_server_that_is_away_is_asked_for_as_long_as_the_client_lives(monkeypa
 
 
 def test_pauses_grow_but_not_without_end_and_are_never_shorter_than_the_server_says():
-    stream = module.Following(SimpleNamespace(belonging=SimpleNamespace(id=None)), None)
+    stream = module.Following(SimpleNamespace(belonging=SimpleNamespace(id=None)), None, None)
     stream.retry = 1.0
     pauses = []
     for stream.failures in range(10):
@@ -1685,7 +1697,7 @@ def test_after_a_connection_that_brought_nothing_a_tenth_of_a_second_is_waited_a
 ):
     """Whatever `retry` says: a client that hears nothing need not ask hundreds of times a second."""
     monkeypatch.undo()  # the pauses as they are
-    stream = module.Following(SimpleNamespace(belonging=SimpleNamespace(id=None)), None)
+    stream = module.Following(SimpleNamespace(belonging=SimpleNamespace(id=None)), None, None)
     stream.retry, stream.idle = retry, 1
     stream.failures = 1 if brought == "nothing" else 0
     assert stream.pause == 0.1
