@@ -40,7 +40,7 @@ from mcp_ref.basic.transports.streamable_http.http_errors import (
     status_of,
 )
 from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
-from mcp_ref.basic.versioning import MODERN_CODES, Era, newest
+from mcp_ref.basic.versioning import MODERN_CODES, Era, Revision, newest
 from mcp_ref.runtime.errors import (
     LocalError,
     McpError,
@@ -110,13 +110,7 @@ def _discovered(client: Any, connection: UrlConnection) -> Era | None:
     # spec: basic/transports/streamable-http/era-inspect-400
     """
     modern_only = newest(client.revisions, Era.LEGACY) is None
-    outcome = _probe(client, connection)
-    chosen = judge(outcome, client.revisions)
-    if chosen is not None and isinstance(outcome, McpError):
-        # Once more, even if the version that is offered is the one that was refused.
-        # spec: basic/transports/streamable-http/era-modern-error
-        outcome = _probe(client, connection)
-        chosen = judge(outcome, client.revisions)
+    outcome, chosen = _probe_twice(client, connection)
     if isinstance(outcome, McpError):
         if chosen is not None:
             raise outcome
@@ -131,6 +125,20 @@ def _discovered(client: Any, connection: UrlConnection) -> Era | None:
     client.checked("server/discover", {}, outcome)
     client.open_modern(chosen, outcome)
     return Era.MODERN
+
+
+def _probe_twice(client: Any, connection: UrlConnection) -> tuple[Any, Revision | None]:
+    """What the server answers, and the version to go on with; again, if it refused one and offers another.
+
+    Even if the version that it offers is the one that it refused.
+    # spec: basic/transports/streamable-http/era-modern-error
+    """
+    outcome = _probe(client, connection)
+    chosen = judge(outcome, client.revisions)
+    if chosen is None or not isinstance(outcome, McpError):
+        return outcome, chosen
+    outcome = _probe(client, connection)
+    return outcome, judge(outcome, client.revisions)
 
 
 def _no_modern_server(outcome: McpError, advice: str) -> LocalError:

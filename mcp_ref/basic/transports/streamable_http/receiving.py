@@ -798,11 +798,14 @@ class Waiting:
             # Not 404: that would say that the request was not begun, and may well be sent again.
             return plain(503, Refused(503, "the session, or the server, ended before the answer").body())
         status = STATUS.get(type(problem), 200) if stream.is_modern and problem is not None else 200
-        eager = self._answers == "stream" or (self._answers == "auto" and stream.is_eager)
-        if stream.is_plain and (not eager or status != 200):
+        if stream.is_plain and (status != 200 or not self._prefers_events(stream)):
             return plain(status, stream.whole(), *headers, *_retry_after(problem))
         body = whole(stream, self._retry_ms)
         return HttpAnswer(200, [*EVENTS, ("Content-Length", str(len(body))), *headers], (body,))
+
+    def _prefers_events(self, stream: HttpStream) -> bool:
+        """Whether an answer that could be one object goes as an event all the same."""
+        return self._answers == "stream" or (self._answers == "auto" and stream.is_eager)
 
     def streamed(
         self,
@@ -903,22 +906,12 @@ class Following:
         self.was_open = True
         self._begun.append(time.monotonic())
 
-        def alive() -> None:
-            self.failures = 0
-            if not exchange.has_deadline:  # who gives signs of life is missed when they cease
-                exchange.set_read_timeout(MAX_SILENT_SECONDS)
-
-        events = Events(exchange.read1, limit=self._connection.limit, on_alive=alive)
+        on_alive = functools.partial(self._on_alive, exchange)
+        events = Events(exchange.read1, limit=self._connection.limit, on_alive=on_alive)
         self.failures += 1
         self.idle += 1
         try:
-            for event in events:
-                self.failures = 0
-                if event.data and event.name == "message":
-                    self.idle = 0
-                    self._connection.hear(event.data.encode(), self._outbox)
-                    if call is not None and call.done:
-                        return
+            self._read_events(events, call)
         except TooLarge as problem:
             raise InvalidResponse(str(problem)) from None
         except (ConnectionClosed, Expired) as problem:
@@ -929,6 +922,22 @@ class Following:
             self.last_id = events.last_id or self.last_id
             if events.retry is not None:
                 self.retry = events.retry / 1000
+
+    def _on_alive(self, exchange: HttpExchange) -> None:
+        """Bytes came. A server that gives signs of life is missed when they cease."""
+        self.failures = 0
+        if not exchange.has_deadline:
+            exchange.set_read_timeout(MAX_SILENT_SECONDS)
+
+    def _read_events(self, events: Events, call: Call | None) -> None:
+        """Messages, until the stream ends or the response to the call is among them."""
+        for event in events:
+            self.failures = 0
+            if event.data and event.name == "message":
+                self.idle = 0
+                self._connection.hear(event.data.encode(), self._outbox)
+                if call is not None and call.done:
+                    return
 
     def reopen(self, exchange: HttpExchange) -> None:
         """GET the rest of the stream. Raises ConnectionClosed, HttpError, Aborted, Expired.

@@ -40,7 +40,7 @@ import math
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
@@ -389,11 +389,8 @@ def read_body(environ: Environ, limit: int, share: BodyShare | None = None) -> b
         if not environ.get("wsgi.input_terminated"):
             raise Refused(411, "the request says no Content-Length")
         body = _read(environ, limit + 1, share)
-    elif not (told.isascii() and told.isdigit()):
-        raise Refused(400, f"the Content-Length {told!r:.40} is not a number")
-    elif len(told) > 18 or (length := int(told)) > limit:
-        raise Refused(413, f"the body has more than {limit} bytes")
     else:
+        length = _length(told, limit)
         if share is not None:
             share.reserve(length)
         body = _read(environ, length, share)
@@ -406,28 +403,42 @@ def read_body(environ: Environ, limit: int, share: BodyShare | None = None) -> b
     return body
 
 
-def _read(environ: Environ, most: int, share: BodyShare | None) -> bytes:
-    """Up to so many bytes."""
-    source, pieces, size = environ["wsgi.input"], [], 0
-    # What has no share yet takes it as it comes.
+def _length(header: str, limit: int) -> int:
+    """The length that a request says of its body."""
+    if not (header.isascii() and header.isdigit()):
+        raise Refused(400, f"the Content-Length {header!r:.40} is not a number")
+    if len(header) > 18 or int(header) > limit:
+        raise Refused(413, f"the body has more than {limit} bytes")
+    return int(header)
+
+
+def _pieces(source: Any, most: int, share: BodyShare | None) -> Iterator[bytes]:
+    """Up to so many bytes, as they come. A body that has no share yet takes it bit by bit."""
     at_once = PIECE if share is None or share.size >= most else SMALL_BODY_BYTES
+    size = 0
+    while size < most:
+        # Up to the next multiple: so a small body never needs room for more than a small one may have.
+        step = min(at_once - size % at_once, most - size)
+        if share is not None:
+            share.reserve(size + step)
+        piece = source.read(step)
+        if not piece:
+            return
+        size += len(piece)
+        yield piece
+
+
+def _read(environ: Environ, most: int, share: BodyShare | None) -> bytes:
+    """Up to so many bytes. Raises Refused."""
+    pieces: list[bytes] = []
     try:
-        while size < most:
-            # Up to the next multiple: so a small body never needs room for more than a small one may have.
-            step = min(at_once - size % at_once, most - size)
-            if share is not None:
-                share.reserve(size + step)
-            piece = source.read(step)
-            if not piece:
-                break
-            pieces.append(piece)
-            size += len(piece)
+        pieces.extend(_pieces(environ["wsgi.input"], most, share))
     except Refused:
         raise
     except BadRequest as problem:  # our own server's
         raise Refused(int(problem.status[:3]), str(problem)) from None
     except TimeoutError:
-        raise Refused(408, f"the body came too slowly: {size} bytes so far") from None
+        raise Refused(408, f"the body came too slowly: {sum(map(len, pieces))} bytes so far") from None
     except Exception as problem:  # each WSGI server has its own for a connection or a chunk that breaks
         _log.debug("a body could not be read", exc_info=True)
         raise Refused(400, f"the body could not be read: {type(problem).__name__}") from None

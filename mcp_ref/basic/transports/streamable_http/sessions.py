@@ -461,12 +461,11 @@ class LegacyEra:
     def post(self, environ: Json, message: Any, principal: str | None) -> HttpAnswer:
         """A message within a session, or the one that opens it."""
         app, session_id = self._app, environ.get("HTTP_MCP_SESSION_ID")
-        opens = type(message) is dict and message.get("method") == "initialize"
         try:
             if not self.dates:
                 refuse_initialize(app.server, message.get("params"))
             version = self._version(environ)
-            if opens and (session_id is None or self._stateless):
+            if _is_initialize(message) and (session_id is None or self._stateless):
                 return self._initialize(environ, message, principal)
             session = None if self._stateless else app.sessions.find(session_id, principal)
             connection = self._momentary(version) if session is None else session.connection
@@ -478,18 +477,28 @@ class LegacyEra:
             return ACCEPTED
         stream = self._stream(session, environ, principal)
         streams = {} if session is None else session.streams
-        app.waiting.admit(stream, is_long=False)
+        return self._answer_on(stream, streams, connection, message, environ)
+
+    def _answer_on(
+        self,
+        stream: HttpStream,
+        streams: dict[HttpStream, None],
+        connection: Connection,
+        message: Any,
+        environ: Json,
+    ) -> HttpAnswer:
+        """The response to a request, or to a batch that may have none."""
+        waiting = self._app.waiting
+        waiting.admit(stream, is_long=False)
         streams[stream] = None
-        if kind == "request":
+        if type(message) is not list:
             connection.start(message, stream)
         elif not self._batch(connection, message, stream):
-            app.waiting.leave(stream)
+            waiting.leave(stream)
             streams.pop(stream, None)
             fault = stream.problem
             return error(400, fault, None) if isinstance(fault, ProtocolError) else ACCEPTED
-        return app.waiting.answered(
-            stream, environ, gone=go_on, over=lambda stream: streams.pop(stream, None)
-        )
+        return waiting.answered(stream, environ, gone=go_on, over=lambda stream: streams.pop(stream, None))
 
     def _version(self, environ: Json) -> str | None:
         """The header, if it is there. Raises InvalidRequest for a version that this server does not have.
@@ -624,6 +633,10 @@ class LegacyEra:
         except InvalidRequest as problem:
             raise Refused(400, str(problem)) from None
         return self._app.sessions.find(environ.get("HTTP_MCP_SESSION_ID"), principal)
+
+
+def _is_initialize(message: Any) -> bool:
+    return type(message) is dict and message.get("method") == "initialize"
 
 
 def header_of(environ: Json) -> Callable[[str], str | None]:
