@@ -278,9 +278,7 @@ class Workers:
         return self._bytes
 
     def close(self, timeout: float, *, drop: bool = True) -> bool:
-        """No more jobs; those waiting are dropped, or done. Waits for the running ones: False if some
-        remain.
-        """
+        """Take no more jobs, and `drop` those that wait or have them done. False if threads are left then."""
         with self._lock:
             if drop:
                 self._jobs.clear()
@@ -293,7 +291,7 @@ class Workers:
             if self._foreman is not None and not self._foreman_called and not self._closed:
                 self._foreman.release()
             self._closed = True
-            threads = [t for t in self._threads if t is not threading.current_thread()]
+            threads = self._threads - {threading.current_thread()}  # a job may close its own pool
         end = time.monotonic() + timeout
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
