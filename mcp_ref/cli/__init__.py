@@ -3,5 +3,5 @@
 main       the arguments and the exit codes
 actions    what each command does
 show       what it prints, for people or for scripts
-terminal   a form at the terminal, one line a field; `typed` reads the lines
+terminal   a form at the terminal, one line a field
 """

@@ -1,25 +1,33 @@
-"""A person at a terminal (page: client/elicitation): a callback that is ready to use.
+"""Elicitation at a terminal (page: client/elicitation): a callback that asks a person, line by line.
 
     connect(target, elicitation=terminal.ask)
 
-    who asks, and what for         each line that the server wrote has a mark before it
-    field by field                 description, choices, default: an empty answer takes it; a wrong one is
-                                   named, and asked for again
-    send, change, decline, cancel  nothing is sent before its sender has looked at it
+    who asks, and what for         a mark stands before each line that the server wrote
+    field by field                 title, description, choices, default: an empty answer takes the default;
+                                   a wrong answer is explained, and the field is asked for again
+    send, change, decline, cancel  nothing is sent before the person has looked at it
 
     or, for a URL                  the whole address, its host by itself, what is suspicious about it; it is
-                                   never opened nor fetched: who accepts opens it in a browser of their own
+                                   never opened nor fetched: the person opens it in a browser of their own
 
-`!decline` and `!cancel` are understood everywhere; Ctrl-D and Ctrl-C cancel the question, not the
-program. It is asked on the controlling terminal, since stdin and stdout may be anything else, a
-connection to the server for one. Where there is none, the question is cancelled.
+`!decline` and `!cancel` are understood everywhere; Ctrl-D and Ctrl-C cancel the question, not the program.
+The controlling terminal is asked, since stdin and stdout may be anything else: a connection to the server,
+for one. Without a controlling terminal the question is cancelled.
+
+The reading of a line is apart from the dialogue, for other clients that ask by lines of text, such as a chat:
+
+    prompt_for(field)             what to type: "a whole number; at least 1"
+    parse_answer(field, line)     a line -> the value, or a Mismatch; choices go by their numbers
+    display_value(field, value)   the value, as a person reads it
 
 Revisions   2025-06-18  forms
             2025-11-25  + URLs; what a server wrote is to be recognised as the server's
 
-Errors      none: what goes wrong with a terminal cancels the question.
+Errors      `ask` raises none: what goes wrong with a terminal cancels the question. `parse_answer` raises
+            Mismatch, whose text begins with "must".
 Threads     `ask` runs on the thread that answers (api/callbacks), one question after another on each
-            terminal; who waits for their turn, or for a key, looks POLL by POLL whether the question is over.
+            terminal. While it waits for its turn or for a key, it looks every POLL_SECONDS whether the
+            question is over. The reading of lines is plain functions.
 """
 
 from __future__ import annotations
@@ -31,33 +39,42 @@ import re
 import termios
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
-from urllib.parse import urlsplit
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar
+from urllib.parse import SplitResult, urlsplit
 
-from mcp_ref.cli.typed import called, read, shown, wanted
-from mcp_ref.client.elicitation.requested_schema import FormField
+from mcp_ref.client.elicitation.requested_schema import FORMATS, FormField
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.threads.pipes import terminal_is_ready
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.untrusted_text import plain, quoted
 
-__all__ = ["Terminal", "ask", "warnings_about"]
+__all__ = [
+    "Terminal",
+    "ask",
+    "choice_label",
+    "display_value",
+    "parse_answer",
+    "prompt_for",
+    "warnings_about",
+]
 
 _log = logger("mcp_ref.elicitation")
 
-POLL = 0.1
-"""Seconds after which whoever waits looks whether the question is over."""
-TRIES = 5
-"""Answers to one field, and unknown words at the end, before it is cancelled."""
-ROUNDS = 100
-"""Changes of mind."""
-MAX_ANSWER = 65_536
-"""Bytes of one answer."""
-MESSAGE_LINES, LABEL_LINES, URL_LINES = 60, 8, 2_000
-CHOICES = 200
-"""Choices that are listed; the numbers of others are understood."""
+Value = TypeVar("Value")
+
+POLL_SECONDS = 0.1
+"""Between two looks whether the question is over."""
+MAX_ATTEMPTS = 5
+"""Wrong answers to one prompt, after which the question is cancelled."""
+MAX_REVIEWS = 100
+"""Looks at the answers, each but the last followed by a change."""
+MAX_ANSWER_BYTES = 65_536
+MAX_MESSAGE_LINES, MAX_LABEL_LINES, MAX_URL_LINES = 60, 8, 2_000
+MAX_CHOICES_SHOWN = 200
+"""The numbers of further choices are understood all the same."""
 
 
 class Terminal:
@@ -70,59 +87,59 @@ class Terminal:
 
     def ask(self, question: Any) -> Any:
         """Ask the person; returns what `question.accept`, `.decline` or `.cancel` makes of it."""
-        until = time.monotonic() + self.seconds
-        while not self._turn.acquire(timeout=POLL):
-            if question.is_over or time.monotonic() > until:
+        deadline = time.monotonic() + self.seconds
+        while not self._turn.acquire(timeout=POLL_SECONDS):
+            if question.is_over or time.monotonic() > deadline:
                 return question.cancel()
         try:
-            with _opened(self.path) as terminal:
-                content = _asked(_Dialog(terminal, question, until))
-        except _Ended as end:
+            with _open_terminal(self.path) as terminal:
+                content = _ask_for_content(_Dialog(terminal, question, deadline))
+        except _NoContent as end:
             return question.decline() if end.declined else question.cancel()
         except (OSError, ValueError, termios.error) as problem:
-            _log.warning("nobody could be asked on %s: %s", self.path, problem)
+            _log.warning("cannot ask on the terminal %s: %s", self.path, problem)
             return question.cancel()
         finally:
             self._turn.release()
         return question.accept(content)
 
 
-_controlling = Terminal()
+_controlling_terminal = Terminal()
 
 
 def ask(question: Any) -> Any:
-    """Ask whoever sits at the controlling terminal of this process; the callback for `connect`."""
-    return _controlling.ask(question)
+    """Ask the person at the controlling terminal of this process; the callback for `connect`."""
+    return _controlling_terminal.ask(question)
 
 
 # -------------------------------------------------------------------------- the terminal
 
 
-class _Ended(Exception):
-    """There will be no content: they said no, or nothing."""
+class _NoContent(Exception):
+    """The person declined, or the question was cancelled, is over or has failed."""
 
     def __init__(self, *, declined: bool = False) -> None:
         self.declined = declined
 
 
 @contextlib.contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[int]:
-    """A terminal for lines, on which Ctrl-C is a key like others; as it was, afterwards."""
-    # O_NONBLOCK: a terminal that somebody stopped (Ctrl-S) takes no output, and must not hold us
+def _open_terminal(path: str | os.PathLike[str]) -> Iterator[int]:
+    """A terminal that hands over lines, with Ctrl-C as a key like others; restored at the end."""
+    # O_NONBLOCK: a terminal that was stopped with Ctrl-S takes no output, and must not block this thread.
     terminal = os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if not _is_ours(terminal):
-            raise OSError("it is no terminal, or somebody else's just now")
+        if not _is_usable(terminal):
+            raise OSError("it is not a terminal, or this process is in its background")
         before = termios.tcgetattr(terminal)
 
         def restore() -> None:
             with contextlib.suppress(OSError, termios.error):
-                if _is_ours(terminal):
+                if _is_usable(terminal):
                     termios.tcsetattr(terminal, termios.TCSANOW, before)
 
-        atexit.register(restore)  # a program may end while a question is open
+        atexit.register(restore)  # the program may end while a question is open
         try:
-            termios.tcsetattr(terminal, termios.TCSANOW, _for_lines(terminal, before))
+            termios.tcsetattr(terminal, termios.TCSANOW, _line_mode(terminal, before))
             yield terminal
         finally:
             restore()
@@ -131,19 +148,20 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[int]:
         os.close(terminal)
 
 
-def _is_ours(terminal: int) -> bool:
-    """Whoever reads or sets it up in the background is stopped by the system, with all threads."""
+def _is_usable(terminal: int) -> bool:
+    """Whether reading or setting it up does not stop this process, as the system does in the background."""
     try:
         return os.tcgetpgrp(terminal) == os.getpgrp()
-    except OSError:  # not the controlling terminal of this process: nobody is in its foreground
+    except OSError:  # not the controlling terminal of this process, so it has no foreground to be in
         return os.isatty(terminal)
 
 
-def _for_lines(terminal: int, before: list[Any]) -> list[Any]:
+def _line_mode(terminal: int, before: list[Any]) -> list[Any]:
+    """The settings of a terminal, changed so that it echoes, edits and hands over lines."""
     reading, writing, control, local, *speeds, keys = before
     keys = list(keys)
     keys[termios.VINTR] = bytes([os.fpathconf(terminal, "PC_VDISABLE") & 0xFF])
-    keys[termios.VEOL] = b"\x03"  # so that the line is handed over at once
+    keys[termios.VEOL] = b"\x03"  # so that Ctrl-C hands the line over at once
     reading |= termios.ICRNL
     writing |= termios.OPOST | termios.ONLCR
     local |= termios.ICANON | termios.ECHO | termios.ISIG
@@ -151,51 +169,65 @@ def _for_lines(terminal: int, before: list[Any]) -> list[Any]:
 
 
 class _Dialog:
-    """What is said and heard on an open terminal about one question."""
+    """The lines written to and read from an open terminal about one question.
 
-    def __init__(self, terminal: int, question: Any, until: float) -> None:
+    Everything that waits raises _NoContent when the question is over.
+    """
+
+    def __init__(self, terminal: int, question: Any, deadline: float) -> None:
         self.question = question
         self._terminal = terminal
-        self._until = until
+        self._deadline = deadline
         columns = os.get_terminal_size(terminal).columns
         self._width = columns if columns > 0 else 80
 
     def say(self, text: str) -> None:
-        """A line of ours."""
+        """Write a line of ours."""
         self._write(f"{text}\n")
 
-    def quote(self, text: Any, most: int, before: str = "") -> None:
-        """What the server wrote."""
-        for line in quoted(text, self._width - len(before), most):
-            self._write(f"{before}{line}\n")
-            before = " " * len(before)
+    def quote(self, text: Any, max_lines: int, indent: str = "") -> None:
+        """Write text of the server, marked as such; `indent` stands before its first line."""
+        for line in quoted(text, self._width - len(indent), max_lines):
+            self._write(f"{indent}{line}\n")
+            indent = " " * len(indent)
 
-    def listen(self, prompt: str) -> str:
-        """A line that the person typed. Raises _Ended.
+    def ask(self, prompt: str, parse: Callable[[str], Value]) -> Value:
+        """The value of the first line that `parse` takes. Raises _NoContent after MAX_ATTEMPTS."""
+        for _ in range(MAX_ATTEMPTS):
+            line = self._read_line(prompt)
+            try:
+                return parse(line)
+            except Mismatch as problem:
+                self.say(f"That does not fit: it {plain(problem)}.")
+        self.say("(cancelled after too many attempts)")
+        raise _NoContent
+
+    def discard_input(self) -> None:
+        """Drop what was typed already: it cannot be meant for a prompt that was not there yet."""
+        termios.tcflush(self._terminal, termios.TCIFLUSH)
+
+    def _read_line(self, prompt: str) -> str:
+        """A line that the person typed. Raises _NoContent for `!decline`, `!cancel`, Ctrl-D and Ctrl-C.
 
         # spec: client/elicitation/decline-anytime, client/elicitation/privacy-decline
         # spec: client/elicitation/privacy-decline-should
         """
         self._write(f"{prompt} > ")
-        typed = b""
-        while not typed.endswith(b"\n"):
+        data = b""
+        while not data.endswith(b"\n"):
             self._wait(reading=True)
             try:
                 more = os.read(self._terminal, 4096)
             except BlockingIOError:
                 continue
-            typed += more
-            if not more or b"\x03" in more or len(typed) > MAX_ANSWER:  # Ctrl-D, Ctrl-C
+            data += more
+            if not more or b"\x03" in more or len(data) > MAX_ANSWER_BYTES:  # Ctrl-D, Ctrl-C
                 self._write("\n(cancelled)\n")
-                raise _Ended
-        said = typed.decode("utf-8", "replace").strip()
-        if said in ("!decline", "!cancel"):
-            raise _Ended(declined=said == "!decline")
-        return said
-
-    def forget(self) -> None:
-        """Drop what was typed already: it is no answer to what has not been asked yet."""
-        termios.tcflush(self._terminal, termios.TCIFLUSH)
+                raise _NoContent
+        line = data.decode("utf-8", "replace").strip()
+        if line in ("!decline", "!cancel"):
+            raise _NoContent(declined=line == "!decline")
+        return line
 
     def _write(self, text: str) -> None:
         data = text.encode("utf-8", "replace")
@@ -205,123 +237,222 @@ class _Dialog:
                 data = data[os.write(self._terminal, data) :]
 
     def _wait(self, *, reading: bool) -> None:
-        """Until there is something to read, or room to write."""
-        while not (self.question.is_over or time.monotonic() > self._until):
-            if terminal_is_ready(self._terminal, POLL, reading=reading):
+        """Wait until there is something to read, or room to write."""
+        while not (self.question.is_over or time.monotonic() > self._deadline):
+            if terminal_is_ready(self._terminal, POLL_SECONDS, reading=reading):
                 return
-        self._farewell()
-        raise _Ended
-
-    def _farewell(self) -> None:
         with contextlib.suppress(OSError):
-            os.write(self._terminal, b"\n(nobody waits for this answer any more)\n")
+            os.write(self._terminal, b"\n(this question is over: an answer would come too late)\n")
+        raise _NoContent
 
 
 # -------------------------------------------------------------------------- the question
 
 
-def _asked(dialog: _Dialog) -> Any:
-    """The content that was agreed to; None for a URL. Raises _Ended."""
+def _ask_for_content(dialog: _Dialog) -> dict[str, Any] | None:
+    """The content that the person agreed to send; None for a URL. Raises _NoContent."""
     question = dialog.question
-    dialog.forget()
+    dialog.discard_input()
     # spec: client/elicitation/ui-identifies-server, client/elicitation/indicate-server
     # spec: client/elicitation/ui-identifies-server-should, client/elicitation/indicate-server-should
     dialog.say("\nThis server asks you something:")
     dialog.quote(question.server, 2)
     dialog.say("It says:")  # spec: client/elicitation/clear-presentation
-    dialog.quote(question.message, MESSAGE_LINES)
+    dialog.quote(question.message, MAX_MESSAGE_LINES)
     if question.mode == "url":
-        return _asked_url(dialog, question.url)
+        _ask_for_consent(dialog, question.url)
+        return None
     dialog.say("Say !decline to refuse and !cancel (or Ctrl-C) to leave it, whenever you like.")
     fields = list(question.fields)
     content: dict[str, Any] = {}
     for number, field in enumerate(fields, 1):
-        _fill(dialog, field, f"{number} of {len(fields)}", content)
-    return _reviewed(dialog, fields, content)
+        _ask_for_field(dialog, field, f"{number} of {len(fields)}", content)
+    _review(dialog, fields, content)
+    return content
 
 
-def _reviewed(dialog: _Dialog, fields: list[FormField], content: dict[str, Any]) -> dict[str, Any]:
-    """The answers, shown before they go, and changed for as long as it takes.
+def _review(dialog: _Dialog, fields: list[FormField], content: dict[str, Any]) -> None:
+    """Show the answers before they are sent, and change them until the person sends them.
 
     # spec: client/elicitation/review-before-send, client/elicitation/review-before-send-should
     """
     # spec: client/elicitation/approval-controls
-    words = ["send", "change", "decline", "cancel"] if fields else ["accept", "decline", "cancel"]
-    for _ in range(ROUNDS):
+    actions = ["send", "change", "decline", "cancel"] if fields else ["accept", "decline", "cancel"]
+    for _ in range(MAX_REVIEWS):
         if fields:
             dialog.say("\nYour answers, not sent yet:")
         for number, field in enumerate(fields, 1):
-            said = shown(field, content[field.name]) if field.name in content else "(left out)"
-            dialog.quote(f"{field.title}: {said}", MESSAGE_LINES, f"{number:3}  ")
-        if _last_word(dialog, words) != "change":
-            return content
-        number = _number_of(dialog, len(fields)) if len(fields) > 1 else 1
-        _fill(dialog, fields[number - 1], f"{number} of {len(fields)}", content)
-    raise _Ended
+            answer = display_value(field, content[field.name]) if field.name in content else "(left out)"
+            dialog.quote(f"{field.title}: {answer}", MAX_MESSAGE_LINES, f"{number:3}  ")
+        if _ask_for_action(dialog, actions) != "change":
+            return
+        number = 1
+        if len(fields) > 1:
+            number = dialog.ask(f"which one, 1 to {len(fields)}?", partial(_parse_number, len(fields)))
+        _ask_for_field(dialog, fields[number - 1], f"{number} of {len(fields)}", content)
+    raise _NoContent
 
 
-def _last_word(dialog: _Dialog, words: list[str]) -> str:
-    """One of these words, or as much of it as tells it from the others. Raises _Ended for two of them."""
-    dialog.forget()
-    for _ in range(TRIES):
-        said = dialog.listen(f"{', '.join(words[:-1])} or {words[-1]}?").lower()
-        found = [word for word in words if said and word.startswith(said)]
-        if found in (["decline"], ["cancel"]):
-            raise _Ended(declined=found == ["decline"])
-        if len(found) == 1:
-            return found[0]
-        dialog.say("That is none of these words." if not found else f"That could be {' or '.join(found)}.")
-    raise _Ended
+def _ask_for_action(dialog: _Dialog, actions: list[str]) -> str:
+    """One of the actions, or _NoContent for "decline" and "cancel". The beginning of a word is enough."""
+    dialog.discard_input()
+    action = dialog.ask(f"{', '.join(actions[:-1])} or {actions[-1]}?", partial(_parse_action, actions))
+    if action in ("decline", "cancel"):
+        raise _NoContent(declined=action == "decline")
+    return action
 
 
-def _number_of(dialog: _Dialog, most: int) -> int:
-    for _ in range(TRIES):
-        said = dialog.listen(f"which one, 1 to {most}?")
-        if re.fullmatch(r"[0-9]{1,9}", said) and 1 <= int(said) <= most:
-            return int(said)
-        dialog.say("That is not the number of an answer.")
-    raise _Ended
+def _ask_for_field(dialog: _Dialog, field: FormField, position: str, content: dict[str, Any]) -> None:
+    """Show one field, and put the answer into `content`, from where it goes if the field is left out."""
+    _show_field(dialog, field, position)
+    shortcuts = _offer_shortcuts(dialog, field, content)
+
+    def parse(line: str) -> Any:
+        return shortcuts[line] if line in shortcuts else parse_answer(field, line)
+
+    content[field.name] = dialog.ask("your answer", parse)
+    if content[field.name] is None:
+        del content[field.name]
 
 
-# ----------------------------------------------------------------------------- the fields
-
-
-def _fill(dialog: _Dialog, field: FormField, where: str, content: dict[str, Any]) -> None:
-    """One field: shown, and asked for until the answer fits. What is in `content` may be kept."""
-    dialog.say(f"\n{where}{', required' if field.required else ''}: {wanted(field)}")
-    dialog.quote(field.title, LABEL_LINES)
+def _show_field(dialog: _Dialog, field: FormField, position: str) -> None:
+    dialog.say(f"\n{position}{', required' if field.required else ''}: {prompt_for(field)}")
+    dialog.quote(field.title, MAX_LABEL_LINES)
     if field.description:
-        dialog.quote(field.description, LABEL_LINES)
-    for number, (value, title) in enumerate(field.choices[:CHOICES], 1):
-        dialog.quote(called(value, title), LABEL_LINES, f"{number:5}  ")
-    if len(field.choices) > CHOICES:
+        dialog.quote(field.description, MAX_LABEL_LINES)
+    for number, (value, title) in enumerate(field.choices[:MAX_CHOICES_SHOWN], 1):
+        dialog.quote(choice_label(value, title), MAX_LABEL_LINES, f"{number:5}  ")
+    if len(field.choices) > MAX_CHOICES_SHOWN:
         dialog.say(f"       and others, up to number {len(field.choices)}")
-    may_lack = not field.required and field.default is None
+
+
+def _offer_shortcuts(dialog: _Dialog, field: FormField, content: dict[str, Any]) -> dict[str, Any]:
+    """Lines that stand for a value without being parsed, and say so; None leaves the field out."""
+    may_be_left_out = not field.required and field.default is None
+    shortcuts = dict.fromkeys(("", "!none")) if may_be_left_out else {}
     prefilled = content.get(field.name, field.default)  # spec: client/elicitation/defaults-prefilled
     if prefilled is not None:
-        dialog.say(f"An empty answer takes this{'; !none leaves it out' if may_lack else ''}:")
-        dialog.quote(shown(field, prefilled), LABEL_LINES)
-    elif may_lack:
+        shortcuts[""] = prefilled
+        dialog.say(f"An empty answer takes this{'; !none leaves it out' if may_be_left_out else ''}:")
+        dialog.quote(display_value(field, prefilled), MAX_LABEL_LINES)
+    elif may_be_left_out:
         dialog.say("An empty answer leaves it out.")
-    for _ in range(TRIES):
-        said = dialog.listen("your answer")
-        if may_lack and (said == "!none" or (not said and prefilled is None)):
-            content.pop(field.name, None)
-            return
-        try:
-            content[field.name] = read(field, said) if said or prefilled is None else prefilled
-            return
-        except Mismatch as problem:
-            dialog.say(f"That does not fit: it {plain(problem)}.")
-    dialog.say("(cancelled, after so many tries)")
-    raise _Ended
+    return shortcuts
+
+
+# ------------------------------------------------------------------------------ the lines
+
+
+_PROMPTS = {
+    "string": "a text",
+    "number": "a number",
+    "integer": "a whole number",
+    "boolean": "yes or no",
+    "choice": "the number of one of these",
+    "choices": "numbers of these, such as 1, 3, or 0 for none",
+}
+
+
+def prompt_for(field: FormField) -> str:
+    """What to type for a field. No word of it is the server's."""
+    words = [FORMATS[field.format][0] if field.format in FORMATS else _PROMPTS[field.kind]]
+    bounds = {
+        "at least {}": field.minimum,
+        "at most {}": field.maximum,
+        "at least {} long": field.min_length,
+        "at most {} long": field.max_length,
+        "at least {} of them": field.min_items,
+        "at most {} of them": field.max_items,
+    }
+    words += [rule.format(bound) for rule, bound in bounds.items() if bound is not None]
+    return "; ".join(words)
+
+
+def choice_label(value: str, title: str) -> str:
+    """A choice with its title, which must not hide the value that will be sent."""
+    return title if title == value else f"{title} ({value})"
+
+
+def display_value(field: FormField, value: Any) -> str:
+    """The value of a field, as a person reads it."""
+    labels = {choice: choice_label(choice, title) for choice, title in field.choices}
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(labels[item] for item in value) or "none of them"
+    return labels.get(value, str(value))
+
+
+def parse_answer(field: FormField, line: str) -> Any:
+    """The value that was typed for a field. Raises Mismatch."""
+    if not line:
+        raise Mismatch("must not be left empty")
+    value = _PARSERS[field.kind](field, line)
+    field.check(value)
+    return value
+
+
+def _parse_text(field: FormField, line: str) -> str:
+    if not all(character.isprintable() or character.isspace() for character in line):
+        raise Mismatch("must not contain control characters, such as those of the arrow keys")
+    return line
+
+
+def _parse_decimal(field: FormField, line: str) -> float:
+    if not re.fullmatch(r"[+-]?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?", line):
+        raise Mismatch(f"must be a number such as {'12' if field.kind == 'integer' else '0.5'}")
+    return int(line) if re.fullmatch(r"[+-]?[0-9]+", line) else float(line)
+
+
+def _parse_boolean(field: FormField, line: str) -> bool:
+    for word, value in ("yes", True), ("no", False), ("true", True), ("false", False):
+        if word.startswith(line.lower()):
+            return value
+    raise Mismatch("must be yes or no")
+
+
+def _parse_choice(field: FormField, line: str) -> str:
+    return field.choices[_parse_number(len(field.choices), line) - 1][0]
+
+
+def _parse_choices(field: FormField, line: str) -> list[str]:
+    if line == "0":
+        return []
+    return list(dict.fromkeys(_parse_choice(field, part) for part in re.split(r"[\s,;]+", line.strip(" ,;"))))
+
+
+_PARSERS: dict[str, Callable[[FormField, str], Any]] = {
+    "string": _parse_text,
+    "number": _parse_decimal,
+    "integer": _parse_decimal,
+    "boolean": _parse_boolean,
+    "choice": _parse_choice,
+    "choices": _parse_choices,
+}
+
+
+def _parse_number(last: int, line: str) -> int:
+    """The number of an item in a list that was shown."""
+    if not re.fullmatch(r"[0-9]{1,9}", line) or not 1 <= int(line) <= last:
+        raise Mismatch(f"must be a number from 1 to {last}")
+    return int(line)
+
+
+def _parse_action(actions: list[str], line: str) -> str:
+    """The one action that begins like this."""
+    found = [action for action in actions if line and action.startswith(line.lower())]
+    if len(found) > 1:
+        raise Mismatch(f"must be longer, since it could be {' or '.join(found)}")
+    if not found:
+        raise Mismatch("must be one of these words")
+    return found[0]
 
 
 # -------------------------------------------------------------------------------- the URL
 
 
-def _asked_url(dialog: _Dialog, url: str) -> None:
-    """Consent to a URL, which stays unopened.
+def _ask_for_consent(dialog: _Dialog, url: str) -> None:
+    """Show a URL, and return if the person accepts it. It is not opened. Raises _NoContent.
 
     # spec: client/elicitation/url-no-prefetch, client/elicitation/url-no-open-without-consent
     # spec: client/elicitation/url-handled-carefully, client/elicitation/url-opened-securely
@@ -330,21 +461,22 @@ def _asked_url(dialog: _Dialog, url: str) -> None:
     if re.fullmatch(r"[!-~]+", url):  # spec: client/elicitation/url-shown-in-full
         dialog.say(url)  # in one piece, so that it can be copied
     else:
-        dialog.quote(url, URL_LINES)
+        dialog.quote(url, MAX_URL_LINES)
     # spec: client/elicitation/url-highlight-domain, client/elicitation/url-domain-consent
     dialog.say("It leads to this host:")
-    dialog.quote(_host(url) or "(none)", LABEL_LINES)
+    dialog.quote(_split(url).hostname or "(none)", MAX_LABEL_LINES)
     for warning in warnings_about(url):
         dialog.say(f"Careful: {warning}.")
     dialog.say("It is not opened for you. If you trust it, accept, and open it yourself.")
-    _last_word(dialog, ["accept", "decline", "cancel"])
+    _ask_for_action(dialog, ["accept", "decline", "cancel"])
 
 
-def _host(url: str) -> str:
+def _split(url: str) -> SplitResult:
+    """The parts of a URL; all are empty if it cannot be split."""
     try:
-        return urlsplit(url).hostname or ""
+        return urlsplit(url)
     except ValueError:
-        return ""
+        return urlsplit("")
 
 
 def warnings_about(url: str) -> list[str]:
@@ -352,26 +484,22 @@ def warnings_about(url: str) -> list[str]:
 
     # spec: client/elicitation/url-suspicious-warning
     """
-    host = _host(url)
-    try:
-        parts = urlsplit(url)
-        scheme, before_host = parts.scheme, parts.netloc.rpartition("@")[0]
-    except ValueError:
-        scheme, before_host = "", ""
-    last = host.rstrip(".").rpartition(".")[2]
-    found = {
-        "it is not https, so that others on the way can read and change the page": scheme != "https",
-        "it names no host that can be made out": not host,
-        "what stands before the @ is not where it leads": bool(before_host),
+    parts = _split(url)
+    host = parts.hostname or ""
+    last_label = host.rstrip(".").rpartition(".")[2]
+    findings = {
+        "it is not https, so that others on the way can read and change the page": parts.scheme != "https",
+        "it names no host": not host,
+        "what stands before the @ is not the host": bool(parts.netloc.rpartition("@")[0]),
         "the name of the host has letters beyond ASCII, some of which look like others": not host.isascii(),
         "the name of the host is written in Punycode (xn--), and shows as something else": (
             any(label.startswith("xn--") for label in host.split("."))
         ),
-        "the host is a mere address, without a name": (
-            ":" in host or re.fullmatch(r"[0-9]+|0x[0-9a-f]*", last) is not None
+        "the host is an IP address, not a name": (
+            ":" in host or re.fullmatch(r"[0-9]+|0x[0-9a-f]*", last_label) is not None
         ),
-        "it holds characters that no URL has, which browsers read in different ways": (
+        "it has characters that no URL may have, and browsers disagree on what they mean": (
             re.search(r"[^!-~]|[\\<>\"^`{|}]", url) is not None or "%" in host
         ),
     }
-    return [warning for warning, holds in found.items() if holds]
+    return [warning for warning, holds in findings.items() if holds]
