@@ -18,18 +18,12 @@ from mcp_ref.api.client import Client
 from mcp_ref.api.connect import connect
 from mcp_ref.api.results import Result
 from mcp_ref.api.server import Server
-from mcp_ref.basic.index.error_responses import (
-    ErrorResponse,
-    MethodNotFound,
-)
+from mcp_ref.basic.index.error_responses import ErrorResponse, MethodNotFound
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.cli import show, terminal
 from mcp_ref.client.elicitation.url_mode import UrlElicitationNeeded
-from mcp_ref.runtime.errors import (
-    LocalError,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import LocalError, RequestTimeout
 
 __all__ = [
     "call",
@@ -45,41 +39,42 @@ __all__ = [
     "tools",
 ]
 
-_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def serve(options: Namespace) -> int:
-    """Serve a Server that some module defines."""
-    place, _, name = options.target.rpartition(":")
-    if not place:
-        place, name = name, "server"
+    """Serve a Server that is a variable of a module."""
+    path, _, name = options.target.rpartition(":")
+    if not path:
+        path, name = name, "server"
     try:
-        module = _module(place)
+        module = _import_module(path)
     except Exception as problem:
-        raise ValueError(f"{place} cannot be served: {type(problem).__name__}: {problem}") from problem
-    found = getattr(module, name, None)
-    if not isinstance(found, Server):
-        raise ValueError(f"{place} has no Server called {name!r}")
+        raise ValueError(f"{path} cannot be served: {type(problem).__name__}: {problem}") from problem
+    server = getattr(module, name, None)
+    if not isinstance(server, Server):
+        raise ValueError(f"{path} has no Server called {name!r}")
     if options.http is None:
-        found.run()
+        server.run()
         return 0
     host, port = options.http
 
     def on_ready(url: str) -> None:
         print(f"serving at {url}; Ctrl-C ends it", file=sys.stderr, flush=True)
 
-    found.run("http", host=host, port=port, on_ready=on_ready)
+    server.run("http", host=host, port=port, on_ready=on_ready)
     return 0
 
 
-def _module(place: str) -> Any:
-    if not place.endswith(".py"):
+def _import_module(name: str) -> Any:
+    """A module by its dotted name, or by the path of its file."""
+    if not name.endswith(".py"):
         sys.path.insert(0, "")
-        return importlib.import_module(place)
-    path = Path(place)
+        return importlib.import_module(name)
+    path = Path(name)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise ValueError(f"there is no file {place}")
+        raise ValueError(f"there is no file {name}")
     sys.path.insert(0, str(path.resolve().parent))
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
@@ -89,7 +84,7 @@ def _module(place: str) -> Any:
 
 def discover(options: Namespace) -> int:
     """Print what a server says of itself."""
-    with _connected(options) as client:
+    with _connect(options) as client:
         facts = {
             "revision": client.revision.date,
             "serverInfo": client.server_info,
@@ -102,7 +97,7 @@ def discover(options: Namespace) -> int:
 
 def tools(options: Namespace) -> int:
     """Print the tools of a server."""
-    with _connected(options) as client:
+    with _connect(options) as client:
         found = client.list_tools()
         show.as_json(found) if options.json else show.tools(found)
     return 0
@@ -110,7 +105,7 @@ def tools(options: Namespace) -> int:
 
 def ping(options: Namespace) -> int:
     """Print how long one answer takes."""
-    with _connected(options) as client:
+    with _connect(options) as client:
         start = time.perf_counter()
         client.ping()
         milliseconds = (time.perf_counter() - start) * 1000
@@ -123,7 +118,7 @@ def ping(options: Namespace) -> int:
 
 def resources(options: Namespace) -> int:
     """Print the resources of a server, and the templates for more."""
-    with _connected(options) as client:
+    with _connect(options) as client:
         found = {"resources": client.list_resources(), "resourceTemplates": _templates(client)}
         show.as_json(found) if options.json else show.resources(*found.values())
     return 0
@@ -140,7 +135,7 @@ def _templates(client: Client) -> list[Any]:
 
 def prompts(options: Namespace) -> int:
     """Print the prompts of a server."""
-    with _connected(options) as client:
+    with _connect(options) as client:
         found = client.list_prompts()
         show.as_json(found) if options.json else show.prompts(found)
     return 0
@@ -149,24 +144,24 @@ def prompts(options: Namespace) -> int:
 def call(options: Namespace) -> int:
     """Call a tool and print its result."""
     line = show.ProgressLine()
-    with _connected(options, line) as client:
+    with _connect(options, line) as client:
         arguments = _arguments(options, client)
-        result = _done(client, line, client.call_tool, options.tool, arguments)
+        result = _run(client, line, client.call_tool, options.tool, arguments)
         show.as_json(result) if options.json else show.result(result)
     return 1 if result.is_error else 0
 
 
 def read(options: Namespace) -> int:
-    """Read a resource, and put its contents where they are wanted."""
+    """Read a resource, and print its contents or write them to a file."""
     line = show.ProgressLine()
-    with _connected(options, line) as client:
-        result = _done(client, line, client.read_resource, options.uri)
-        _put(result, options)
+    with _connect(options, line) as client:
+        result = _run(client, line, client.read_resource, options.uri)
+        _write_contents(result, options)
     return 0
 
 
-def _put(result: Result, options: Namespace) -> None:
-    """For people on a terminal, byte for byte anywhere else."""
+def _write_contents(result: Result, options: Namespace) -> None:
+    """Print contents on a terminal for people; write them byte for byte anywhere else."""
     if options.output not in (None, "-"):
         try:
             Path(options.output).write_bytes(show.as_bytes(result))
@@ -184,8 +179,8 @@ def prompt(options: Namespace) -> int:
     """Get a prompt and print its messages."""
     arguments = _pairs("an argument is", options.arguments)
     line = show.ProgressLine()
-    with _connected(options, line) as client:
-        result = _done(client, line, client.get_prompt, options.name, arguments)
+    with _connect(options, line) as client:
+        result = _run(client, line, client.get_prompt, options.name, arguments)
         show.as_json(result) if options.json else show.messages(result)
     return 0
 
@@ -193,7 +188,7 @@ def prompt(options: Namespace) -> int:
 def complete(options: Namespace) -> int:
     """Print what an argument could be."""
     chosen = _pairs("--with takes", options.chosen)
-    with _connected(options) as client:
+    with _connect(options) as client:
         result = client.complete(
             prompt=options.prompt,
             resource=options.resource,
@@ -206,47 +201,46 @@ def complete(options: Namespace) -> int:
 
 
 def listen(options: Namespace) -> int:
-    """Print what changes, until it was enough."""
-    wanted = {"tools": options.tools, "prompts": options.prompts, "resources": options.resources}
-    if not options.uris and not any(wanted.values()):
-        wanted = dict.fromkeys(wanted, True)
-    lists = {"tools": wanted["tools"], "prompts": wanted["prompts"], "resource_list": wanted["resources"]}
-    with _connected(options) as client, client.listen(resources=options.uris, **lists) as changes:
+    """Print what changes, until interrupted or for as many changes or seconds as the options say."""
+    lists = {"tools": options.tools, "prompts": options.prompts, "resource_list": options.resources}
+    if not options.uris and not any(lists.values()):
+        lists = dict.fromkeys(lists, True)
+    with _connect(options) as client, client.listen(resources=options.uris, **lists) as changes:
         if changes.refused == {*changes.kinds, *changes.uris}:
-            raise LocalError("the server tells of nothing of this")
+            raise LocalError("the server notifies of none of these changes")
         print("mcp-ref: listening", file=sys.stderr, flush=True)
-        return _tell(changes, options)
+        return _print_changes(changes, options)
 
 
-def _tell(changes: Changes, options: Namespace) -> int:
-    """A line for each change, as it comes."""
+def _print_changes(changes: Changes, options: Namespace) -> int:
+    """Print a line for each change, as it comes."""
     end = time.monotonic() + (options.seconds or float("inf"))
-    told = 0
-    while told != options.count:
+    count = 0
+    while count != options.count:
         left = None if options.seconds is None else max(0.0, end - time.monotonic())
         change = changes.next(left)
         if change is not None:
             show.change(change, options.json)
-            told += 1
+            count += 1
         elif time.monotonic() < end:
-            raise LocalError("the server tells of no more changes")
+            raise LocalError("the server ended the subscription: there will be no more changes")
         elif options.count is None:
             break
         else:
-            raise RequestTimeout(f"{told} of {options.count} changes within {options.seconds:g} s")
+            raise RequestTimeout(f"{count} of {options.count} changes within {options.seconds:g} s")
     return 0
 
 
-def _connected(options: Namespace, line: show.ProgressLine | None = None) -> Client:
-    """A client; one that may be asked something has a `line` to take back while it is."""
+def _connect(options: Namespace, line: show.ProgressLine | None = None) -> Client:
+    """A client. With a `line`, the server may ask the person, who then does not see that line."""
     level = getattr(options, "log_level", None)
     client = connect(
-        **_place(options),
+        **_target(options),
         revision=options.revision,
         timeout=options.timeout,
         name="mcp-ref",
         on_log=show.log_message if level else None,
-        elicitation=line.aside(terminal.ask) if line is not None and _somebody_is_there() else None,
+        elicitation=line.hidden_during(terminal.ask) if line is not None and _has_terminal() else None,
         roots=getattr(options, "root", None),
     )
     if level is not None:
@@ -258,13 +252,11 @@ def _connected(options: Namespace, line: show.ProgressLine | None = None) -> Cli
     return client
 
 
-def _place(options: Namespace) -> dict[str, Any]:
+def _target(options: Namespace) -> dict[str, Any]:
     """Where the server is: at a URL, or behind a command."""
     if options.server[0].lower().startswith(("http:", "https:")):
         if len(options.server) > 1:
-            raise ValueError(
-                f"after the URL of a server there is nothing more, not {options.server[1]!r:.80}"
-            )
+            raise ValueError(f"nothing may follow the URL of a server: remove {options.server[1]!r:.80}")
         if options.env:
             raise ValueError("--env is for a server that is started here, not for one at a URL")
         return {"target": options.server[0], "headers": _headers(options.header)}
@@ -275,21 +267,21 @@ def _place(options: Namespace) -> dict[str, Any]:
 
 
 def _headers(given: list[str]) -> dict[str, str]:
-    """`NAME: VALUE`, as curl has it. Raises ValueError, which tells no text that may be a secret."""
+    """Headers, each given as `NAME: VALUE`. Raises ValueError, whose text has no part of a value."""
     found: dict[str, str] = {}
     for text in given:
         name, colon, value = text.partition(":")
         name = name.strip()
-        if not colon or _HEADER.fullmatch(name) is None:
+        if not colon or _HEADER_NAME.fullmatch(name) is None:
             raise ValueError("--header takes NAME: VALUE")
         if name.lower() in map(str.lower, found):
-            raise ValueError(f"--header names {name} twice")
+            raise ValueError(f"--header has {name} twice")
         found[name] = value.strip()
     return found
 
 
-def _done(client: Client, line: show.ProgressLine, run: Callable[..., Result], *arguments: Any) -> Result:
-    """A request's result. Where a page has to be visited first, the person is asked to, once."""
+def _run(client: Client, line: show.ProgressLine, run: Callable[..., Result], *arguments: Any) -> Result:
+    """A request's result. If the server asks for a visit to a page first, so does this, and runs it again."""
     with line:
         try:
             return run(*arguments, on_progress=line.on_progress)
@@ -299,8 +291,8 @@ def _done(client: Client, line: show.ProgressLine, run: Callable[..., Result], *
             return run(*arguments, on_progress=line.on_progress)
 
 
-def _somebody_is_there() -> bool:
-    """Whether there is a terminal on which a person can be asked."""
+def _has_terminal() -> bool:
+    """Whether this process has a terminal, on which a person can be asked."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:
@@ -309,7 +301,7 @@ def _somebody_is_there() -> bool:
 
 
 def _pairs(what: str, pairs: Sequence[str]) -> dict[str, str]:
-    """NAME=VALUE, several. Raises ValueError."""
+    """Values by name, each given as NAME=VALUE. Raises ValueError, which begins with `what`."""
     found = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -320,7 +312,7 @@ def _pairs(what: str, pairs: Sequence[str]) -> dict[str, str]:
 
 
 def _arguments(options: Namespace, client: Client) -> Json:
-    """The arguments of the call: a whole object, and single ones over it."""
+    """The arguments of the call: those of `--arguments`, and single ones in place of them."""
     whole = _from_json("--arguments", options.whole) if options.whole is not None else {}
     if not isinstance(whole, dict):
         raise ValueError("--arguments takes a JSON object")
@@ -340,7 +332,7 @@ def _properties(client: Client, name: str) -> Json:
 
 
 def _value(name: str, text: str, schema: Any) -> Any:
-    """Text as it is where the tool wants a string; JSON where it wants something else."""
+    """An argument: the text itself where the tool takes a string, and else the JSON that it is."""
     kind = schema.get("type") if isinstance(schema, dict) else None
     if kind == "string":
         return text

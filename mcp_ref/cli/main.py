@@ -2,13 +2,13 @@
 
 0    done
 1    the tool says that it failed
-2    the command line makes no sense
-3    the server refused, or its answer makes no sense: a protocol error, or no MCP at that URL
+2    the command line is wrong
+3    the server refused, or its answer is invalid: a protocol error, or no MCP at that URL
 4    no connection: the server cannot be started, is gone, or does not have what is needed
-5    no answer in time; of `listen`, fewer changes in the time given than were to be awaited
+5    no answer in time; of `listen`, fewer changes than `--count` within the time of `--for`
 129  the terminal was closed
 130  interrupted (Ctrl-C); what was running was cancelled on the wire
-141  whoever read our output went away
+141  the reader of our output went away
 143  ended by SIGTERM
 """
 
@@ -24,16 +24,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from mcp_ref import __version__
-from mcp_ref.basic.index.error_responses import (
-    ErrorResponse,
-    HttpError,
-)
+from mcp_ref.basic.index.error_responses import ErrorResponse, HttpError
 from mcp_ref.cli import actions
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    McpError,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import InvalidResponse, McpError, RequestTimeout
 from mcp_ref.runtime.untrusted_text import plain
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server.tools import CallRefused
@@ -43,21 +36,30 @@ __all__ = ["main"]
 _ADDRESS = re.compile(r"((?P<host>[^:\[\]\s]+):|\[(?P<six>[^\[\]\s]+)\]:)?(?P<port>[0-9]{1,5})")
 
 
+_EXIT_CODES: dict[type[BaseException], int] = {
+    KeyboardInterrupt: 130,
+    ValueError: 2,
+    TypeError: 2,
+    ImportError: 2,
+    CallRefused: 2,
+    ErrorResponse: 3,
+    InvalidResponse: 3,
+    RequestTimeout: 5,
+    HttpError: 3,
+    McpError: 4,
+    OSError: 4,
+}
+"""By what was raised: the first entry of which it is an instance counts."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the result is the exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
-        _be_the_program()
-    # What stands behind the first `--` is the server's command and none of our affair.
-    cut = given.index("--") if "--" in given else len(given)
-    parser = _parser()
-    options = parser.parse_args(given[:cut])
-    options.server = given[cut + 1 :]
-    if options.action is not actions.serve and not options.server:
-        parser.error("name the server's command, or its URL, after --: mcp-ref tools -- python server.py")
-    for stream in (sys.stdout, sys.stderr):  # what the terminal cannot show is no reason to fail
+        _install_signal_handlers()
+    options = _parse(list(sys.argv[1:] if arguments is None else arguments))
+    for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="backslashreplace")  # else characters the terminal lacks would raise
     try:
         code = int(options.action(options))
         sys.stdout.flush()
@@ -65,35 +67,41 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the last flush of stdout must not fail again
         return 141
-    except KeyboardInterrupt:
-        return _said("interrupted", 130)
-    except (ValueError, TypeError, ImportError, CallRefused) as problem:
-        return _said(str(problem), 2)
-    except ErrorResponse as problem:
-        return _said(f"the server refused: {problem}", 3)
-    except InvalidResponse as problem:
-        return _said(str(problem), 3)
-    except RequestTimeout as problem:
-        return _said(str(problem), 5)
-    except (McpError, OSError) as problem:
-        return _said(str(problem), 3 if isinstance(problem, HttpError) else 4)
+    except tuple(_EXIT_CODES) as problem:
+        _print_problem(problem)
+        return next(code for kind, code in _EXIT_CODES.items() if isinstance(problem, kind))
 
 
-def _be_the_program() -> None:
-    """Whoever ends us has what is open closed, and the terminal put back."""
+def _install_signal_handlers() -> None:
+    """End in good order on SIGTERM and SIGHUP: what is open is closed, and the terminal restored."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) == signal.SIG_DFL:  # not where `nohup` has it ignored
-            signal.signal(number, _ended)
+            signal.signal(number, _exit)
 
 
-def _ended(number: int, frame: object) -> None:
+def _exit(number: int, frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _said(text: str, code: int) -> int:
+def _print_problem(problem: BaseException) -> None:
+    text = str(problem)
+    if isinstance(problem, KeyboardInterrupt):
+        text = "interrupted"
+    elif isinstance(problem, ErrorResponse):
+        text = f"the server refused: {problem}"
     # Much of it is the server's, which could begin a line with our name.
     print(f"mcp-ref: {plain(text)}".replace("\n", "\n  "), file=sys.stderr)
-    return code
+
+
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    """The options. What stands behind the first `--` is the server's command, and is not parsed."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments[:end])
+    options.server = arguments[end + 1 :]
+    if options.action is not actions.serve and not options.server:
+        parser.error("name the server's command, or its URL, after --: mcp-ref tools -- python server.py")
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -134,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     prompt.add_argument("name", metavar="NAME", help="the prompt's name")
     prompt.add_argument("arguments", nargs="*", metavar="ARGUMENT=VALUE", help="text")
     _complete(command("complete", actions.complete, "what an argument could be", "ARGUMENT [VALUE]"))
-    _listen(command("listen", actions.listen, "tell of changes, a line each", "[URI ...]"))
+    _listen(command("listen", actions.listen, "print changes as they come, a line each", "[URI ...]"))
     return parser
 
 
@@ -173,12 +181,12 @@ def _address(text: str) -> tuple[str, int]:
     """`8000`, `localhost:8000` or `[::1]:8000`."""
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r:.80} is no [HOST:]PORT")
+        raise argparse.ArgumentTypeError(f"{text!r:.80} is not [HOST:]PORT, such as localhost:8000")
     return found["host"] or found["six"] or "127.0.0.1", int(found["port"])
 
 
 def _running() -> argparse.ArgumentParser:
-    """Options of what a server does for us, and may ask something for."""
+    """Options of the commands during which a server may log, and ask for roots."""
     options = argparse.ArgumentParser(add_help=False)
     options.add_argument("--log-level", help="show the server's log messages from this level on")
     options.add_argument(
@@ -204,9 +212,9 @@ def _complete(command: argparse.ArgumentParser) -> None:
 
 
 def _listen(command: argparse.ArgumentParser) -> None:
-    command.add_argument("uris", nargs="*", metavar="URI", help="tell when this resource changes")
+    command.add_argument("uris", nargs="*", metavar="URI", help="print changes of this resource")
     for kind in ("tools", "prompts", "resources"):
-        command.add_argument(f"--{kind}", action="store_true", help=f"tell when the list of {kind} changes")
+        command.add_argument(f"--{kind}", action="store_true", help=f"print changes of the list of {kind}")
     command.add_argument("--count", type=_count, metavar="N", help="end after N changes")
     command.add_argument(
         "--for", dest="seconds", type=_seconds, metavar="SECONDS", help="end after this time"
@@ -216,12 +224,12 @@ def _listen(command: argparse.ArgumentParser) -> None:
 def _count(text: str) -> int:
     value = int(text)
     if value < 1:
-        raise argparse.ArgumentTypeError("a number above 0")
+        raise argparse.ArgumentTypeError("it must be a number above 0")
     return value
 
 
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("a number of seconds above 0")
+        raise argparse.ArgumentTypeError("it must be a number of seconds above 0")
     return value

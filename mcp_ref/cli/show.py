@@ -1,4 +1,4 @@
-"""What `mcp-ref` prints: results to stdout, everything that goes on meanwhile to stderr."""
+"""What `mcp-ref` prints: results to stdout, logs and progress to stderr."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ __all__ = [
 
 
 def as_json(value: Any) -> None:
-    """For scripts; and on a terminal it steers nothing either."""
+    """Print JSON for scripts, in which nothing steers a terminal."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
-    print("\n".join(map(_escaped, text.split("\n"))))
+    print("\n".join(map(_escape, text.split("\n"))))
 
 
 def in_a_line(text: Any) -> str:
-    """Text of a stranger's that has a line of its own, and must not begin another."""
-    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in plain(text))
+    """A server's text on one line, from which it cannot begin another."""
+    return _escape(plain(text))
 
 
-def _escaped(text: str) -> str:
-    """JSON, with what is not to be seen in escapes."""
-    return (
-        text if text.isprintable() else "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
-    )
+def _escape(text: str) -> str:
+    """Text with what cannot be printed in escapes of JSON."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
 def server(facts: Any) -> None:
-    """What a server says of itself."""
+    """The name, description, revision, capabilities and instructions of a server."""
     info = facts["serverInfo"]
     name = info.get("title") or info.get("name", "a server that does not say its name")
     print(f"{in_a_line(name)} {in_a_line(info.get('version', ''))}".rstrip())
@@ -78,7 +78,7 @@ def tools(found: list[Any]) -> None:
 
 
 def _arguments(schema: Any) -> Iterator[str]:
-    """Name and kind of each argument, as far as the schema makes sense."""
+    """Name and type of each argument, as far as the schema is valid."""
     required, properties = schema.get("required"), schema.get("properties")
     for name, about in properties.items() if isinstance(properties, dict) else ():
         argument = f"{name}: {_kind(about)}"
@@ -117,7 +117,7 @@ def prompts(found: list[Any]) -> None:
 
 
 def _title(tool: Any) -> Any:
-    """What a tool is called for people, beside its name.  # spec: schema/title-fallback"""
+    """The title of a tool, for people.  # spec: schema/title-fallback"""
     annotations = tool.get("annotations")
     return tool.get("title") or (annotations.get("title") if isinstance(annotations, dict) else None)
 
@@ -133,11 +133,11 @@ def result(value: Result) -> None:
     """A tool's content: text as it is, a line for anything else."""
     content = value.get("content")
     for block in content if isinstance(content, list) else ():
-        print(_shown(block))
+        print(_block_text(block))
 
 
-def _shown(block: Any) -> str:
-    """A block of content."""
+def _block_text(block: Any) -> str:
+    """A block of content: its text, or a line about it."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind is None:
         return in_a_line(f"[{block!r:.200}]")
@@ -151,25 +151,25 @@ def _shown(block: Any) -> str:
 
 
 def _size(data: str) -> int:
-    """Of what stands there in base64."""
+    """Bytes that a text in base64 stands for."""
     return len(data.rstrip("=")) * 3 // 4
 
 
 def contents(value: Result) -> None:
-    """What was read, on a terminal: a line for what is no text."""
+    """The contents of a resource for people: text as it is, a line about a blob."""
     several = len(value["contents"]) > 1
     for item in value["contents"]:
         if several:
             print(in_a_line(f"[{item['uri']}]"))
         if "blob" in item:
-            kind = item.get("mimeType", "of a kind that was not said")
-            print(in_a_line(f"[blob: {kind}, {_size(item['blob'])} bytes; --output FILE keeps it]"))
+            kind = item.get("mimeType", "unknown type")
+            print(in_a_line(f"[blob: {kind}, {_size(item['blob'])} bytes; --output FILE saves it]"))
         else:
             print(plain(item["text"]), end="" if item["text"].endswith("\n") else "\n")
 
 
 def as_bytes(value: Result) -> bytes:
-    """What was read, one after another, and nothing else."""
+    """The contents of a resource, one after another, and nothing else."""
     found = value["contents"]
     return b"".join(base64.b64decode(c["blob"]) if "blob" in c else c["text"].encode() for c in found)
 
@@ -178,12 +178,12 @@ def messages(value: Result) -> None:
     """The messages of a prompt, each below the name of who says it."""
     for message in value["messages"]:
         print(f"{in_a_line(message['role'])}:")
-        for line in _shown(message["content"]).splitlines() or [""]:
+        for line in _block_text(message["content"]).splitlines() or [""]:
             print(f"    {line}")
 
 
 def suggestions(value: Result) -> None:
-    """What an argument could be, a line each."""
+    """The values that an argument could have, a line each."""
     completion = value["completion"]
     for text in completion["values"]:
         print(in_a_line(text))
@@ -193,18 +193,18 @@ def suggestions(value: Result) -> None:
 
 
 def change(value: Change, in_json: bool) -> None:
-    """The URI of a resource, or which list: what changed, on a line of its own, at once."""
+    """The URI of the resource that changed, or the name of the list, on a line of its own, at once."""
     if in_json:
         about = {"kind": value.kind} if value.uri is None else {"kind": value.kind, "uri": value.uri}
-        print(_escaped(json.dumps(about, ensure_ascii=False)), flush=True)
+        print(_escape(json.dumps(about, ensure_ascii=False)), flush=True)
     else:
         print(in_a_line(value.uri or value.kind), flush=True)
 
 
 def log_message(level: str, data: Any, logger: str | None) -> None:
     """A message that the server logged."""
-    said = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
-    line = plain(f"{level}: {logger + ': ' if logger else ''}{said}")
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    line = plain(f"{level}: {logger + ': ' if logger else ''}{text}")
     print(line.replace("\n", "\n  "), file=sys.stderr)
 
 
@@ -235,17 +235,17 @@ class ProgressLine:
                 self._is_shown = True
                 print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
 
-    def aside(self, ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The same callback, with the terminal to itself while somebody is asked."""
+    def hidden_during(self, ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The same callback, with this line hidden while it runs."""
 
-        def asked(question: Any) -> Any:
+        def ask_alone(question: Any) -> Any:
             self._hide(1)
             try:
                 return ask(question)
             finally:
                 self._hide(-1)
 
-        return asked
+        return ask_alone
 
     def _hide(self, more: int) -> None:
         with self._writing:

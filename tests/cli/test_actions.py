@@ -274,7 +274,7 @@ class Screen(io.TextIOWrapper):
     ("words", "printed"),
     [
         (["demo://motto"], b"So\xef\xbf\xbd!\n"),
-        (["demo://picture"], b"[blob: application/octet-stream, 3 bytes; --output FILE keeps it]\n"),
+        (["demo://picture"], b"[blob: application/octet-stream, 3 bytes; --output FILE saves it]\n"),
         (["demo://picture", "--output", "-"], b"\x00\xff\n"),
         (["demo://t/1"], b"1 in t\n"),
     ],
@@ -372,7 +372,7 @@ def test_a_server_that_tells_of_nothing_is_exit_code_4(
     changing: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["listen", "--prompts", *ENV, *changing]) == 4
-    assert "tells of nothing of this" in capsys.readouterr().err
+    assert "notifies of none of these changes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_roots_are_what_the_work_is_about(
 def test_nobody_is_asked_where_there_is_no_terminal(
     server: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, revision: str
 ) -> None:
-    monkeypatch.setattr(actions, "_somebody_is_there", lambda: False)
+    monkeypatch.setattr(actions, "_has_terminal", lambda: False)
     assert main(["call", "asked", "--revision", revision, *ENV, *server]) in (1, 3)
     assert "elicitation" in "".join(capsys.readouterr())
 
@@ -439,7 +439,7 @@ def test_whoever_is_at_the_terminal_is_asked(
     revision: str,
     words: list[str],
 ) -> None:
-    monkeypatch.setattr(actions, "_somebody_is_there", lambda: True)
+    monkeypatch.setattr(actions, "_has_terminal", lambda: True)
     monkeypatch.setattr(terminal, "ask", lambda question: question.decline())
     assert main([*words, "--revision", revision, *ENV, *server]) == 0
     assert capsys.readouterr().out.strip() == "decline"
@@ -457,7 +457,7 @@ def test_who_has_to_visit_a_page_first_is_asked_to(
         seen.append(question.url)
         return question.accept()
 
-    monkeypatch.setattr(actions, "_somebody_is_there", lambda: True)
+    monkeypatch.setattr(actions, "_has_terminal", lambda: True)
     monkeypatch.setattr(terminal, "ask", ask)
     assert main([*PAY, *ENV, *server]) == 0
     assert capsys.readouterr().out == "paid\n"
@@ -468,7 +468,7 @@ def test_who_has_to_visit_a_page_first_is_asked_to(
 def test_who_does_not_visit_the_page_is_refused(
     server: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
-    monkeypatch.setattr(actions, "_somebody_is_there", lambda: there)
+    monkeypatch.setattr(actions, "_has_terminal", lambda: there)
     monkeypatch.setattr(terminal, "ask", lambda question: question.decline())
     assert main([*PAY, *ENV, *server]) == 3
     assert ("needs a visit" if there else "did not declare") in capsys.readouterr().err

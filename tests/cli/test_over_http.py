@@ -121,7 +121,7 @@ def test_the_server_may_ask_for_roots(url: str, capsys: Captured, revision: str,
 def test_whoever_is_at_the_terminal_is_asked(
     url: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch, revision: str
 ) -> None:
-    monkeypatch.setattr(actions, "_somebody_is_there", lambda: True)
+    monkeypatch.setattr(actions, "_has_terminal", lambda: True)
     monkeypatch.setattr(terminal, "ask", lambda question: question.decline())
     assert main(["call", "asked", "--revision", revision, "--", url]) == 0
     assert capsys.readouterr().out == "decline\n"
@@ -222,7 +222,7 @@ def test_https_where_there_is_http_is_exit_code_4(url: str, capsys: Captured) ->
         (["tools", "--", "http:/one-slash/mcp"], "is no URL of a server"),
         (["tools", "--", "http://127.0.0.1:port/mcp"], "is no URL"),
         (["tools", "--", f"http://me:{SECRET}@127.0.0.1/mcp"], "credentials do not belong into a URL"),
-        (["tools", "--", "http://127.0.0.1/mcp", "more"], "after the URL of a server there is nothing more"),
+        (["tools", "--", "http://127.0.0.1/mcp", "more"], "nothing may follow the URL of a server"),
         (["tools", "--env", f"A={SECRET}", "--", "http://127.0.0.1/mcp"], "--env is for a server"),
         (["tools", "--header", f"A: {SECRET}", "--", "python"], "--header is for a server at a URL"),
     ],

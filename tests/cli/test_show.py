@@ -158,7 +158,7 @@ def test_the_progress_line_is_away_while_somebody_is_asked(monkeypatch: pytest.M
             line.on_progress(2, None, "meanwhile")
             return f"answer to {question}"
 
-        assert line.aside(ask)("a question") == "answer to a question"
+        assert line.hidden_during(ask)("a question") == "answer to a question"
         line.on_progress(3, None, "after")
     assert "meanwhile" not in terminal.getvalue()
     assert "3 after" in terminal.getvalue()
@@ -243,9 +243,9 @@ def test_what_was_read_is_shown_on_a_terminal(capsys: pytest.CaptureFixture[str]
         "[a:a]",
         "no end\ufffd[2J",
         "[a:b]",
-        "[blob: image/png, 4 bytes; --output FILE keeps it]",
+        "[blob: image/png, 4 bytes; --output FILE saves it]",
         "[c:]",
-        "[blob: of a kind that was not said, 0 bytes; --output FILE keeps it]",
+        "[blob: unknown type, 0 bytes; --output FILE saves it]",
     ]
 
 
