@@ -3,8 +3,8 @@
     server.add_directory("handbook")                            file:///srv/handbook/first%20steps.md
     server.add_directory("handbook", uri="docs://handbook/")    docs://handbook/first%20steps.md
 
-What is in the directory is listed, and what is read is a file in it: never one beside it, whatever the
-URI says and wherever a link leads. A file has one URI, and any other way to write it leads nowhere.
+What is in the directory is listed, and what is read is a file in it: never one beside it, whatever the URI
+says and wherever a link leads. A file has one URI; any other way to write it is not found.
 
     a link to a file or directory within     is listed, and read, under its own name
     a link that leads out, or is broken      does not exist
@@ -13,14 +13,14 @@ URI says and wherever a link leads. A file has one URI, and any other way to wri
     UTF-8 without NUL                        text, unless the name says image, archive ...
     anything else                            a blob
 
-Files that come, go and change are found by looking: when a list is asked for, and every `poll` seconds
-while the server runs. Clients hear of it.
+Files that come, go and change are found by scans: when a list is requested, and every `poll` seconds while
+the server runs. Clients are notified of them.
 
 Revisions   all.
-Errors      no such file: ResourceNotFound. One that may not be read, or has more than `max_bytes`: -32603,
-            which names its URI and never its path.
-Threads     all of it on any thread. One thread scans at a time, and `_scanning` is held meanwhile; whoever
-            comes then takes the list as it is. `mcp_ref watcher` lives as long as `watch`.
+Errors      ResourceNotFound for a file that does not exist; -32603 for one that may not be read, or has more
+            than `max_bytes`, with its URI and never its path.
+Threads     all of it on any thread. One thread scans at a time, and holds `_scanning`; others take the list
+            as it is meanwhile. `mcp_ref watcher` lives as long as `watch`.
 Not here    hard links and mounts: they are files and directories like any other.
 """
 
@@ -43,7 +43,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes
 from mcp_ref.api.from_function.resource import check_annotations
 from mcp_ref.basic.index.error_responses import InternalError
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.extras.files import DEPTH, GONE, Found, Globs, Parts, Tree, is_missing
+from mcp_ref.extras.files import GONE_ERRNOS, MAX_DEPTH, File, Glob, Parts, Tree, is_gone_or_denied
 from mcp_ref.runtime.checks import check_count, check_seconds, check_text, check_text_if_any
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
@@ -59,19 +59,19 @@ __all__ = ["Directory"]
 
 _log = logger("mcp_ref.directories")
 
-SHARE = 10
+MIN_REST_PER_SCAN = 10
 """A scan that took a second is not repeated for ten, whatever `poll` says."""
 
-LEAVING = 5.0
-"""Seconds for which the end of `watch` waits for a disk that does not answer."""
+WATCHER_END_SECONDS = 5.0
+"""For which the end of `watch` waits for a disk that does not answer."""
 
 # ------------------------------------------------------------------------ their types
 
-MISTAKEN = {".rs": "text/x-rust", ".ts": "text/typescript"}
-"""Suffixes that the tables of types know as something that hardly anybody has."""
+TYPES_BY_SUFFIX = {".rs": "text/x-rust", ".ts": "text/typescript"}
+"""Suffixes to which `mimetypes` gives rare types: RLS Services, and the video format MPEG-TS."""
 
-PACKED = {"bzip2": "application/x-bzip2", "gzip": "application/gzip", "xz": "application/x-xz"}
-BYTES = "application/octet-stream"
+TYPES_BY_ENCODING = {"bzip2": "application/x-bzip2", "gzip": "application/gzip", "xz": "application/x-xz"}
+BINARY_TYPE = "application/octet-stream"
 
 _TEXTUAL = re.compile(
     r"(?:text|message)/.+|.+\+(?:json|xml|yaml)|application/(?:x-)?(?:csh|ecmascript|graphql|httpd-php|"
@@ -82,16 +82,16 @@ _TEXTUAL = re.compile(
 
 
 def mime_type_of(name: str) -> str | None:
-    """What a file is, going by its name."""
+    """The type of a file by its name; None if the name does not say it."""
     suffix = Path(name).suffix.lower()
-    if suffix in MISTAKEN:
-        return MISTAKEN[suffix]
-    guessed, packed = mimetypes.guess_type(f"./{name}")  # with ./ nothing in it is taken for a scheme
-    return guessed if packed is None else PACKED.get(packed, BYTES)
+    if suffix in TYPES_BY_SUFFIX:
+        return TYPES_BY_SUFFIX[suffix]
+    mime_type, encoding = mimetypes.guess_type(f"./{name}")  # ./ so that no part is taken for a scheme
+    return mime_type if encoding is None else TYPES_BY_ENCODING.get(encoding, BINARY_TYPE)
 
 
 def text_of(data: bytes, mime_type: str | None) -> str | None:
-    """The text that a file is; None if it is none.  # spec: server/resources/contents-text-or-blob"""
+    """The content of a file as text; None if it is binary.  # spec: server/resources/contents-text-or-blob"""
     if b"\0" in data or not (mime_type is None or _TEXTUAL.fullmatch(mime_type)):
         return None
     try:
@@ -104,13 +104,13 @@ def text_of(data: bytes, mime_type: str | None) -> str | None:
 
 
 Stamp: TypeAlias = tuple[int, int, int]
+"""Time, size and inode of a file: a change or replacement of the file changes it."""
 
 
-class Listed(NamedTuple):
-    """A file that clients can see in the list."""
+class ListEntry(NamedTuple):
+    """A file in the list that clients see."""
 
     stamp: Stamp
-    """What is another one when the file was changed or replaced."""
     resource: RegisteredResource
 
 
@@ -132,36 +132,36 @@ class Directory:
         cache_scope: CacheScope | None = None,
         annotations: Annotations | None = None,
     ) -> None:
-        """`uri` is what all URIs begin with, `name` what all names begin with; `glob` says which files
-        there are, `max_files` how many are listed, `max_bytes` how long one may be to be read.
+        """All URIs begin with `uri`, and all names with `name`. Only files that match `glob` exist. No more
+        than `max_files` of them are listed; a file of more than `max_bytes` cannot be read.
 
-        Raises OSError if there is no such directory, ValueError or TypeError for what else is wrong.
+        Raises OSError if there is no such directory, ValueError or TypeError for other wrong arguments.
         """
         check_text(glob=glob)
         check_text_if_any(uri=uri, name=name)
         check_count(1, max_files=max_files, max_bytes=max_bytes)
         self.poll = check_seconds("poll", poll)
-        if not os.fspath(path):  # else it would be whatever directory the process is in
-            raise ValueError("path is empty")
+        if not os.fspath(path):  # else it would be the working directory of the process
+            raise ValueError("path must not be empty; '.' is the working directory")
         self.path = Path(os.path.realpath(path, strict=True))
-        """Where the directory really is, from now on."""
+        """Without links, as they are now."""
         if not self.path.is_dir():
-            raise NotADirectoryError(f"{self.path} is no directory")
+            raise NotADirectoryError(f"{self.path} is not a directory")
         self.prefix = _as_prefix(self.path.as_uri()) if uri is None else _check_prefix(uri)
         self._annotations = check_annotations(annotations or {})
         self._name = "" if name is None else f"{name}/"
         self._max_files, self._max_bytes = max_files, max_bytes
         given = ttl_ms is not None or cache_scope is not None
         self._hints = hints(ttl_ms or 0, cache_scope or "private") if given else None
-        self._tree = Tree(self.path, Globs(glob), hidden)
-        # Files that somebody asked for, and may have subscribed to, before the first look was over.
-        self._asked_for: dict[str, Stamp] = {}
+        self._tree = Tree(self.path, Glob(glob), hidden)
+        # Files that clients requested, and may have subscribed to, before the first scan was over.
+        self._early_stamps: dict[str, Stamp] = {}
         self._scanning = threading.Lock()
         forks.tell(self)
-        # All below guarded by _scanning; whoever reads them without it sees the last scan.
-        self._listed: dict[str, Listed] | None = None
-        self._due = 0.0
-        self._told: str | None = None
+        # All below is written while _scanning is held. Read without it, it is that of the last scan.
+        self._listed: dict[str, ListEntry] | None = None
+        self._next_scan = 0.0
+        self._last_trouble: str | None = None
 
     def forked(self) -> None:
         """In a forked child: another thread may have held the lock."""
@@ -170,27 +170,27 @@ class Directory:
     # -- one file --------------------------------------------------------------------------
 
     def find(self, uri: str) -> RegisteredResource | None:
-        """The file of that very URI, listed or not.  # spec: server/resources/validate-uris"""
+        """The file of exactly this URI, listed or not.  # spec: server/resources/validate-uris"""
         parts = self._parts(uri)
         if parts is None:
             return None
         try:
             status = self._tree.status(parts)
-            if self._listed is None and len(self._asked_for) < self._max_files:
-                self._asked_for.setdefault(uri, _stamp(status))
+            if self._listed is None and len(self._early_stamps) < self._max_files:
+                self._early_stamps.setdefault(uri, _stamp(status))
             return self._resource(uri, parts, status)
         except OSError as problem:
-            if is_missing(problem):
+            if is_gone_or_denied(problem):
                 return None
             raise _unreadable(uri, problem) from problem
 
     def _parts(self, uri: str) -> Parts | None:
-        """The names in a URI of this directory, if it is written as it is here."""
+        """The names in a URI of this directory; None unless it is written exactly as the list has it."""
         if not uri.isascii() or not uri.startswith(self.prefix):
             return None
-        names = uri[len(self.prefix) :].split("/", DEPTH)
+        names = uri[len(self.prefix) :].split("/", MAX_DEPTH)
         parts = tuple(os.fsdecode(unquote_to_bytes(name)) for name in names)
-        return parts if self._tree.may_be(parts) and self._uri(parts) == uri else None
+        return parts if self._tree.may_have(parts) and self._uri(parts) == uri else None
 
     def _uri(self, parts: Parts) -> str:
         return self.prefix + "/".join(quote_from_bytes(os.fsencode(part), safe="") for part in parts)
@@ -213,139 +213,142 @@ class Directory:
         try:
             data = self._tree.read(parts, self._max_bytes)
         except OSError as problem:
-            if problem.errno in GONE:
+            if problem.errno in GONE_ERRNOS:
                 raise ResourceNotFound(uri) from None
             raise _unreadable(uri, problem) from problem
         text = text_of(data, mime_type)
         if text is not None:
             return [embedded(uri, text, mime_type or "text/plain")["resource"]]
-        return [embedded(uri, data, mime_type or BYTES)["resource"]]
+        return [embedded(uri, data, mime_type or BINARY_TYPE)["resource"]]
 
     # -- all of them -----------------------------------------------------------------------
 
     def refresh(self, server: Any) -> None:
-        """Look again, if the last look is older than `poll`, and have the server list what there is."""
+        """Scan, if the last scan is older than `poll`, and have the server list the files."""
         self._refresh(server, threading.Event())
 
-    def _refresh(self, server: Any, over: threading.Event) -> None:
-        if time.monotonic() < self._due:
+    def _refresh(self, server: Any, stop: threading.Event) -> None:
+        if time.monotonic() < self._next_scan:
             return
-        # The first list is worth waiting for. Later ones are a little older for whoever comes meanwhile.
+        # The first list is waited for. During later scans other threads take the list of the last one.
         if not self._scanning.acquire(blocking=self._listed is None):
             return
         try:
-            if time.monotonic() >= self._due:
-                self._scan(server, over)
+            if time.monotonic() >= self._next_scan:
+                self._scan(server, stop)
         finally:
             self._scanning.release()
 
-    def _scan(self, server: Any, over: threading.Event) -> None:
+    def _scan(self, server: Any, stop: threading.Event) -> None:
         """Holds _scanning."""
-        began = time.monotonic()
+        start = time.monotonic()
         try:
-            found, complete = self._tree.files(self._max_files, over)
-        except OSError as problem:  # of the machine, not of a file: there is no telling what is there
-            self._tell(f"cannot be looked through, and is listed as it was: {problem.strerror}")
-            found, complete = None, True
-        if over.is_set():
+            files, complete = self._tree.files(self._max_files, stop)
+        except OSError as problem:  # of the machine, not of a file: which files there are is not known
+            self._log_once(f"cannot be scanned, and is listed as it was: {problem.strerror}")
+            files, complete = None, True
+        if stop.is_set():
             return
-        if found is not None:
-            listed = f"has too much to list; what is listed is {len(found)} files of it"
-            self._tell(None if complete else listed)
-            self._announce(server, self._listed or {}, found)
-        now = time.monotonic()  # only now: whoever finds that a look is not due relies on the last one
-        self._due = now + max(self.poll, SHARE * (now - began))
+        if files is not None:
+            self._log_once(None if complete else f"has too many files: only {len(files)} are listed")
+            self._announce(server, self._listed or {}, files)
+        end = time.monotonic()  # set last: threads that find no scan due rely on a finished one
+        self._next_scan = end + max(self.poll, MIN_REST_PER_SCAN * (end - start))
 
-    def _announce(self, server: Any, before: dict[str, Listed], found: list[Found]) -> None:
-        """Put what was found into the server's list; say what is new, gone or changed. Holds _scanning.
+    def _announce(self, server: Any, before: dict[str, ListEntry], files: list[File]) -> None:
+        """Put the files into the server's list; notify of what is new, gone or changed. Holds _scanning.
 
         # spec: server/resources/list-changed, server/resources/list-may-change
         """
         first = self._listed is None
-        now = {self._uri(file.parts): file for file in found}
-        listed = {uri: self._listing(uri, file, before.get(uri)) for uri, file in now.items()}
-        gone = [uri for uri in before if uri not in listed]
-        changed = [uri for uri, entry in listed.items() if before.get(uri) is not entry]
-        # What an author put under the same URI is another resource, and stays.
-        ours = {uri for uri in (*gone, *changed) if _is_ours(server.resources.get(uri), before.get(uri))}
-        server.resources.change(
-            [listed[uri].resource for uri in changed if uri in ours], [uri for uri in gone if uri in ours]
-        )
+        listed = dict(self._entry(file, before) for file in files)
+        gone, changed = _difference(server, before, listed)
+        server.resources.change([listed[uri].resource for uri in changed], gone)
         self._listed = listed
         if first:
-            self._tell_who_asked(server, listed)
+            self._announce_early_changes(server, listed)
             return
         for uri in (*gone, *changed):
-            if uri in ours:
-                server.resource_updated(uri)
+            server.resource_updated(uri)
 
-    def _tell_who_asked(self, server: Any, listed: dict[str, Listed]) -> None:
-        """After the first look: what was changed between its beginning and somebody's question."""
-        for uri, stamp in list(self._asked_for.items()):
+    def _announce_early_changes(self, server: Any, listed: dict[str, ListEntry]) -> None:
+        """After the first scan: notify of files that changed since a client requested them."""
+        for uri, stamp in list(self._early_stamps.items()):
             if uri not in listed or listed[uri].stamp != stamp:
                 server.resource_updated(uri)
-        self._asked_for = {}
+        self._early_stamps = {}
 
-    def _listing(self, uri: str, file: Found, before: Listed | None) -> Listed:
-        """The entry of a file: the same as before unless the file was changed."""
-        stamp = _stamp(file.status)
-        if before is not None and before.stamp == stamp:
-            return before
-        return Listed(stamp, self._resource(uri, file.parts, file.status))
+    def _entry(self, file: File, before: dict[str, ListEntry]) -> tuple[str, ListEntry]:
+        """A file's URI and entry, which is the one from before unless the file was changed."""
+        uri, stamp = self._uri(file.parts), _stamp(file.status)
+        if uri in before and before[uri].stamp == stamp:
+            return uri, before[uri]
+        return uri, ListEntry(stamp, self._resource(uri, file.parts, file.status))
 
-    def _tell(self, trouble: str | None) -> None:
-        """To the log, once and not with every scan. Holds _scanning."""
-        if trouble is not None and trouble != self._told:
+    def _log_once(self, trouble: str | None) -> None:
+        """Log what is wrong with the directory, unless the last scan did already. Holds _scanning."""
+        if trouble is not None and trouble != self._last_trouble:
             _log.warning("%s %s", self.path, trouble)
-        self._told = trouble
+        self._last_trouble = trouble
 
     @contextmanager
     def watch(self, server: Any) -> Iterator[None]:
-        """Around the service of a server: refresh every `poll` seconds."""
-        over = threading.Event()
+        """Scan every `poll` seconds while a server runs in this context."""
+        stop = threading.Event()
         watcher = threading.Thread(
-            target=self._watch, args=(server, over), name="mcp_ref watcher", daemon=True
+            target=self._watch, args=(server, stop), name="mcp_ref watcher", daemon=True
         )
         watcher.start()
         try:
             yield
         finally:
-            over.set()
-            watcher.join(LEAVING)
+            stop.set()
+            watcher.join(WATCHER_END_SECONDS)
 
-    def _watch(self, server: Any, over: threading.Event) -> None:
-        while not over.is_set():
+    def _watch(self, server: Any, stop: threading.Event) -> None:
+        while not stop.is_set():
             try:
-                self._refresh(server, over)
-            except Exception:  # the next look may be a better one
-                _log.exception("%s could not be looked through", self.path)
-            over.wait(self.poll)
+                self._refresh(server, stop)
+            except Exception:  # the next scan may succeed
+                _log.exception("%s could not be scanned", self.path)
+            stop.wait(self.poll)
 
 
 def _stamp(status: os.stat_result) -> Stamp:
-    """What is another one when a file was changed."""
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _is_ours(there: Any, before: Listed | None) -> bool:
-    """Whether what a server has under a URI is nothing, or what a directory put there."""
-    return there is None or (before is not None and there is before.resource)
+def _difference(
+    server: Any, before: dict[str, ListEntry], listed: dict[str, ListEntry]
+) -> tuple[list[str], list[str]]:
+    """The URIs of files that are gone, and of those that are new or changed.
+
+    A resource that the author registered under the URI of a file is another one, and stays.
+    """
+
+    def is_ours(uri: str) -> bool:
+        registered = server.resources.get(uri)
+        return registered is None or (uri in before and registered is before[uri].resource)
+
+    gone = [uri for uri in before if uri not in listed]
+    changed = [uri for uri, entry in listed.items() if before.get(uri) is not entry]
+    return list(filter(is_ours, gone)), list(filter(is_ours, changed))
 
 
 def _unreadable(uri: str, problem: OSError) -> InternalError:
-    """What the client hears: why, and not where the file is.  # spec: server/resources/errors"""
-    why = (problem.strerror or "nobody knows why").lower()
+    """The error for the client: it says why, and not where the file is.  # spec: server/resources/errors"""
+    why = (problem.strerror or "unknown error").lower()
     _log.warning("%s cannot be read: %s", short(uri), why)
     return InternalError(f"{short(uri)} cannot be read: {why}")
 
 
 def _modified(status: os.stat_result) -> Json:
-    """When a file was changed, if that is a time that can be written."""
+    """The annotation with the time of a file, if that is a time that can be written."""
     try:
-        when = datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC)
+        time_of_change = datetime.fromtimestamp(status.st_mtime_ns // 10**9, UTC)
     except (OverflowError, ValueError, OSError):
         return {}
-    return {"lastModified": when.isoformat(timespec="seconds").replace("+00:00", "Z")}
+    return {"lastModified": time_of_change.isoformat(timespec="seconds").replace("+00:00", "Z")}
 
 
 def _as_prefix(uri: str) -> str:
@@ -357,5 +360,7 @@ def _check_prefix(uri: str) -> str:
     check_uri(uri)
     path = re.split("[?#]", uri)[0]
     if path != uri or not uri.endswith("/") or {".", ".."} & set(uri.split("/")):
-        raise ValueError(f"uri is what URIs begin with, such as 'docs://handbook/', not {uri!r:.200}")
+        raise ValueError(
+            f"uri must be a prefix of URIs that ends with /: 'docs://handbook/', not {uri!r:.200}"
+        )
     return uri

@@ -1,18 +1,18 @@
 """The files below one directory, and no other file of the machine.
 
-Whoever asks for a file by name may be hostile, and so may be whoever makes links in the directory:
+A client that asks for a file by name may be hostile, and so may a process that makes links in the directory:
 
-    tree = Tree(Path("/srv/handbook"), Globs("**/*.md"), hidden=False)
-    tree.files(most, over)       -> all there are, those in the nearest directories first
-    tree.status(("a", "b.md"))   -> size, times
-    tree.read(("a", "b.md"), most)
+    tree = Tree(Path("/srv/handbook"), Glob("**/*.md"), hidden=False)
+    tree.files(max_files, stop)          -> all there are, those in the nearest directories first
+    tree.status(("a", "b.md"))           -> size, times
+    tree.read(("a", "b.md"), max_bytes)  -> bytes
 
-Where links lead is looked up first; then the way to that place is gone from the directory's own descriptor,
-name by name, through no link. Whatever changes in between can only end it.
+First links are resolved; then the place they lead to is opened from the descriptor of the directory, name by
+name, through no link. A change in between makes this fail, and can never lead it out of the directory.
 
-Errors      OSError: with an errno of GONE where there is no such regular file within, of CLOSED where it
-            may not be opened, EFBIG where it is too long.
-Threads     plain functions on the thread that calls; nothing is kept between two calls.
+Errors      OSError: with an errno of GONE_ERRNOS where there is no such regular file within, of DENIED_ERRNOS
+            where it may not be opened, EFBIG where it is too long.
+Threads     plain functions on the thread that calls; nothing is stored between two calls.
 """
 
 from __future__ import annotations
@@ -30,73 +30,74 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["CLOSED", "DEPTH", "GONE", "Found", "Globs", "Parts", "Tree", "is_missing"]
+__all__ = ["DENIED_ERRNOS", "GONE_ERRNOS", "MAX_DEPTH", "File", "Glob", "Parts", "Tree", "is_gone_or_denied"]
 
-DEPTH = 32
-"""Names from the directory to a file; deeper ones are not looked for."""
+MAX_DEPTH = 32
+"""Names from the directory to a file; deeper files do not exist for clients."""
 
-ENTRIES = 200_000
-"""Names that one look at everything sees, whether they fit or not."""
+MAX_NAMES_SEEN = 200_000
+"""Names that one scan looks at, whether they match or not."""
 
-PIECE = 1 << 18
-"""Bytes that are read at a time."""
+READ_BYTES = 1 << 18
+"""Bytes of one read."""
 
 Parts = tuple[str, ...]
 """The names on the way from the directory to a file."""
 
-GONE = frozenset({
+GONE_ERRNOS = frozenset({
     errno.ENOENT,
     errno.ENOTDIR,
     errno.ELOOP,
     errno.ENAMETOOLONG,
-    errno.EINVAL,  # of a link that is none any more
+    errno.EINVAL,  # of a link that was replaced by something else
     errno.ENXIO,
     errno.EILSEQ,
     errno.ESTALE,
 })  # fmt: skip
-"""What the system says of a file that is not there, or is no such file any more."""
+"""Of a file that does not exist, or was replaced by something else."""
 
-CLOSED = frozenset({errno.EACCES, errno.EPERM})
+DENIED_ERRNOS = frozenset({errno.EACCES, errno.EPERM})
 
-_THROUGH = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
-_FILE = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
+_FILE_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
-_PLAIN = re.compile(r"[^/\\\0]+")
-"""A name. A backslash is what other systems take for a slash, and no name here has one."""
+_NAME = re.compile(r"[^/\\\0]+")
+"""A name in a path. Backslashes are excluded, since other systems take them for slashes."""
 
 
-class Globs:
-    """A pattern for relative paths: `*`, `?`, `[...]` within a name, `**` for any number of names."""
+class Glob:
+    """A pattern for relative paths: `*`, `?`, `[...]` within a name, `**` for any number of names.
+
+    A path is matched name by name: the places in the pattern that have been reached are the state.
+    """
 
     def __init__(self, pattern: str) -> None:
         self._names = pattern.split("/")
         if any(name in ("", ".", "..") for name in self._names):
-            raise ValueError(
-                f"glob is a pattern for paths in the directory, such as '**/*.md', not {pattern!r}"
-            )
+            raise ValueError(f"glob must be a pattern for paths in the directory: '**/*.md', not {pattern!r}")
         self.start = self._open({0})
 
     def step(self, places: frozenset[int], name: str) -> frozenset[int]:
-        """How far in the pattern one is after a further name; nowhere if nothing below can fit."""
-        on = {place for place in places if place < len(self._names) and self._fits(place, name)}
-        return self._open({place if self._names[place] == "**" else place + 1 for place in on})
+        """The places after one more name; none if no path that begins like this can match."""
+        matched = {place for place in places if place < len(self._names) and self._matches(place, name)}
+        return self._open({place if self._names[place] == "**" else place + 1 for place in matched})
 
-    def is_end(self, places: frozenset[int]) -> bool:
-        """Whether a path that led here fits."""
+    def is_match(self, places: frozenset[int]) -> bool:
+        """Whether a path that led to these places matches."""
         return len(self._names) in places
 
     def match(self, parts: Parts) -> bool:
-        """Whether a whole path fits."""
+        """Whether a whole path matches."""
         places = self.start
         for name in parts:
             places = self.step(places, name)
-        return self.is_end(places)
+        return self.is_match(places)
 
-    def _fits(self, place: int, name: str) -> bool:
+    def _matches(self, place: int, name: str) -> bool:
         return self._names[place] == "**" or fnmatchcase(name, self._names[place])
 
     def _open(self, places: set[int]) -> frozenset[int]:
-        """These places, and those behind each `**`, which may stand for no name at all."""
+        """These places, and the one behind each `**` among them, which may stand for no name at all."""
         for place, name in enumerate(self._names):
             if place in places and name == "**":
                 places.add(place + 1)
@@ -104,14 +105,14 @@ class Globs:
 
 
 class Entry(NamedTuple):
-    """Something in a directory that is being looked through."""
+    """An entry of a directory that is being scanned."""
 
     parts: Parts
     real: Parts
-    """Where it really is."""
+    """Its path without links."""
     status: os.stat_result
     places: frozenset[int]
-    """How far in the pattern its path leads."""
+    """The places in the pattern that its path leads to."""
 
     @property
     def is_directory(self) -> bool:
@@ -123,20 +124,28 @@ class Entry(NamedTuple):
 
 
 class Branch(NamedTuple):
-    """A directory that will be looked through."""
+    """A directory that will be scanned."""
 
     parts: Parts
     real: Parts
     above: frozenset[Parts]
-    """Where the directories on the way really are, itself among them: a link to one of these is a loop."""
+    """Paths without links of the directories above and of this one: a link to any of them is a loop."""
     places: frozenset[int]
 
     def entry(self, name: str, status: os.stat_result, places: frozenset[int]) -> Entry:
-        """Something in it."""
+        """An entry of this directory."""
         return Entry((*self.parts, name), (*self.real, name), status, places)
 
+    def may_descend(self, entry: Entry) -> bool:
+        """Whether a directory that is an entry of this one is scanned, too."""
+        return len(entry.parts) < MAX_DEPTH and entry.real not in self.above
 
-class Found(NamedTuple):
+    def below(self, entry: Entry) -> Branch:
+        """The branch of such a directory."""
+        return Branch(entry.parts, entry.real, self.above | {entry.real}, entry.places)
+
+
+class File(NamedTuple):
     """A regular file."""
 
     parts: Parts
@@ -149,94 +158,91 @@ class Tree:
     # spec: server/resources/sanitize-file-paths
     """
 
-    def __init__(self, root: Path, globs: Globs, hidden: bool) -> None:
-        self._root, self._globs, self._hidden = root, globs, hidden
+    def __init__(self, root: Path, glob: Glob, hidden: bool) -> None:
+        self._root, self._glob, self._hidden = root, glob, hidden
 
-    def may_be(self, parts: Parts) -> bool:
-        """Whether there may be a file of that name here."""
-        return len(parts) <= DEPTH and all(map(self._may_be_named, parts)) and self._globs.match(parts)
+    def may_have(self, parts: Parts) -> bool:
+        """Whether a file of that name may be shown, if it exists."""
+        return len(parts) <= MAX_DEPTH and all(map(self._is_name_allowed, parts)) and self._glob.match(parts)
 
-    def _may_be_named(self, name: str) -> bool:
-        if name in ("", ".", "..") or not _PLAIN.fullmatch(name):
+    def _is_name_allowed(self, name: str) -> bool:
+        if name in ("", ".", "..") or not _NAME.fullmatch(name):
             return False
         return self._hidden or not name.startswith(".")
 
     def status(self, parts: Parts) -> os.stat_result:
-        """What is known of a regular file. Raises OSError."""
-        status = self._status(self._real(parts))
+        """The status of a regular file. Raises OSError."""
+        status = self._status(self._resolve(parts))
         _check_regular(status)
         return status
 
-    def read(self, parts: Parts, most: int) -> bytes:
-        """The bytes of a regular file. Raises OSError, also if there are more than `most`."""
-        real = self._real(parts)
+    def read(self, parts: Parts, max_bytes: int) -> bytes:
+        """The bytes of a regular file. Raises OSError, also if there are more than `max_bytes`."""
+        real = self._resolve(parts)
         _check_regular(self._status(real))  # opening a device may do something to it
         with self._directory(real[:-1]) as above:
-            file = os.open(real[-1], _FILE, dir_fd=above)
+            file = os.open(real[-1], _FILE_FLAGS, dir_fd=above)
         try:
             _check_regular(os.fstat(file))
-            return _read(file, most)
+            return _read(file, max_bytes)
         finally:
             os.close(file)
 
-    def files(self, most: int, over: threading.Event) -> tuple[list[Found], bool]:
-        """All files, those in the nearest directories first, and whether that was all. Raises OSError."""
-        found: list[Found] = []
-        left = ENTRIES
-        coming = deque([Branch((), (), frozenset({()}), self._globs.start)])
-        while coming and left > 0 and not over.is_set():
-            branch = coming.popleft()
+    def files(self, max_files: int, stop: threading.Event) -> tuple[list[File], bool]:
+        """All files, those in the nearest directories first, and whether these are all. Raises OSError."""
+        files: list[File] = []
+        left = MAX_NAMES_SEEN
+        branches = deque([Branch((), (), frozenset({()}), self._glob.start)])
+        while branches and left > 0 and not stop.is_set():
+            branch = branches.popleft()
             entries, seen = self._entries(branch, left)
             left -= seen
             for entry in entries:
-                entry = self._followed(entry)
-                if entry.is_directory and self._may_go_on(branch, entry):
-                    coming.append(Branch(entry.parts, entry.real, branch.above | {entry.real}, entry.places))
-                elif entry.is_file and self._globs.is_end(entry.places):
-                    if len(found) == most:
-                        return found, False
-                    found.append(Found(entry.parts, entry.status))
-        return found, left > 0
+                entry = self._follow(entry)
+                if entry.is_directory and branch.may_descend(entry):
+                    branches.append(branch.below(entry))
+                elif entry.is_file and self._glob.is_match(entry.places):
+                    if len(files) == max_files:
+                        return files, False
+                    files.append(File(entry.parts, entry.status))
+        return files, left > 0
 
-    def _may_go_on(self, branch: Branch, entry: Entry) -> bool:
-        return len(entry.parts) < DEPTH and entry.real not in branch.above
-
-    def _entries(self, branch: Branch, most: int) -> tuple[list[Entry], int]:
-        """What a directory has that may fit, in order, and how many names were looked at."""
+    def _entries(self, branch: Branch, max_names: int) -> tuple[list[Entry], int]:
+        """The entries of a directory that may match, sorted, and how many names were looked at."""
         entries, seen = [], 0
         try:
             with self._directory(branch.real) as directory, os.scandir(directory) as listing:
-                for item in islice(listing, most):
+                for item in islice(listing, max_names):
                     seen += 1
-                    places = self._globs.step(branch.places, item.name)
-                    if places and self._may_be_named(item.name):
+                    places = self._glob.step(branch.places, item.name)
+                    if places and self._is_name_allowed(item.name):
                         with suppress(FileNotFoundError, PermissionError):
                             status = item.stat(follow_symlinks=False)
                             entries.append(branch.entry(item.name, status, places))
         except OSError as problem:
-            if not is_missing(problem):
+            if not is_gone_or_denied(problem):
                 raise
         entries.sort()
         return entries, seen
 
-    def _followed(self, entry: Entry) -> Entry:
-        """For a link what it leads to; itself if that is nowhere, or out."""
+    def _follow(self, entry: Entry) -> Entry:
+        """The entry that a link leads to; the link itself if it is broken, or leads out."""
         if not stat.S_ISLNK(entry.status.st_mode):
             return entry
         try:
-            real = self._real(entry.real)
+            real = self._resolve(entry.real)
             return entry._replace(real=real, status=self._status(real))
         except OSError as problem:
-            if not is_missing(problem):
+            if not is_gone_or_denied(problem):
                 raise
             return entry
 
-    def _real(self, parts: Parts) -> Parts:
-        """Where a file really is. Raises OSError unless that is within, and may be shown."""
+    def _resolve(self, parts: Parts) -> Parts:
+        """The path of a file without links. Raises OSError unless it is within, and may be shown."""
         real = Path(os.path.realpath(self._root.joinpath(*parts), strict=True))
         if real.is_relative_to(self._root):
             inside = real.relative_to(self._root).parts
-            if all(map(self._may_be_named, inside)):
+            if all(map(self._is_name_allowed, inside)):
                 return inside
         raise FileNotFoundError(errno.ENOENT, "it leads out")
 
@@ -247,10 +253,10 @@ class Tree:
     @contextmanager
     def _directory(self, real: Parts) -> Iterator[int]:
         """The descriptor of a directory, reached through no link."""
-        directory = os.open(self._root, _THROUGH)
+        directory = os.open(self._root, _DIRECTORY_FLAGS)
         try:
             for name in real:
-                below = os.open(name, _THROUGH, dir_fd=directory)
+                below = os.open(name, _DIRECTORY_FLAGS, dir_fd=directory)
                 above, directory = directory, below
                 os.close(above)
             yield directory
@@ -260,20 +266,20 @@ class Tree:
 
 def _check_regular(status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
-        raise FileNotFoundError(errno.ENOENT, "it is no file")
+        raise FileNotFoundError(errno.ENOENT, "it is not a regular file")
 
 
-def is_missing(problem: OSError) -> bool:
-    """Whether it only says that something is not there, or not for us."""
-    return problem.errno in GONE or problem.errno in CLOSED
+def is_gone_or_denied(problem: OSError) -> bool:
+    """Whether a file only does not exist, or may not be opened, while the machine is in order."""
+    return problem.errno in GONE_ERRNOS or problem.errno in DENIED_ERRNOS
 
 
-def _read(file: int, most: int) -> bytes:
-    """All bytes of an open file. It may grow meanwhile."""
+def _read(file: int, max_bytes: int) -> bytes:
+    """All bytes of an open file, which may grow meanwhile."""
     data = bytearray()
-    while len(data) <= most and os.fstat(file).st_size <= most:
-        piece = os.read(file, min(PIECE, most + 1 - len(data)))
+    while len(data) <= max_bytes and os.fstat(file).st_size <= max_bytes:
+        piece = os.read(file, min(READ_BYTES, max_bytes + 1 - len(data)))
         if not piece:
             return bytes(data)
         data += piece
-    raise OSError(errno.EFBIG, f"it has more than {most} bytes")
+    raise OSError(errno.EFBIG, f"it has more than {max_bytes} bytes")

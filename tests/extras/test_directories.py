@@ -20,7 +20,7 @@ from mcp_ref import Change, Server, connect
 from mcp_ref.basic.index.error_responses import ErrorResponse, InternalError
 from mcp_ref.extras import directories, files
 from mcp_ref.extras.directories import Directory, mime_type_of, text_of
-from mcp_ref.extras.files import DEPTH
+from mcp_ref.extras.files import MAX_DEPTH
 from mcp_ref.schema import Mismatch, checker
 from mcp_ref.server.resources import RegisteredResource, Resource, ResourceNotFound
 
@@ -100,7 +100,7 @@ def read(directory, uri):
 
 def look(directory, server):
     """Refresh, however recent the last look was."""
-    directory._due = 0.0
+    directory._next_scan = 0.0
     directory.refresh(server)
     return server.heard()
 
@@ -219,7 +219,7 @@ def test_a_type_that_the_name_does_not_tell_is_not_in_the_list(root):
 @given(st.text(max_size=20), st.binary(max_size=20))
 @example("[", b"")
 @example("//[", b"\xff")
-def test_every_name_and_every_content_is_something(name, data):
+def test_every_name_and_every_content_is_text_or_a_blob(name, data):
     mime_type = mime_type_of(name.replace("/", "").replace("\0", "") or "a")
     text = text_of(data, mime_type)
     assert text is None or text.encode() == data
@@ -394,7 +394,7 @@ def test_a_name_that_is_no_utf_8_can_be_shown_and_read(root):
     assert read(handbook(root), PREFIX + "gr%FCn.txt")["text"] == "good"
 
 
-def test_hidden_files_are_not_found_unless_they_are_wanted(root):
+def test_hidden_files_are_not_found_unless_hidden_is_true(root):
     write(root, ".env", ".git/config", "a/.b", "c")
     for path in (".env", ".git/config", "a/.b", "%2Eenv"):
         assert handbook(root).find(PREFIX + path) is None
@@ -412,7 +412,7 @@ def test_only_files_that_the_glob_names_are_there(root):
 
 
 def test_files_that_are_too_deep_are_neither_listed_nor_found(root):
-    path = "/".join("d" * DEPTH)
+    path = "/".join("d" * MAX_DEPTH)
     write(root, path + "/f")
     assert listed(handbook(root)) == []
     assert handbook(root).find(f"{PREFIX}{path}/f") is None
@@ -502,14 +502,14 @@ def test_a_directory_that_cannot_be_opened_does_not_say_where_it_is(root, monkey
 # ---------------------------------------------------------------------------- the list
 
 
-def test_an_empty_directory_lists_nothing_and_says_nothing(root):
+def test_an_empty_directory_lists_nothing_and_notifies_of_nothing(root):
     server = Listening()
     assert look(handbook(root), server) == []
     assert server.items == {}
 
 
 @pytest.mark.spec("server/resources/list-may-change")
-def test_what_comes_goes_and_changes_is_listed_and_told_once(root):
+def test_new_gone_and_changed_files_are_listed_and_notified_once(root):
     write(root, "a", "b", "c")
     directory, server = handbook(root), Listening()
     assert look(directory, server) == [("listed", PREFIX + "a", PREFIX + "b", PREFIX + "c")]
@@ -557,7 +557,7 @@ def test_a_directory_that_vanishes_lists_nothing_until_it_is_back(root):
     assert read(directory, PREFIX + "a")["text"] == "x"
 
 
-def test_what_an_author_put_there_stays(root):
+def test_a_resource_of_the_author_under_the_uri_of_a_file_stays(root):
     write(root, "a", "b")
     directory, server = handbook(root), Listening()
     own = RegisteredResource({"uri": PREFIX + "a", "name": "own"}, lambda context: [])
@@ -578,7 +578,7 @@ def test_more_files_than_may_be_listed_are_readable_all_the_same(root, caplog):
     directory, server = handbook(root, poll=3600), Listening()
     look(directory, server)
     assert len(server.items) == 10_000
-    assert "has too much to list; what is listed is 10000 files of it" in caplog.text
+    assert "has too many files: only 10000 are listed" in caplog.text
     assert PREFIX + "10000" not in server.items
     assert read(directory, PREFIX + "10000")["text"] == ""
     caplog.clear()
@@ -587,12 +587,12 @@ def test_more_files_than_may_be_listed_are_readable_all_the_same(root, caplog):
     assert caplog.text == ""
 
 
-def test_the_log_says_once_and_not_with_every_look_what_is_too_much(root, caplog):
+def test_too_many_files_are_logged_once_and_not_with_every_scan(root, caplog):
     write(root, "a", "b")
     directory, server = handbook(root, max_files=1), Listening()
     look(directory, server)
     look(directory, server)
-    assert caplog.text.count("too much to list") == 1
+    assert caplog.text.count("too many files") == 1
 
 
 def test_trouble_of_the_machine_leaves_the_list_as_it_was(root, monkeypatch, caplog):
@@ -616,18 +616,18 @@ def test_trouble_of_the_machine_leaves_the_list_as_it_was(root, monkeypatch, cap
 # ------------------------------------------------------------------------------ looking
 
 
-def test_nobody_looks_again_before_it_is_time(root):
+def test_no_scan_is_repeated_before_the_poll_time_is_over(root):
     directory, server = handbook(root, poll=3600), Listening()
     directory.refresh(server)
     write(root, "a")
     directory.refresh(server)
     assert server.items == {}
-    directory._due = 0.0
+    directory._next_scan = 0.0
     directory.refresh(server)
     assert list(server.items) == [PREFIX + "a"]
 
 
-def test_a_look_that_takes_long_is_not_soon_repeated(root, monkeypatch):
+def test_a_scan_that_takes_long_is_not_soon_repeated(root, monkeypatch):
     directory, server = handbook(root, poll=SOON), Listening()
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
@@ -639,7 +639,7 @@ def test_a_look_that_takes_long_is_not_soon_repeated(root, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", slow)
     directory.refresh(server)
-    assert directory._due == 122.0
+    assert directory._next_scan == 122.0
 
 
 def held(monkeypatch):
@@ -662,13 +662,13 @@ def in_background(run):
     return thread
 
 
-def test_whoever_comes_during_a_look_takes_the_list_as_it_is(root, monkeypatch):
+def test_a_request_during_a_scan_takes_the_list_as_it_is(root, monkeypatch):
     write(root, "a")
     directory, server = handbook(root), Listening()
     look(directory, server)
     write(root, "b")
     begun, go_on = held(monkeypatch)
-    directory._due = 0.0
+    directory._next_scan = 0.0
     looking = in_background(lambda: directory.refresh(server))
     assert begun.wait(PATIENCE)
     directory.refresh(server)
@@ -693,7 +693,7 @@ def test_the_first_list_is_waited_for(root, monkeypatch):
     assert server.said == [("listed", PREFIX + "a")]
 
 
-def test_many_threads_may_look_at_once(root):
+def test_many_threads_may_refresh_at_once(root):
     directory, server = handbook(root, poll=0.0001), Listening()
     write(root, *(f"{i}" for i in range(20)))
     stop = threading.Event()
@@ -738,7 +738,7 @@ def test_the_watcher_ends_at_once(root):
     assert time.monotonic() - began < PATIENCE
 
 
-def test_the_watcher_ends_in_the_middle_of_a_look(root, monkeypatch):
+def test_the_watcher_ends_in_the_middle_of_a_scan(root, monkeypatch):
     write(root, "a", "sub/b")
     directory, server = handbook(root, poll=SOON), Listening()
     begun, go_on = held(monkeypatch)
@@ -749,7 +749,7 @@ def test_the_watcher_ends_in_the_middle_of_a_look(root, monkeypatch):
 
 
 def test_a_disk_that_does_not_answer_is_not_waited_for(root, monkeypatch):
-    monkeypatch.setattr(directories, "LEAVING", 0.01)
+    monkeypatch.setattr(directories, "WATCHER_END_SECONDS", 0.01)
     directory, server = handbook(root, poll=SOON), Listening()
     begun, go_on = held(monkeypatch)
     with nothing_left():
@@ -764,7 +764,7 @@ def test_the_watcher_ends_when_the_block_raises(root):
         raise KeyError
 
 
-def test_a_fault_of_one_look_does_not_end_the_watching(root, caplog):
+def test_a_fault_in_one_scan_does_not_end_the_watching(root, caplog):
     write(root, "a")
 
     class Faulty(Listening):
@@ -781,7 +781,7 @@ def test_a_fault_of_one_look_does_not_end_the_watching(root, caplog):
     with nothing_left(), directory.watch(server):
         server.wait_for("listed", PREFIX + "a")
     assert server.said.count(("fault",)) == 2
-    assert "could not be looked through" in caplog.text
+    assert "could not be scanned" in caplog.text
 
 
 def test_a_directory_may_be_watched_again(root):
@@ -827,7 +827,7 @@ def test_a_directory_may_be_watched_again(root):
     ],
 )
 @pytest.mark.spec("server/resources/custom-scheme-rfc3986", "server/resources/annotation-values")
-def test_options_that_make_no_sense_are_refused(root, options, problem):
+def test_invalid_options_are_refused(root, options, problem):
     with pytest.raises(problem):
         Directory(root, **options)
 
@@ -845,7 +845,7 @@ def test_options_that_make_no_sense_are_refused(root, options, problem):
         (b"inside", TypeError),
     ],
 )
-def test_what_is_no_directory_is_refused(root, monkeypatch, path, problem):
+def test_a_path_that_is_not_a_directory_is_refused(root, monkeypatch, path, problem):
     monkeypatch.chdir(root.parent)
     write(root.parent, "file")
     (root.parent / "loop").symlink_to("loop")
@@ -879,7 +879,7 @@ def test_a_client_lists_and_reads_files(root, revision):
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
-def test_a_client_that_asks_for_a_file_outside_hears_that_there_is_none(root, revision):
+def test_a_file_outside_is_not_found_for_a_client(root, revision):
     write(root, "a")
     (root / "out").symlink_to("../secret")
     server = Server("files")
@@ -907,7 +907,7 @@ def test_a_file_that_vanished_since_it_was_listed_is_not_found(root, revision):
 
 
 @pytest.mark.parametrize("revision", LEGACY)
-def test_clients_hear_of_changes_of_files(root, revision):
+def test_clients_are_notified_of_changes_of_files(root, revision):
     write(root, "a")
     server = Server("files")
     server.add_directory(root, uri=PREFIX, poll=SOON)
@@ -919,7 +919,7 @@ def test_clients_hear_of_changes_of_files(root, revision):
         client.until(said("resources/list_changed"))
 
 
-def test_modern_clients_hear_of_changes_of_files(root):
+def test_modern_clients_are_notified_of_changes_of_files(root):
     write(root, "a")
     server = Server("files")
     server.add_directory(root, uri=PREFIX, poll=SOON)
@@ -944,7 +944,7 @@ def test_the_files_of_many_pages_come_each_once(root):
 
 
 @pytest.mark.parametrize("date", REVISIONS)
-def test_a_change_during_the_first_look_is_not_lost_for_who_has_subscribed(root, date, monkeypatch):
+def test_a_change_during_the_first_scan_is_not_lost_for_a_subscriber(root, date, monkeypatch):
     write(root, "a.txt", text="one")
     server = Server("slow")
     directory = server.add_directory(root, uri=PREFIX, poll=SOON)
@@ -963,7 +963,7 @@ def test_a_change_during_the_first_look_is_not_lost_for_who_has_subscribed(root,
         assert changes.next(PATIENCE) == Change("resource", PREFIX + "a.txt")
 
 
-def test_whoever_asks_while_the_first_look_is_put_into_the_list_waits_for_it(root, monkeypatch):
+def test_a_request_while_the_first_scan_is_put_into_the_list_waits_for_it(root, monkeypatch):
     """Not only while the files are looked at: what was found must be in the list as well."""
     write(root, "a.txt")
     server = Server("slow")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from peers import PATIENCE
 
 from mcp_ref.extras import files
-from mcp_ref.extras.files import DEPTH, GONE, Globs, Tree, is_missing
+from mcp_ref.extras.files import GONE_ERRNOS, MAX_DEPTH, Glob, Tree, is_gone_or_denied
 
 NEVER = threading.Event()
 
@@ -32,7 +32,7 @@ def root(tmp_path):
 
 
 def tree(root, glob="**/*", hidden=False):
-    return Tree(root.resolve(), Globs(glob), hidden)
+    return Tree(root.resolve(), Glob(glob), hidden)
 
 
 def write(root, *paths, text="x"):
@@ -91,14 +91,14 @@ def before(monkeypatch, function, name, action):
     ],
 )
 def test_a_glob_names_paths(glob, good, bad):
-    globs = Globs(glob)
+    globs = Glob(glob)
     assert [path for path in (*good, *bad) if globs.match(tuple(path.split("/")))] == good
 
 
 @pytest.mark.parametrize("glob", ["", "/etc/*", "../*", "a/../b", "a//b", "a/", "./a"])
 def test_a_glob_that_leaves_the_directory_or_names_nothing_is_refused(glob):
-    with pytest.raises(ValueError, match="glob is a pattern"):
-        Globs(glob)
+    with pytest.raises(ValueError, match="glob must be a pattern"):
+        Glob(glob)
 
 
 def fits(names, parts):
@@ -114,12 +114,12 @@ def fits(names, parts):
     st.lists(st.sampled_from(["**", "*", "a", "a*", "?"]), min_size=1, max_size=6),
     st.lists(st.sampled_from(["a", "b", "ab", "ba"]), min_size=1, max_size=6),
 )
-def test_a_glob_fits_what_its_definition_says(names, parts):
-    assert Globs("/".join(names)).match(tuple(parts)) == fits(names, parts)
+def test_a_glob_matches_what_its_definition_says(names, parts):
+    assert Glob("/".join(names)).match(tuple(parts)) == fits(names, parts)
 
 
 def test_many_stars_take_no_longer():
-    glob = Globs("/".join(["**", "a*"] * 100))
+    glob = Glob("/".join(["**", "a*"] * 100))
     assert not glob.match(("a",) * 99)
 
 
@@ -150,7 +150,7 @@ def test_a_directory_that_came_back_as_a_link_lists_nothing(root):
     assert inside.files(10, NEVER) == ([], True)
 
 
-def test_directories_in_which_nothing_can_fit_are_not_looked_into(root, monkeypatch):
+def test_directories_in_which_nothing_can_match_are_not_scanned(root, monkeypatch):
     write(root, "docs/a.md", "node_modules/x/y.md")
     seen = []
     original = os.scandir
@@ -162,17 +162,17 @@ def test_directories_in_which_nothing_can_fit_are_not_looked_into(root, monkeypa
 def test_hidden_names_do_not_exist(root):
     write(root, ".env", ".git/config", "a/.b/c", "a/d")
     assert listed(root) == ["a/d"]
-    assert not tree(root).may_be((".env",))
-    assert not tree(root).may_be((".git", "config"))
+    assert not tree(root).may_have((".env",))
+    assert not tree(root).may_have((".git", "config"))
     assert listed(root, hidden=True) == [".env", ".git/config", "a/d", "a/.b/c"]
-    assert tree(root, hidden=True).may_be((".git", "config"))
+    assert tree(root, hidden=True).may_have((".git", "config"))
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\\b", "\\", "a\0", "/"])
 @pytest.mark.parametrize("hidden", [True, False])
-def test_what_is_no_plain_name_is_no_name_here(root, name, hidden):
-    assert not tree(root, hidden=hidden).may_be((name,))
-    assert not tree(root, hidden=hidden).may_be(("a", name, "b"))
+def test_empty_names_dots_and_names_with_separators_are_not_allowed(root, name, hidden):
+    assert not tree(root, hidden=hidden).may_have((name,))
+    assert not tree(root, hidden=hidden).may_have(("a", name, "b"))
 
 
 def test_a_file_with_a_backslash_in_its_name_does_not_exist(root):
@@ -180,7 +180,7 @@ def test_a_file_with_a_backslash_in_its_name_does_not_exist(root):
     assert listed(root) == ["c"]
 
 
-def test_no_more_than_the_most_are_listed_and_that_is_said(root):
+def test_no_more_than_max_files_are_listed_and_that_is_returned(root):
     write(root, *"abc")
     assert len(tree(root).files(3, NEVER)[0]) == 3
     assert tree(root).files(3, NEVER)[1] is True
@@ -189,8 +189,8 @@ def test_no_more_than_the_most_are_listed_and_that_is_said(root):
     assert not complete
 
 
-def test_a_look_sees_a_bounded_number_of_names(root, monkeypatch):
-    monkeypatch.setattr(files, "ENTRIES", 5)
+def test_a_scan_looks_at_a_bounded_number_of_names(root, monkeypatch):
+    monkeypatch.setattr(files, "MAX_NAMES_SEEN", 5)
     write(root, *(f"{i}.txt" for i in range(10)), "sub/a.md")
     found, complete = tree(root, "**/*.md").files(1000, NEVER)
     assert found == []
@@ -198,14 +198,14 @@ def test_a_look_sees_a_bounded_number_of_names(root, monkeypatch):
 
 
 def test_files_that_are_too_deep_are_not_there(root):
-    deepest = "/".join("d" * (DEPTH - 1)) + "/f"
-    write(root, deepest, "/".join("d" * DEPTH) + "/f")
+    deepest = "/".join("d" * (MAX_DEPTH - 1)) + "/f"
+    write(root, deepest, "/".join("d" * MAX_DEPTH) + "/f")
     assert listed(root) == [deepest]
-    assert tree(root).may_be(("d",) * DEPTH)
-    assert not tree(root).may_be(("d",) * (DEPTH + 1))
+    assert tree(root).may_have(("d",) * MAX_DEPTH)
+    assert not tree(root).may_have(("d",) * (MAX_DEPTH + 1))
 
 
-def test_a_look_ends_when_it_is_no_longer_wanted(root):
+def test_a_scan_ends_when_it_is_stopped(root):
     write(root, "a")
     over = threading.Event()
     over.set()
@@ -273,17 +273,17 @@ def test_a_link_that_leads_out_or_nowhere_does_not_exist(root, target):
     (root.parent / "inside-too").write_text("secret")  # whose path begins with the same letters
     (root / "self").symlink_to(target)
     assert listed(root) == []
-    assert refused(root, "self") in GONE
+    assert refused(root, "self") in GONE_ERRNOS
     with pytest.raises(OSError) as caught:
         tree(root).status(("self",))
-    assert caught.value.errno in GONE
+    assert caught.value.errno in GONE_ERRNOS
 
 
 @pytest.mark.spec("server/resources/sanitize-file-paths")
 def test_a_link_to_a_directory_outside_does_not_exist(root):
     (root / "out").symlink_to(root.parent / "outside")
     assert listed(root) == []
-    assert refused(root, "out/a.md") in GONE
+    assert refused(root, "out/a.md") in GONE_ERRNOS
 
 
 def test_links_within_are_good(root):
@@ -302,8 +302,8 @@ def test_a_link_to_what_is_hidden_is_hidden(root):
     (root / "a").symlink_to(".env")
     (root / "b").symlink_to(".git")
     assert listed(root) == []
-    assert refused(root, "a") in GONE
-    assert refused(root, "b/config") in GONE
+    assert refused(root, "a") in GONE_ERRNOS
+    assert refused(root, "b/config") in GONE_ERRNOS
     assert listed(root, hidden=True) == [".env", "a", ".git/config", "b/config"]
     assert read(root, "b/config", hidden=True) == b"x"
 
@@ -317,8 +317,8 @@ def test_links_that_go_round_in_a_circle_are_not_followed(root):
     assert listed(root) == ["a/f", "b/g", "a/over/g", "b/back/f"]
 
 
-def test_a_thicket_of_links_is_looked_through_within_bounds(root, monkeypatch):
-    monkeypatch.setattr(files, "ENTRIES", 2000)
+def test_a_thicket_of_links_is_scanned_within_bounds(root, monkeypatch):
+    monkeypatch.setattr(files, "MAX_NAMES_SEEN", 2000)
     names = [f"d{i}" for i in range(12)]
     for name in names:
         (root / name).mkdir()
@@ -331,7 +331,7 @@ def test_a_thicket_of_links_is_looked_through_within_bounds(root, monkeypatch):
 
 
 def test_a_file_is_read_to_its_last_byte(root, monkeypatch):
-    monkeypatch.setattr(files, "PIECE", 7)
+    monkeypatch.setattr(files, "READ_BYTES", 7)
     data = bytes(range(256))
     (root / "a").write_bytes(data)
     assert read(root, "a", 256) == data
@@ -357,7 +357,7 @@ def test_a_file_that_grows_while_it_is_read_is_not_read_forever(root, monkeypatc
     assert refused(root, "a", 50) == errno.EFBIG
 
 
-def test_a_file_whose_size_is_not_told_is_read_within_the_bound(root, monkeypatch):
+def test_a_file_of_unknown_size_is_read_within_the_bound(root, monkeypatch):
     write(root, "a", text="x" * 100)
     original = os.fstat
 
@@ -386,16 +386,16 @@ def unix_socket(path):
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, pipe, unix_socket])
-def test_what_is_no_regular_file_does_not_exist(root, make):
+def test_anything_but_a_regular_file_does_not_exist(root, make):
     make(root / "odd")
     assert listed(root) == []
-    assert refused(root, "odd") in GONE
+    assert refused(root, "odd") in GONE_ERRNOS
 
 
 @pytest.mark.parametrize("path", ["none", "a/b", "x" * 300, "x/" * 3000 + "x"])
-def test_what_is_not_there_does_not_exist(root, path):
+def test_a_path_without_a_file_does_not_exist(root, path):
     write(root, "a")
-    assert refused(root, path) in GONE
+    assert refused(root, path) in GONE_ERRNOS
 
 
 def test_what_may_not_be_opened_says_so(root, monkeypatch):
@@ -408,10 +408,10 @@ def test_what_may_not_be_opened_says_so(root, monkeypatch):
     assert refused(root, "a") == errno.EACCES
 
 
-def test_missing_is_what_is_not_there_or_not_for_us():
-    assert is_missing(FileNotFoundError(errno.ENOENT, ""))
-    assert is_missing(PermissionError(errno.EACCES, ""))
-    assert not is_missing(OSError(errno.EIO, ""))
+def test_a_file_is_gone_or_denied_by_its_errno_and_nothing_else_is():
+    assert is_gone_or_denied(FileNotFoundError(errno.ENOENT, ""))
+    assert is_gone_or_denied(PermissionError(errno.EACCES, ""))
+    assert not is_gone_or_denied(OSError(errno.EIO, ""))
 
 
 # ------------------------------------------------------------------------------ races
@@ -445,7 +445,7 @@ def test_a_file_that_turns_into_something_else_while_it_is_read_is_not_found(
 ):
     write(root, "a.md")
     before(monkeypatch, function, "a.md", lambda: race(root / "a.md"))
-    assert refused(root, "a.md") in GONE
+    assert refused(root, "a.md") in GONE_ERRNOS
 
 
 @pytest.mark.spec("server/resources/sanitize-file-paths")
@@ -458,7 +458,7 @@ def test_a_directory_that_turns_into_a_link_on_the_way_ends_the_way(root, monkey
         (root / "sub").symlink_to(root.parent / "outside")
 
     before(monkeypatch, function, "sub" if function == "open" else "a.md", swap)
-    assert refused(root, "sub/a.md") in GONE
+    assert refused(root, "sub/a.md") in GONE_ERRNOS
 
 
 @pytest.mark.spec("server/resources/sanitize-file-paths")
@@ -495,7 +495,7 @@ def test_no_swapping_gets_anything_out(root):
             try:
                 assert read(root, "sub/a.md") == b"good"
             except OSError as problem:
-                assert problem.errno in GONE
+                assert problem.errno in GONE_ERRNOS
             assert {file.status.st_size for file in tree(root).files(10, NEVER)[0]} <= {4}
     finally:
         stop.set()
