@@ -1,4 +1,4 @@
-"""What each command of `mcp-ref` does. Each gets the parsed options and returns the exit code."""
+"""What each command of `mcp-ref` does, given the parsed options. Only `call` has an exit code to return."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
-def serve(options: Namespace) -> int:
+def serve(options: Namespace) -> None:
     """Serve a Server that is a variable of a module."""
     path, _, name = options.target.rpartition(":")
     if not path:
@@ -56,14 +56,13 @@ def serve(options: Namespace) -> int:
         raise ValueError(f"{path} has no Server called {name!r}")
     if options.http is None:
         server.run()
-        return 0
+        return
     host, port = options.http
 
     def on_ready(url: str) -> None:
         print(f"serving at {url}; Ctrl-C ends it", file=sys.stderr, flush=True)
 
     server.run("http", host=host, port=port, on_ready=on_ready)
-    return 0
 
 
 def _import_module(name: str) -> Any:
@@ -82,7 +81,7 @@ def _import_module(name: str) -> Any:
     return module
 
 
-def discover(options: Namespace) -> int:
+def discover(options: Namespace) -> None:
     """Print what a server says of itself."""
     with _connect(options) as client:
         facts = {
@@ -92,18 +91,16 @@ def discover(options: Namespace) -> int:
             "instructions": client.instructions,
         }
         show.as_json(facts) if options.json else show.server(facts)
-    return 0
 
 
-def tools(options: Namespace) -> int:
+def tools(options: Namespace) -> None:
     """Print the tools of a server."""
     with _connect(options) as client:
         found = client.list_tools()
         show.as_json(found) if options.json else show.tools(found)
-    return 0
 
 
-def ping(options: Namespace) -> int:
+def ping(options: Namespace) -> None:
     """Print how long one answer takes."""
     with _connect(options) as client:
         start = time.perf_counter()
@@ -113,15 +110,13 @@ def ping(options: Namespace) -> int:
             show.as_json({"milliseconds": round(milliseconds, 3)})
         else:
             print(f"answered in {milliseconds:.2f} ms")
-    return 0
 
 
-def resources(options: Namespace) -> int:
+def resources(options: Namespace) -> None:
     """Print the resources of a server, and the templates for more."""
     with _connect(options) as client:
         found = {"resources": client.list_resources(), "resourceTemplates": _templates(client)}
         show.as_json(found) if options.json else show.resources(*found.values())
-    return 0
 
 
 def _templates(client: Client) -> list[Any]:
@@ -133,16 +128,15 @@ def _templates(client: Client) -> list[Any]:
         raise
 
 
-def prompts(options: Namespace) -> int:
+def prompts(options: Namespace) -> None:
     """Print the prompts of a server."""
     with _connect(options) as client:
         found = client.list_prompts()
         show.as_json(found) if options.json else show.prompts(found)
-    return 0
 
 
 def call(options: Namespace) -> int:
-    """Call a tool and print its result."""
+    """Call a tool and print its result. Returns 1 if the tool says that it failed."""
     line = show.ProgressLine()
     with _connect(options, line) as client:
         arguments = _arguments(options, client)
@@ -151,13 +145,12 @@ def call(options: Namespace) -> int:
     return 1 if result.is_error else 0
 
 
-def read(options: Namespace) -> int:
+def read(options: Namespace) -> None:
     """Read a resource, and print its contents or write them to a file."""
     line = show.ProgressLine()
     with _connect(options, line) as client:
         result = _run(client, line, client.read_resource, options.uri)
         _write_contents(result, options)
-    return 0
 
 
 def _write_contents(result: Result, options: Namespace) -> None:
@@ -175,17 +168,16 @@ def _write_contents(result: Result, options: Namespace) -> None:
         sys.stdout.buffer.write(show.as_bytes(result))
 
 
-def prompt(options: Namespace) -> int:
+def prompt(options: Namespace) -> None:
     """Get a prompt and print its messages."""
     arguments = _pairs("an argument is", options.arguments)
     line = show.ProgressLine()
     with _connect(options, line) as client:
         result = _run(client, line, client.get_prompt, options.name, arguments)
         show.as_json(result) if options.json else show.messages(result)
-    return 0
 
 
-def complete(options: Namespace) -> int:
+def complete(options: Namespace) -> None:
     """Print what an argument could be."""
     chosen = _pairs("--with takes", options.chosen)
     with _connect(options) as client:
@@ -197,10 +189,9 @@ def complete(options: Namespace) -> int:
             arguments=chosen,
         )
     show.as_json(result) if options.json else show.suggestions(result)
-    return 0
 
 
-def listen(options: Namespace) -> int:
+def listen(options: Namespace) -> None:
     """Print what changes, until interrupted or for as many changes or seconds as the options say."""
     lists = {"tools": options.tools, "prompts": options.prompts, "resource_list": options.resources}
     if not options.uris and not any(lists.values()):
@@ -209,10 +200,10 @@ def listen(options: Namespace) -> int:
         if changes.refused == {*changes.kinds, *changes.uris}:
             raise LocalError("the server notifies of none of these changes")
         print("mcp-ref: listening", file=sys.stderr, flush=True)
-        return _print_changes(changes, options)
+        _print_changes(changes, options)
 
 
-def _print_changes(changes: Changes, options: Namespace) -> int:
+def _print_changes(changes: Changes, options: Namespace) -> None:
     """Print a line for each change, as it comes."""
     end = time.monotonic() + (options.seconds or float("inf"))
     count = 0
@@ -225,14 +216,13 @@ def _print_changes(changes: Changes, options: Namespace) -> int:
         elif time.monotonic() < end:
             raise LocalError("the server ended the subscription: there will be no more changes")
         elif options.count is None:
-            break
+            return
         else:
             raise RequestTimeout(f"{count} of {options.count} changes within {options.seconds:g} s")
-    return 0
 
 
 def _connect(options: Namespace, line: show.ProgressLine | None = None) -> Client:
-    """A client. With a `line`, the server may ask the person, who then does not see that line."""
+    """A client. With a `line`, the server may ask at the terminal, where that line is then hidden."""
     level = getattr(options, "log_level", None)
     client = connect(
         **_target(options),
@@ -280,15 +270,15 @@ def _headers(given: list[str]) -> dict[str, str]:
     return found
 
 
-def _run(client: Client, line: show.ProgressLine, run: Callable[..., Result], *arguments: Any) -> Result:
-    """A request's result. If the server asks for a visit to a page first, so does this, and runs it again."""
+def _run(client: Client, line: show.ProgressLine, send: Callable[..., Result], *arguments: Any) -> Result:
+    """The result of a request. If the person must visit a page first, ask for that, and send it once more."""
     with line:
         try:
-            return run(*arguments, on_progress=line.on_progress)
+            return send(*arguments, on_progress=line.on_progress)
         except UrlElicitationNeeded as problem:
             if client.callbacks.elicitation is None or not client.visit(problem):
                 raise
-            return run(*arguments, on_progress=line.on_progress)
+            return send(*arguments, on_progress=line.on_progress)
 
 
 def _has_terminal() -> bool:

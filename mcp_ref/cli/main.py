@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # else characters the terminal lacks would raise
     try:
-        code = int(options.action(options))
+        code: int = options.action(options) or 0
         sys.stdout.flush()
         return code
     except BrokenPipeError:

@@ -51,15 +51,7 @@ from mcp_ref.runtime.threads.pipes import terminal_is_ready
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.untrusted_text import plain, quoted
 
-__all__ = [
-    "Terminal",
-    "ask",
-    "choice_label",
-    "display_value",
-    "parse_answer",
-    "prompt_for",
-    "warnings_about",
-]
+__all__ = ["Terminal", "ask", "display_value", "parse_answer", "prompt_for", "warnings_about"]
 
 _log = logger("mcp_ref.elicitation")
 

@@ -147,7 +147,7 @@ class Directory:
         """Without links, as they are now."""
         if not self.path.is_dir():
             raise NotADirectoryError(f"{self.path} is not a directory")
-        self.prefix = _as_prefix(self.path.as_uri()) if uri is None else _check_prefix(uri)
+        self.prefix = _check_prefix(uri) if uri is not None else self.path.as_uri().removesuffix("/") + "/"
         self._annotations = check_annotations(annotations or {})
         self._name = "" if name is None else f"{name}/"
         self._max_files, self._max_bytes = max_files, max_bytes
@@ -349,10 +349,6 @@ def _modified(status: os.stat_result) -> Json:
     except (OverflowError, ValueError, OSError):
         return {}
     return {"lastModified": time_of_change.isoformat(timespec="seconds").replace("+00:00", "Z")}
-
-
-def _as_prefix(uri: str) -> str:
-    return uri if uri.endswith("/") else f"{uri}/"
 
 
 def _check_prefix(uri: str) -> str:

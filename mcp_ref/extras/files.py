@@ -114,14 +114,6 @@ class Entry(NamedTuple):
     places: frozenset[int]
     """The places in the pattern that its path leads to."""
 
-    @property
-    def is_directory(self) -> bool:
-        return stat.S_ISDIR(self.status.st_mode)
-
-    @property
-    def is_file(self) -> bool:
-        return stat.S_ISREG(self.status.st_mode)
-
 
 class Branch(NamedTuple):
     """A directory that will be scanned."""
@@ -199,9 +191,9 @@ class Tree:
             left -= seen
             for entry in entries:
                 entry = self._follow(entry)
-                if entry.is_directory and branch.may_descend(entry):
+                if stat.S_ISDIR(entry.status.st_mode) and branch.may_descend(entry):
                     branches.append(branch.below(entry))
-                elif entry.is_file and self._glob.is_match(entry.places):
+                elif stat.S_ISREG(entry.status.st_mode) and self._glob.is_match(entry.places):
                     if len(files) == max_files:
                         return files, False
                     files.append(File(entry.parts, entry.status))

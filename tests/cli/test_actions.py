@@ -83,14 +83,14 @@ def test_all_arguments_can_be_given_as_one_object(
         (["tools", "--env", "NAME"], "--env takes NAME=VALUE"),
     ],
 )
-def test_arguments_without_sense_are_explained(
+def test_wrong_arguments_are_explained(
     server: list[str], capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
     assert main([*arguments, *ENV, *server]) == 2
     assert says in capsys.readouterr().err
 
 
-def test_ping_tells_how_long_it_took(server: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_ping_prints_how_long_it_took(server: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ping", *ENV, *server]) == 0
     assert capsys.readouterr().out.startswith("answered in ")
     assert main(["ping", "--json", *ENV, *server]) == 0
@@ -158,7 +158,7 @@ def test_headers_are_written_as_for_curl(given: list[str], found: dict[str, str]
 
 
 @pytest.mark.parametrize("given", [["secret"], [": secret"], ["a secret: b"], ["A: secret", "a: secret"]])
-def test_what_is_no_header_is_explained_and_not_told(given: list[str]) -> None:
+def test_a_wrong_header_is_explained_without_its_text(given: list[str]) -> None:
     with pytest.raises(ValueError, match="--header") as caught:
         actions._headers(given)
     assert "secret" not in str(caught.value)
@@ -242,7 +242,7 @@ for line in sys.stdin:
     ]
 
 
-def test_what_is_read_into_a_pipe_is_what_there_is(
+def test_a_resource_is_read_into_a_pipe_byte_for_byte(
     server: list[str], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     assert main(["read", "demo://motto", *ENV, *server]) == 0
@@ -250,7 +250,7 @@ def test_what_is_read_into_a_pipe_is_what_there_is(
     assert capfdbinary.readouterr().out == b"So\x1b!" + b"\x00\xff\n"
 
 
-def test_what_is_read_goes_to_a_file_if_told_so(server: list[str], tmp_path: Path) -> None:
+def test_a_resource_is_read_into_the_file_of_output(server: list[str], tmp_path: Path) -> None:
     path = tmp_path / "picture"
     assert main(["read", "demo://picture", "--output", str(path), *ENV, *server]) == 0
     assert path.read_bytes() == b"\x00\xff\n"
@@ -333,7 +333,7 @@ def test_variables_are_completed_by_what_was_chosen(
 
 
 @BOTH
-def test_changes_are_told_a_line_each(
+def test_changes_are_printed_a_line_each(
     changing: list[str], capsys: pytest.CaptureFixture[str], revision: str
 ) -> None:
     of = ["listen", "--tools", "demo://a", "--count", "4", "--revision", revision]
@@ -344,12 +344,12 @@ def test_changes_are_told_a_line_each(
     assert "mcp-ref: listening" in said.err
 
 
-def test_changes_are_told_for_scripts(changing: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_changes_are_printed_for_scripts(changing: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["listen", "--json", "demo://a", "--count", "1", *ENV, *changing]) == 0
     assert json.loads(capsys.readouterr().out) == {"kind": "resource", "uri": "demo://a"}
 
 
-def test_who_names_nothing_hears_of_all_lists(
+def test_without_options_changes_of_all_lists_are_printed(
     changing: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["listen", "--for", "5", "--count", "1", *ENV, *changing]) == 0
@@ -368,7 +368,7 @@ def test_too_few_changes_in_the_time_given_are_exit_code_5(
     assert "0 of 2 changes within 0.05 s" in capsys.readouterr().err
 
 
-def test_a_server_that_tells_of_nothing_is_exit_code_4(
+def test_a_server_that_notifies_of_nothing_is_exit_code_4(
     changing: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["listen", "--prompts", *ENV, *changing]) == 4
@@ -382,7 +382,7 @@ def test_a_server_that_tells_of_nothing_is_exit_code_4(
         ("say(id=message['id'], result={'resultType': 'complete'}); sys.stdin.read()", "no more changes"),
     ],
 )
-def test_a_server_that_tells_no_more_is_exit_code_4(
+def test_a_subscription_that_the_server_ends_is_exit_code_4(
     capsys: pytest.CaptureFixture[str], line: str, says: str
 ) -> None:
     code = f"""
@@ -422,7 +422,7 @@ def test_roots_are_what_the_work_is_about(
 
 
 @BOTH
-def test_nobody_is_asked_where_there_is_no_terminal(
+def test_without_a_terminal_elicitation_is_not_offered(
     server: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, revision: str
 ) -> None:
     monkeypatch.setattr(actions, "_has_terminal", lambda: False)
@@ -432,7 +432,7 @@ def test_nobody_is_asked_where_there_is_no_terminal(
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
 @pytest.mark.parametrize("words", [["call", "asked"], ["read", "demo://ask"]])
-def test_whoever_is_at_the_terminal_is_asked(
+def test_the_person_at_the_terminal_is_asked(
     server: list[str],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -448,7 +448,7 @@ def test_whoever_is_at_the_terminal_is_asked(
 PAY = ["call", "pay", "--revision", "2025-11-25"]
 
 
-def test_who_has_to_visit_a_page_first_is_asked_to(
+def test_a_person_who_must_visit_a_page_first_is_asked_to(
     server: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = []
@@ -465,7 +465,7 @@ def test_who_has_to_visit_a_page_first_is_asked_to(
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_who_does_not_visit_the_page_is_refused(
+def test_a_call_without_the_visit_is_refused(
     server: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
     monkeypatch.setattr(actions, "_has_terminal", lambda: there)

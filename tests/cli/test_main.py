@@ -70,9 +70,7 @@ def test_misuse_is_exit_code_2(
         *(["serve", "x.py", "--http", address] for address in NO_ADDRESSES),
     ],
 )
-def test_a_command_line_without_sense_is_explained(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_command_line_is_explained(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
     assert ended.value.code == 2
@@ -101,7 +99,7 @@ def test_an_address_is_a_port_with_or_without_a_host(
 @pytest.mark.parametrize(
     ("problem", "code"), [(HttpError(404, "no MCP here"), 3), (ConnectionClosed("no connection"), 4)]
 )
-def test_who_answers_in_http_alone_is_there_but_no_server(
+def test_an_answer_in_http_alone_is_exit_code_3_and_no_connection_is_4(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], problem: McpError, code: int
 ) -> None:
     def ping(options: object) -> int:
@@ -172,7 +170,7 @@ def test_a_server_without_resources_is_exit_code_4(capsys: pytest.CaptureFixture
     assert "did not declare the capability 'resources'" in capsys.readouterr().err
 
 
-def test_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["--version"])
     assert ended.value.code == 0
@@ -212,14 +210,14 @@ def test_a_reader_that_goes_away_is_exit_code_141_without_a_word() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_what_the_terminal_cannot_show_is_no_reason_to_fail(encoding: str) -> None:
+def test_characters_that_the_terminal_lacks_do_not_fail(encoding: str) -> None:
     with run(["call", "accent"], LONG, env={**os.environ, "PYTHONIOENCODING": encoding}) as child:
         said, trouble = child.communicate(timeout=30)
     assert child.returncode == 0, trouble
     assert said.decode(encoding).encode("ascii", "backslashreplace") == b"h\\xe9 \\u2603\n"
 
 
-def test_a_schema_that_makes_no_sense_is_no_misuse(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_schema_is_not_misuse(capsys: pytest.CaptureFixture[str]) -> None:
     """It is the server's fault, and the call goes all the same."""
     server = """
 import json, sys
@@ -278,7 +276,7 @@ def test_a_pipe_that_breaks_while_it_is_written_to_is_exit_code_141(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_who_is_ended_closes_what_is_open(number: int) -> None:
+def test_a_signal_that_ends_the_program_closes_the_connection(number: int) -> None:
     """So the server is ended properly, and a terminal that was asking is put back."""
     script = source("""
         import sys, time
@@ -303,7 +301,7 @@ def test_who_is_ended_closes_what_is_open(number: int) -> None:
         assert eventually(lambda: not Path(f"/proc/{server}").exists())
 
 
-def test_as_a_program_it_hears_of_its_end_and_of_nothing_that_is_ignored(
+def test_the_program_handles_signals_unless_they_are_ignored(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}

@@ -118,7 +118,7 @@ def test_the_server_may_ask_for_roots(url: str, capsys: Captured, revision: str,
 
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
-def test_whoever_is_at_the_terminal_is_asked(
+def test_the_person_at_the_terminal_is_asked(
     url: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch, revision: str
 ) -> None:
     monkeypatch.setattr(actions, "_has_terminal", lambda: True)
@@ -172,7 +172,7 @@ def changes(changing: list[str]) -> str:
 
 
 @BOTH
-def test_changes_are_told_a_line_each(changes: str, capsys: Captured, revision: str) -> None:
+def test_changes_are_printed_a_line_each(changes: str, capsys: Captured, revision: str) -> None:
     with served(changes) as (place, _):
         of = ["listen", "--tools", "demo://a", "--count", "4", "--revision", revision]
         assert main([*of, "--", place]) == 0
@@ -227,9 +227,7 @@ def test_https_where_there_is_http_is_exit_code_4(url: str, capsys: Captured) ->
         (["tools", "--header", f"A: {SECRET}", "--", "python"], "--header is for a server at a URL"),
     ],
 )
-def test_what_makes_no_sense_is_exit_code_2_and_tells_no_secret(
-    capsys: Captured, words: list[str], says: str
-) -> None:
+def test_misuse_is_exit_code_2_and_shows_no_secret(capsys: Captured, words: list[str], says: str) -> None:
     assert main(words) == 2
     said = capsys.readouterr().err
     assert says in said
@@ -313,7 +311,7 @@ def test_a_header_is_never_shown_in_an_error(
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "localhost:0", "[::1]:0"])
-def test_the_server_is_where_it_was_told_to_be(server: list[str], capsys: Captured, address: str) -> None:
+def test_the_server_listens_at_the_given_address(server: list[str], capsys: Captured, address: str) -> None:
     if "::" in address and not _has_six():
         pytest.skip("this machine has no IPv6")
     with served(server[-1], address=address) as (place, _):
@@ -337,7 +335,7 @@ def test_a_port_in_use_is_exit_code_4_and_named(url: str, server: list[str], cap
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_whoever_ends_the_server_ends_it_well(server: list[str], number: int) -> None:
+def test_a_signal_ends_the_server_in_good_order(server: list[str], number: int) -> None:
     with served(server[-1]) as (_, child):
         child.send_signal(number)
         assert child.wait(PATIENCE) == 0

@@ -145,7 +145,7 @@ def test_a_call_without_progress_leaves_the_terminal_alone(monkeypatch: pytest.M
     assert terminal.getvalue() == ""
 
 
-def test_the_progress_line_is_away_while_somebody_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_progress_line_is_hidden_while_a_person_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     with show.ProgressLine() as line:
@@ -176,7 +176,7 @@ def test_the_progress_line_is_away_while_somebody_is_asked(monkeypatch: pytest.M
         ({"properties": {"a\x1b[2J": None}}, "t([a\ufffd[2J: any])"),
     ],
 )
-def test_a_schema_without_sense_is_shown_as_far_as_it_has_any(
+def test_an_invalid_schema_is_shown_as_far_as_it_is_valid(
     capsys: pytest.CaptureFixture[str], schema: object, said: str
 ) -> None:
     show.tools([{"name": "t", "inputSchema": schema}])
@@ -192,7 +192,7 @@ def test_a_description_without_words_is_left_out(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.parametrize(("content", "said"), [(5, ""), ([5], "[5]\n"), ([None, {}], "[None]\n[{}]\n")])
-def test_content_that_is_none_is_shown_as_it_is(
+def test_invalid_content_is_shown_as_it_is(
     capsys: pytest.CaptureFixture[str], content: object, said: str
 ) -> None:
     """As in a result that is not a finished one, and so was not checked."""
@@ -221,7 +221,7 @@ def test_resources_and_templates_are_shown_by_their_uris(capsys: pytest.CaptureF
     ]
 
 
-def test_prompts_show_which_arguments_may_lack(capsys: pytest.CaptureFixture[str]) -> None:
+def test_prompts_show_which_arguments_are_optional(capsys: pytest.CaptureFixture[str]) -> None:
     show.prompts([])
     show.prompts(
         [
@@ -294,7 +294,7 @@ def test_a_change_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines() == lines
 
 
-def test_a_name_has_one_line_and_begins_no_other(capsys):
+def test_a_name_is_one_line_whatever_it_holds(capsys):
     name = "t\r\nFAKE: prompt\u2028\tx"
     show.tools([{"name": name, "inputSchema": {"type": "object"}}])
     show.prompts([{"name": name}])

@@ -345,7 +345,7 @@ def test_what_a_server_wrote_steers_no_terminal(person):
     assert person.outcome() == "cancel"
 
 
-def test_what_a_server_wrote_cannot_be_taken_for_ours(person):
+def test_text_of_a_server_cannot_be_taken_for_the_programs(person):
     question = Question({"name": NAME})
     question.message = "Hello " + "x" * 70 + " and accept\nThis server asks you something:\n| your bank"
     person.is_asked(question)
@@ -447,7 +447,7 @@ def test_warnings_are_shown_before_consent(person):
 # ---------------------------------------------------------------------------- the terminal
 
 
-def test_a_question_that_nobody_wants_answered_any_more_ends(person):
+def test_a_question_that_is_over_leaves_the_terminal(person):
     question = Question({"name": NAME})
     person.is_asked(question)
     person.sees(" > ")
@@ -463,7 +463,7 @@ def test_a_question_ends_when_its_time_is_over(person):
     assert person.outcome() == "cancel"
 
 
-def test_a_terminal_that_takes_no_output_holds_nobody(person):
+def test_a_terminal_that_takes_no_output_blocks_no_thread(person):
     """Nobody reads what is written, as after Ctrl-S."""
     question = Question({str(n): {**NAME, "description": "word " * 100} for n in range(1000)})
     question.message = "word " * 100_000
@@ -490,7 +490,7 @@ def test_one_question_after_another(person):
     assert person.outcome() == ("accept", {"name": "Lisa"})
 
 
-def test_whoever_waits_for_their_turn_may_give_up(person):
+def test_a_question_may_be_over_while_it_waits_for_its_turn(person):
     first, second = Question({"name": NAME}), Question({"name": NAME})
     person.is_asked(first)
     person.sees(" > ")
@@ -500,7 +500,7 @@ def test_whoever_waits_for_their_turn_may_give_up(person):
     assert person.outcome() == "decline"
 
 
-def test_what_was_typed_before_is_no_answer(person):
+def test_what_was_typed_before_a_prompt_is_no_answer(person):
     person.types("Eve\nsend")
     person.is_asked(Question({"name": NAME}))
     person.sees("your answer > ")
