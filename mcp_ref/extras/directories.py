@@ -68,7 +68,7 @@ WATCHER_END_SECONDS = 5.0
 # ------------------------------------------------------------------------ their types
 
 TYPES_BY_SUFFIX = {".rs": "text/x-rust", ".ts": "text/typescript"}
-"""Suffixes to which `mimetypes` gives rare types: RLS Services, and the video format MPEG-TS."""
+"""Suffixes that tables of a system give to rare types, such as those of RLS services and Qt Linguist."""
 
 TYPES_BY_ENCODING = {"bzip2": "application/x-bzip2", "gzip": "application/gzip", "xz": "application/x-xz"}
 BINARY_TYPE = "application/octet-stream"
