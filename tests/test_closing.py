@@ -420,7 +420,7 @@ HTTP_STEPS: dict[str, Callable[[Any], tuple[Any, str]]] = {
     "background": lambda client: (client._line._http.background, "stop"),
     "workers": lambda client: (client._line._http.workers, "close"),
     "askers": lambda client: (client._line._http._askers, "close"),
-    "goodbye": lambda client: (client._line._http, "_say_goodbye"),
+    "goodbye": lambda client: (client._line._http.belonging, "say_goodbye"),
     "delete": lambda client: (client._line._exchanges, "new"),
     "settings": lambda client: (client._line._exchanges.settings, "close"),
     "events": lambda client: (client._events, "close"),

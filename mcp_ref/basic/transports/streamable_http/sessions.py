@@ -460,14 +460,13 @@ class LegacyEra:
 
     def post(self, environ: Json, message: Any, principal: str | None) -> HttpAnswer:
         """A message within a session, or the one that opens it."""
-        app, session_id = self._app, environ.get("HTTP_MCP_SESSION_ID")
         try:
             if not self.dates:
-                refuse_initialize(app.server, message.get("params"))
+                refuse_initialize(self._app.server, message.get("params"))
             version = self._version(environ)
-            if _is_initialize(message) and (session_id is None or self._stateless):
+            if _is_initialize(message) and (self._stateless or "HTTP_MCP_SESSION_ID" not in environ):
                 return self._initialize(environ, message, principal)
-            session = None if self._stateless else app.sessions.find(session_id, principal)
+            session = self._session_if_any(environ, principal)
             connection = self._momentary(version) if session is None else session.connection
             kind = self._kind(environ, message)
         except ProtocolError as problem:
@@ -475,30 +474,29 @@ class LegacyEra:
         if kind in ("notification", "response"):
             connection.route(message, connection.outbox)
             return ACCEPTED
-        stream = self._stream(session, environ, principal)
-        streams = {} if session is None else session.streams
-        return self._answer_on(stream, streams, connection, message, environ)
-
-    def _answer_on(
-        self,
-        stream: HttpStream,
-        streams: dict[HttpStream, None],
-        connection: Connection,
-        message: Any,
-        environ: Json,
-    ) -> HttpAnswer:
-        """The response to a request, or to a batch that may have none."""
-        waiting = self._app.waiting
-        waiting.admit(stream, is_long=False)
+        stream, streams = self._stream(session, environ, principal), _streams_of(session)
+        self._app.waiting.admit(stream, is_long=False)
         streams[stream] = None
-        if type(message) is not list:
+        if kind == "request":
             connection.start(message, stream)
         elif not self._batch(connection, message, stream):
-            waiting.leave(stream)
-            streams.pop(stream, None)
-            fault = stream.problem
-            return error(400, fault, None) if isinstance(fault, ProtocolError) else ACCEPTED
-        return waiting.answered(stream, environ, gone=go_on, over=lambda stream: streams.pop(stream, None))
+            return self._no_answer(stream, streams)
+        return self._app.waiting.answered(
+            stream, environ, gone=go_on, over=lambda stream: streams.pop(stream, None)
+        )
+
+    def _session_if_any(self, environ: Json, principal: str | None) -> HttpSession | None:
+        """The session that the request names; none where the server keeps none. Raises Refused."""
+        if self._stateless:
+            return None
+        return self._app.sessions.find(environ.get("HTTP_MCP_SESSION_ID"), principal)
+
+    def _no_answer(self, stream: HttpStream, streams: dict[HttpStream, None]) -> HttpAnswer:
+        """The response to a batch of notifications and responses."""
+        self._app.waiting.leave(stream)
+        streams.pop(stream, None)
+        fault = stream.problem
+        return error(400, fault, None) if isinstance(fault, ProtocolError) else ACCEPTED
 
     def _version(self, environ: Json) -> str | None:
         """The header, if it is there. Raises InvalidRequest for a version that this server does not have.
@@ -633,6 +631,11 @@ class LegacyEra:
         except InvalidRequest as problem:
             raise Refused(400, str(problem)) from None
         return self._app.sessions.find(environ.get("HTTP_MCP_SESSION_ID"), principal)
+
+
+def _streams_of(session: HttpSession | None) -> dict[HttpStream, None]:
+    """The streams that end with the session; of a request without a session there is its own alone."""
+    return {} if session is None else session.streams
 
 
 def _is_initialize(message: Any) -> bool:
