@@ -73,8 +73,7 @@ from mcp_ref.server.content import check_icons
 from mcp_ref.server.resources import ResourceSource
 from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
-from mcp_ref.server.utilities.caching import CacheScope, Caching
-from mcp_ref.server.utilities.caching import table as hint_table
+from mcp_ref.server.utilities.caching import CacheScope, Caching, hints_by_method
 from mcp_ref.server.utilities.pagination import EncodedPage
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ class Server(Registry):
         self.instructions = instructions
         self.revisions = [r.date for r in versioning.TABLE if r.date in {revision(d).date for d in revisions}]
         self.experimental, self.extensions = experimental, extensions
-        self.hints = hint_table(Caching(ttl_ms, cache_scope), caching)
+        self.hints = hints_by_method(Caching(ttl_ms, cache_scope), caching)
         self.seal = Seal(secrets_of(secret), check_seconds("state_seconds", state_seconds))
         self.limit, self.notices = limit or Limit(), notices
         self.workers, self.queue, self.queue_bytes, self.timeout = workers, queue, queue_bytes, timeout

@@ -1,19 +1,19 @@
 """Caching (page: server/utilities/caching).
 
-Some results say how long they may be kept, and by whom: `ttlMs` milliseconds, by anyone ("public")
-or only for the caller that fetched them ("private").
+Some results say how long they may be cached, and for whom: `ttlMs` milliseconds, for anyone ("public") or
+only for the caller that requested them ("private").
 
     server -> client   {..., ttlMs, cacheScope}
-    client             takes its own copy while that is fresh, and asks again when it is not
+    client             uses its own copy while that is fresh, and asks again when it is stale
     server -> client   notifications/.../list_changed, notifications/resources/updated: stale from now on
 
-Server half   `Caching`: what the author of a server says; `table`: the hints for each method
+Server half   `Caching`: what the author of a server says; `hints_by_method`: the hints for each method
 Client half   `Cache`: results until they are stale, for one client or for several that share it
 
 Revisions   2026-07-28.  On complete results of server/discover, tools/list, prompts/list,
             resources/list, resources/templates/list and resources/read.
 
-Errors      none on the wire. What makes no sense to the cache is not kept.
+Errors      no errors on the wire: a result with hints that make no sense is not cached.
 Threads     a Cache may be used by any threads; its lock guards a table and is never held during JSON.
 Not here    freshness that a server gives a single resource (server/resources).
 """
@@ -35,7 +35,7 @@ from mcp_ref.runtime.json_text import to_json
 from mcp_ref.runtime.threads import forks
 from mcp_ref.schema import Bounds, since
 
-__all__ = ["Cache", "CacheScope", "Caching", "hints", "table"]
+__all__ = ["Cache", "CacheScope", "Caching", "hints", "hints_by_method"]
 
 CACHEABLE = (
     "server/discover",
@@ -66,9 +66,10 @@ DEFINITIONS: dict[str, Any] = {"CacheableResult": Annotated[CacheableResult, sin
 
 @dataclass(frozen=True)
 class Caching:
-    """What a server says of its results. By default they are stale at once and private: always true.
+    """Caching hints for the results of a server. The default, stale at once and private, is always true.
 
-    "public" gives a result to everybody, whoever asked for it first: it is no access control.
+    "public" lets a cache give a result to every caller, also to those that may not read it themselves: the
+    scope is no access control.
     """
 
     ttl_ms: int = 0
@@ -79,88 +80,86 @@ class Caching:
 
 
 def hints(ttl_ms: int, scope: CacheScope) -> Json:
-    """The two members, checked. Raises ValueError."""
+    """The members `ttlMs` and `cacheScope` of a result. Raises ValueError."""
     if isinstance(ttl_ms, bool) or not isinstance(ttl_ms, int) or ttl_ms < 0:
-        raise ValueError(f"ttl_ms is a whole number of milliseconds from 0 on, not {ttl_ms!r}")
+        raise ValueError(f"ttl_ms must be a whole number of milliseconds, 0 or more, not {ttl_ms!r}")
     if scope not in ("public", "private"):
-        raise ValueError(f"cache_scope is 'public' or 'private', not {scope!r}")
+        raise ValueError(f"cache_scope must be 'public' or 'private', not {scope!r}")
     return {"ttlMs": ttl_ms, "cacheScope": scope}
 
 
-def table(default: Caching, per_method: Mapping[str, Caching] | None = None) -> dict[str, Json]:
-    """The hints for each method that has any. Raises ValueError, TypeError.
+def hints_by_method(default: Caching, per_method: Mapping[str, Caching] | None = None) -> dict[str, Json]:
+    """The hints for each method with cacheable results. Raises ValueError, TypeError.
 
-    They are the same for all pages of a list.  # spec: server/utilities/caching/page-same-scope
+    All pages of a list have the same hints.  # spec: server/utilities/caching/page-same-scope
     """
     given = dict.fromkeys(CACHEABLE, default) | dict(per_method or {})
     for method, caching in given.items():
         if method not in CACHEABLE:
-            raise ValueError(
-                f"results of {method!r} are not cacheable; of these they are: {', '.join(CACHEABLE)}"
-            )
+            raise ValueError(f"results of {method!r} cannot be cached; hints apply to {', '.join(CACHEABLE)}")
         if not isinstance(caching, Caching):
-            raise TypeError(f"caching of {method} is a Caching, not {caching!r:.60}")
+            raise TypeError(f"the hints for {method} must be a Caching, not {caching!r:.60}")
     return {method: hints(caching.ttl_ms, caching.scope) for method, caching in given.items()}
 
 
 # ----------------------------------------------------------------------- client half
 
-LISTS = {
+LISTS_BY_NOTIFICATION = {
     "notifications/tools/list_changed": ("tools/list",),
     "notifications/prompts/list_changed": ("prompts/list",),
     "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
 }
-"""Which results a notification makes stale."""
+"""The methods whose results a notification makes stale."""
 
-UPDATED = "notifications/resources/updated"
+RESOURCE_UPDATED = "notifications/resources/updated"
 
-PASSING = frozenset({"progressToken", "traceparent", "tracestate"})
-"""Members of `_meta` that are another with each request, and no part of the question."""
+PER_REQUEST_META = frozenset({"progressToken", "traceparent", "tracestate"})
+"""Members of `_meta` that differ with each request, so that they are no part of a key."""
 
-SHARE = 8
-"""One result may have the 8th part of the room."""
+ENTRY_SIZE_DIVISOR = 8
+"""A result takes up at most this part of `max_bytes`: one large result must not displace all others."""
 
-LONGEST = 2**53
-"""Milliseconds beyond which nobody counts; a server may send any number."""
+MAX_TTL_MS = 2**53
+"""A server may send any number, also an integer that is too large for a float of seconds."""
 
-SERVERS = 1000
-"""Servers of which it is remembered when they last announced a change."""
+MAX_CHANGED_SERVERS = 1000
+"""Servers whose last change is remembered by name; the older changes share one number."""
 
 
 def fresh_for(result: Json) -> float:
-    """For how many seconds a result may be taken as it is.
+    """Seconds for which a result is fresh after its receipt.
 
     # spec: server/utilities/caching/ttl-absent-zero, server/utilities/caching/ttl-negative-zero
     """
     ttl = result.get("ttlMs", 0)
-    return min(max(0, ttl), LONGEST) / 1000 if type(ttl) is int or type(ttl) is float else 0.0
+    return min(max(0, ttl), MAX_TTL_MS) / 1000 if type(ttl) is int or type(ttl) is float else 0.0
 
 
 class Key(NamedTuple):
-    """What a kept result answers, and for whom."""
+    """The request that a cached result answers, and the caller it is for."""
 
     server: Hashable
     method: str
     params: str
-    who: tuple[Hashable, ...]
-    """The principal, or nobody in particular: then the result is public."""
+    caller: tuple[Hashable, ...]
+    """The principal of a private result; empty for a public one."""
 
 
 class Entry(NamedTuple):
-    """A result as JSON, which nobody can change."""
+    """A cached result, as JSON text: each caller gets a copy, so that no caller changes another's."""
 
     data: bytes
     size: int
-    until: float
+    fresh_until: float
     uri: str
 
 
 class Cache:
     """Results of servers, as long as they are fresh.
 
-    `server` and `principal` are the application's keys: all on which an answer may depend, besides method
-    and parameters, is in one of them: where the server is and as whom the client speaks to it. Nothing
-    is fetched from here, so nothing is polled either.
+    `server` and `principal` are the application's keys. Everything that an answer may depend on besides
+    method and parameters is in one of them: the address of the server, and the identity that the client has
+    there. The cache sends no requests, so it does not poll either.
     # spec: server/utilities/caching/ttl-not-polling, server/utilities/caching/poll-jitter-backoff
     """
 
@@ -177,54 +176,55 @@ class Cache:
         self._lock = threading.Lock()
         forks.tell(self)
         # All below guarded by _lock.
-        self._kept: OrderedDict[Key, Entry] = OrderedDict()  # the least recently used first
+        self._entries: OrderedDict[Key, Entry] = OrderedDict()  # the least recently used first
         self._bytes = 0
         self._changes = 0
-        self._changed: OrderedDict[Hashable, int] = OrderedDict()  # server -> number of its last change
-        self._forgotten = 0  # the last change that `_changed` has no room for
+        self._last_change: OrderedDict[Hashable, int] = OrderedDict()  # server -> number of its last change
+        self._oldest_change = 0  # of every server that `_last_change` has no room for
 
     def forked(self) -> None:
-        """In a forked child: another thread may have held the lock."""
+        """Replace the lock in a forked child: another thread may have held it."""
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
-    # -- asking ------------------------------------------------------------------------------
+    # -- lookup and storage ------------------------------------------------------------------
 
     def generation(self, server: Hashable) -> int:
-        """A number that is another one after each change at this server. Take it before you ask."""
+        """A number that differs after each change at this server. Take it before you send a request."""
         with self._lock:
-            return self._changed.get(server, self._forgotten)
+            return self._last_change.get(server, self._oldest_change)
 
     def find(self, server: Hashable, principal: Hashable, method: str, params: Json | None) -> Json | None:
-        """A copy of the result of such a request, if there is a fresh one. Its `ttlMs` is what is left.
+        """A copy of the fresh result of such a request, or None. Its `ttlMs` is the time that is left.
 
         # spec: server/utilities/caching/key-method-params, server/utilities/caching/stale-refetch
         """
-        asked = _asked(method, params)
-        if asked is None:
+        canonical = _canonical_params(method, params)
+        if canonical is None:
             return None
         with self._lock:
             now = self._clock()
-            kept = self._fresh(Key(server, method, asked, (principal,)), now)
+            entry = self._find_fresh(Key(server, method, canonical, (principal,)), now)
             # spec: server/utilities/caching/scope-private-not-shared, server/utilities/caching/scope-public
-            kept = kept or self._fresh(Key(server, method, asked, ()), now)
-        if kept is None:
+            entry = entry or self._find_fresh(Key(server, method, canonical, ()), now)
+        if entry is None:
             return None
-        found: Json = json.loads(kept.data)
-        found["ttlMs"] = int((kept.until - now) * 1000)
-        return found
+        result: Json = json.loads(entry.data)
+        result["ttlMs"] = int((entry.fresh_until - now) * 1000)
+        return result
 
-    def _fresh(self, key: Key, now: float) -> Entry | None:
-        kept = self._kept.get(key)
-        if kept is None:
+    def _find_fresh(self, key: Key, now: float) -> Entry | None:
+        """The entry of a key; a stale one is dropped. Holds _lock."""
+        entry = self._entries.get(key)
+        if entry is None:
             return None
-        if now >= kept.until:  # spec: server/utilities/caching/ttl-fresh-period
+        if now >= entry.fresh_until:  # spec: server/utilities/caching/ttl-fresh-period
             self._drop(key)
             return None
-        self._kept.move_to_end(key)
-        return kept
+        self._entries.move_to_end(key)
+        return entry
 
     def store(
         self,
@@ -236,29 +236,30 @@ class Cache:
         *,
         since: int,
     ) -> bool:
-        """Keep a result that has just arrived, if it may be kept; whatever it replaces is gone.
+        """Cache a result that has just arrived, and drop the one it replaces. False if it cannot be cached.
 
-        `since` is the generation when it was asked for: what changed meanwhile, it may not show.
+        `since` is the generation at which it was requested: if the server has announced a change since
+        then, the result may be older than that change, and is not cached.
         """
-        asked = _asked(method, params)
+        canonical = _canonical_params(method, params)
         # spec: server/utilities/caching/interim-without-hints
-        if asked is None or result.get("resultType", "complete") != "complete":
+        if canonical is None or result.get("resultType", "complete") != "complete":
             return False
-        entry = self._entry(asked, params or {}, result)
-        mine, public = Key(server, method, asked, (principal,)), Key(server, method, asked, ())
+        entry = self._entry_of(result, canonical, params or {})
+        private, public = Key(server, method, canonical, (principal,)), Key(server, method, canonical, ())
         with self._lock:
-            if since != self._changed.get(server, self._forgotten):
+            if since != self._last_change.get(server, self._oldest_change):
                 return False
-            self._drop(mine)
+            self._drop(private)
             self._drop(public)
-            if entry is not None:  # what is not said to be public is private
-                self._keep(public if result.get("cacheScope") == "public" else mine, entry)
+            if entry is not None:  # without a scope, a result is private
+                self._add(public if result.get("cacheScope") == "public" else private, entry)
         return entry is not None
 
-    def _entry(self, asked: str, params: Json, result: Json) -> Entry | None:
-        """What is kept of a result; None if it is stale at once, or too large.
+    def _entry_of(self, result: Json, canonical: str, params: Json) -> Entry | None:
+        """The entry of a result; None if it is stale at once, or too large.
 
-        The time counts for each page by itself.
+        Each page of a list has a time of its own.
         # spec: server/utilities/caching/ttl-positive-fresh, server/utilities/caching/page-own-ttl
         """
         seconds = fresh_for(result)
@@ -268,57 +269,61 @@ class Cache:
             data = to_json(result).encode("utf-8")
         except (TypeError, ValueError, RecursionError):
             return None
-        size = len(asked) + len(data)
-        if size > self.max_bytes // SHARE:
+        size = len(canonical) + len(data)
+        if size > self.max_bytes // ENTRY_SIZE_DIVISOR:
             return None
         return Entry(data, size, self._clock() + seconds, str(params.get("uri")))
 
-    # -- what makes results stale ----------------------------------------------------------------
+    # -- invalidation ----------------------------------------------------------------------------
 
     def on_notification(self, server: Hashable, method: str, params: Json | None) -> None:
-        """A server announces a change.  # spec: server/utilities/caching/notification-invalidates"""
-        if method in LISTS:
-            self._invalidate(server, lambda key, kept: key.method in LISTS[method])
-        elif method == UPDATED:
+        """Drop the results that a server announces as changed.
+
+        # spec: server/utilities/caching/notification-invalidates
+        """
+        if method in LISTS_BY_NOTIFICATION:
+            self._invalidate(server, lambda key, entry: key.method in LISTS_BY_NOTIFICATION[method])
+        elif method == RESOURCE_UPDATED:
             uri = (params or {}).get("uri")
             self._invalidate(
-                server, lambda key, kept: key.method == "resources/read" and _are_kin(kept.uri, uri)
+                server, lambda key, entry: key.method == "resources/read" and _are_related(entry.uri, uri)
             )
 
     def forget(self, server: Hashable, method: str | None = None) -> None:
-        """Keep nothing of a server, or of one method of it, that was asked for until now."""
-        self._invalidate(server, lambda key, kept: method is None or key.method == method)
+        """Drop all results of a server, or of one method of it, also those that are still on their way."""
+        self._invalidate(server, lambda key, entry: method is None or key.method == method)
 
-    def _invalidate(self, server: Hashable, concerns: Callable[[Key, Entry], bool]) -> None:
+    def _invalidate(self, server: Hashable, is_stale: Callable[[Key, Entry], bool]) -> None:
         with self._lock:
             self._changes += 1
-            self._changed[server] = self._changes
-            self._changed.move_to_end(server)
-            if len(self._changed) > SERVERS:
-                _, self._forgotten = self._changed.popitem(last=False)
-            for key in [k for k, kept in self._kept.items() if k.server == server and concerns(k, kept)]:
+            self._last_change[server] = self._changes
+            self._last_change.move_to_end(server)
+            if len(self._last_change) > MAX_CHANGED_SERVERS:
+                _, self._oldest_change = self._last_change.popitem(last=False)
+            stale = [k for k, entry in self._entries.items() if k.server == server and is_stale(k, entry)]
+            for key in stale:
                 self._drop(key)
 
-    # -- the table; the caller holds the lock -------------------------------------------------------
+    # -- the entries; the caller holds the lock -----------------------------------------------------
 
-    def _keep(self, key: Key, kept: Entry) -> None:
-        self._kept[key] = kept
-        self._bytes += kept.size
-        while len(self._kept) > self.max_entries or self._bytes > self.max_bytes:
-            self._drop(next(iter(self._kept)))
+    def _add(self, key: Key, entry: Entry) -> None:
+        self._entries[key] = entry
+        self._bytes += entry.size
+        while len(self._entries) > self.max_entries or self._bytes > self.max_bytes:
+            self._drop(next(iter(self._entries)))
 
     def _drop(self, key: Key) -> None:
-        kept = self._kept.pop(key, None)
-        if kept is not None:
-            self._bytes -= kept.size
+        entry = self._entries.pop(key, None)
+        if entry is not None:
+            self._bytes -= entry.size
 
 
-_CANONICAL = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":"))
-"""The same parameters are the same text, whatever the order of their members."""
+_CANONICAL_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":"))
+"""Equal parameters have the same text, whatever the order of their members."""
 
 
-def _asked(method: str, params: Json | None) -> str | None:
-    """The parameters that matter, in one writing; None for a request whose result is not kept.
+def _canonical_params(method: str, params: Json | None) -> str | None:
+    """The parameters that the answer depends on, as one text; None if the result cannot be cached.
 
     # spec: server/utilities/caching/key-method-params, server/utilities/caching/retry-results-uncached
     """
@@ -326,17 +331,24 @@ def _asked(method: str, params: Json | None) -> str | None:
     if method not in CACHEABLE or "inputResponses" in params or "requestState" in params:
         return None
     try:
-        meta = params.get("_meta") or {}
-        # The protocol's own members say who asks; an author's may well be part of the question.
-        own = {name: v for name, v in meta.items() if name not in PASSING and not is_reserved(name)}
-        return _CANONICAL.encode([{k: v for k, v in params.items() if k != "_meta"}, own])
+        members = {name: value for name, value in params.items() if name != "_meta"}
+        return _CANONICAL_ENCODER.encode([members, _custom_meta(params.get("_meta") or {})])
     except (AttributeError, TypeError, ValueError, RecursionError):
-        return None  # no params: no server will answer either
+        return None  # not valid params: the server will refuse them, so there is no result to cache
 
 
-def _are_kin(kept: str, updated: Any) -> bool:
-    """Whether two URIs are the same, or one stands below the other: a directory, and what is in it."""
+def _custom_meta(meta: Json) -> Json:
+    """The members of `_meta` that the answer may depend on.
+
+    The protocol's own members describe the client, which is part of the key already; an author's may well
+    change the answer.
+    """
+    return {name: v for name, v in meta.items() if name not in PER_REQUEST_META and not is_reserved(name)}
+
+
+def _are_related(cached: str, updated: Any) -> bool:
+    """Whether two URIs are equal, or one stands below the other: a directory, and a file in it."""
     if not isinstance(updated, str):
-        return True  # of whatever it may be
-    one, other = kept.rstrip("/") + "/", updated.rstrip("/") + "/"
+        return True  # the notification does not say which resource, so it may be any
+    one, other = cached.rstrip("/") + "/", updated.rstrip("/") + "/"
     return one.startswith(other) or other.startswith(one)

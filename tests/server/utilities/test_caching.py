@@ -122,28 +122,28 @@ def test_a_ttl_without_measure_is_a_very_long_time(ttl):
 
 @pytest.mark.spec("server/utilities/caching/page-same-scope", "server/utilities/caching/ttl-non-negative")
 def test_each_method_has_the_hints_that_it_was_given_or_else_those_of_the_server():
-    found = caching.table(Caching(1000), {"tools/list": Caching(5000, "public")})
+    found = caching.hints_by_method(Caching(1000), {"tools/list": Caching(5000, "public")})
     assert tuple(found) == CACHEABLE
     assert found.pop("tools/list") == {"ttlMs": 5000, "cacheScope": "public"}
     assert all(hints == {"ttlMs": 1000, "cacheScope": "private"} for hints in found.values())
 
 
 def test_nothing_need_be_given_for_a_method():
-    assert caching.table(Caching()) == {m: {"ttlMs": 0, "cacheScope": "private"} for m in CACHEABLE}
+    assert caching.hints_by_method(Caching()) == {m: {"ttlMs": 0, "cacheScope": "private"} for m in CACHEABLE}
 
 
 @pytest.mark.parametrize("method", ["tools/call", "prompts/get", "tools", "", None])
 def test_a_method_whose_results_are_not_cacheable_is_refused(method):
-    with pytest.raises(ValueError, match="not cacheable"):
-        caching.table(Caching(), {method: Caching(1)})
+    with pytest.raises(ValueError, match="cannot be cached; hints apply to server/discover, "):
+        caching.hints_by_method(Caching(), {method: Caching(1)})
 
 
 @pytest.mark.parametrize("odd", [5000, None, {"ttlMs": 1, "cacheScope": "public"}])
 def test_what_is_said_of_a_method_is_a_caching(odd):
     with pytest.raises(TypeError, match=r"tools/list.*Caching"):
-        caching.table(Caching(), {"tools/list": odd})
+        caching.hints_by_method(Caching(), {"tools/list": odd})
     with pytest.raises(TypeError, match=r"server/discover.*Caching"):
-        caching.table(odd)
+        caching.hints_by_method(odd)
 
 
 @pytest.mark.spec("server/utilities/caching/ttl-non-negative")
@@ -230,14 +230,14 @@ def test_time_is_that_of_the_system_unless_another_clock_is_given():
     "server/utilities/caching/ttl-negative-zero",
 )
 @pytest.mark.parametrize("ttl", [0, -1, -(2**70), None, "1000", True, [], {}, -0.0])
-def test_what_is_stale_at_once_is_not_kept(ttl):
+def test_a_result_that_is_stale_at_once_is_not_cached(ttl):
     one = One()
     assert not one.store(ttl=ttl)
     assert not one.cache.store("s", "me", "tools/list", {}, {"tools": []}, since=0)
     assert len(one.cache) == 0
 
 
-def test_a_ttl_without_measure_is_kept_and_found():
+def test_a_result_with_a_huge_ttl_is_cached_and_found():
     one = One()
     assert one.store(ttl=10**400)
     one.clock.now += 10**9
@@ -245,14 +245,14 @@ def test_a_ttl_without_measure_is_kept_and_found():
 
 
 @pytest.mark.parametrize("method", CACHEABLE)
-def test_results_of_the_six_methods_are_kept(method):
+def test_results_of_the_six_methods_are_cached(method):
     one = One()
     assert one.store(method)
     assert one.has(method)
 
 
 @pytest.mark.parametrize("method", ["tools/call", "prompts/get", "completion/complete", "tasks/get", "x"])
-def test_results_of_other_methods_are_not_kept_whatever_they_say(method):
+def test_results_of_other_methods_are_not_cached_whatever_their_hints(method):
     one = One()
     assert not one.store(method, {"name": "a"})
     assert not one.has(method, {"name": "a"})
@@ -349,7 +349,7 @@ def test_parameters_that_are_none_keep_nothing_and_find_nothing(odd):
 
 
 @pytest.mark.parametrize("odd", [{1}, float("inf"), "\ud800", object()])
-def test_a_result_that_is_no_json_is_not_kept(odd):
+def test_a_result_that_is_not_json_is_not_cached(odd):
     one = One()
     assert not one.store(odd=odd)
     assert not one.has()
@@ -357,7 +357,7 @@ def test_a_result_that_is_no_json_is_not_kept(odd):
 
 @pytest.mark.spec("server/utilities/caching/retry-results-uncached")
 @pytest.mark.parametrize("extra", [{"inputResponses": {}}, {"requestState": "x"}, {"requestState": None}])
-def test_the_result_of_a_retry_is_neither_kept_nor_taken_from_what_is_kept(extra):
+def test_the_result_of_a_retry_is_neither_cached_nor_taken_from_the_cache(extra):
     one = One()
     assert not one.store("resources/read", {**URI, **extra})
     one.store("resources/read", URI)
@@ -367,7 +367,7 @@ def test_the_result_of_a_retry_is_neither_kept_nor_taken_from_what_is_kept(extra
 
 @pytest.mark.spec("server/utilities/caching/interim-without-hints")
 @pytest.mark.parametrize("kind", ["input_required", "task", None, 5])
-def test_a_result_that_is_not_complete_is_not_kept(kind):
+def test_a_result_that_is_not_complete_is_not_cached(kind):
     one = One()
     assert not one.store("resources/read", URI, resultType=kind)
 
@@ -432,7 +432,7 @@ def test_a_newer_result_that_is_stale_at_once_takes_the_older_one_away():
     assert not one.has()
 
 
-def test_what_is_found_is_a_copy_and_what_was_stored_may_be_changed():
+def test_a_found_result_is_a_copy_and_the_stored_one_may_be_changed():
     one = One()
     result = {"tools": [{"name": "a"}], "ttlMs": 1000, "resultType": "complete"}
     one.cache.store("s", "me", "tools/list", None, result, since=0)
@@ -477,7 +477,7 @@ def test_a_cache_does_nothing_by_itself():
 # -- changes that are announced --------------------------------------------------------------
 
 
-def everything_kept():
+def a_full_cache():
     one = One()
     for method in CACHEABLE:
         one.store(method, {}, ttl=10_000)
@@ -498,7 +498,7 @@ def everything_kept():
     ],
 )
 def test_when_a_list_changes_its_pages_are_stale_and_nothing_else_is(kind, methods):
-    one = everything_kept()
+    one = a_full_cache()
     one.cache.on_notification("s", f"notifications/{kind}/list_changed", None)
     for method in CACHEABLE:
         assert one.has(method, {}) == (method not in methods)
@@ -542,7 +542,7 @@ def test_a_change_of_nobody_knows_what_is_one_of_all_resources(params):
 
 @pytest.mark.parametrize("method", ["notifications/message", "notifications/progress", "tools/list", ""])
 def test_other_notifications_change_nothing(method):
-    one = everything_kept()
+    one = a_full_cache()
     before, many = one.cache.generation("s"), len(one.cache)
     one.cache.on_notification("s", method, {"uri": "file:///a"})
     assert one.cache.generation("s") == before
@@ -550,7 +550,7 @@ def test_other_notifications_change_nothing(method):
 
 
 def test_a_method_or_a_whole_server_can_be_forgotten():
-    one = everything_kept()
+    one = a_full_cache()
     one.cache.forget("s", "tools/list")
     assert not one.has("tools/list", {})
     assert not one.has("tools/list", {"cursor": "b"})
@@ -569,7 +569,7 @@ CHANGES = {
 
 @pytest.mark.spec("server/utilities/caching/notification-invalidates")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_was_asked_for_before_a_change_is_not_kept_after_it(change):
+def test_a_result_requested_before_a_change_is_not_cached_after_it(change):
     one = One()
     before = one.cache.generation("s")
     change(one.cache)
@@ -593,10 +593,10 @@ def test_changes_at_very_many_servers_are_not_all_remembered_but_none_is_lost():
     one = One()
     before = one.cache.generation(0)
     numbers = {}
-    for server in range(caching.SERVERS + 50):
+    for server in range(caching.MAX_CHANGED_SERVERS + 50):
         one.cache.forget(server)
         numbers[server] = one.cache.generation(server)
-    assert len(one.cache._changed) == caching.SERVERS
+    assert len(one.cache._last_change) == caching.MAX_CHANGED_SERVERS
     assert not one.store(server=0, since=before)
     for server, number in numbers.items():
         assert one.cache.generation(server) >= number
@@ -633,7 +633,7 @@ def test_bytes_are_counted_as_they_are_on_the_wire_parameters_included():
     assert not one.store("resources/read", {"uri": "x" * 1000})
 
 
-def test_a_result_that_would_take_more_than_its_share_is_not_kept_and_its_forerunner_is_gone():
+def test_a_result_over_an_eighth_of_the_size_is_not_cached_and_the_one_it_replaces_is_dropped():
     one = One(max_bytes=8000)
     one.store(number=1)
     one.store(params={"cursor": "b"})
@@ -747,4 +747,4 @@ def test_many_threads_may_use_a_cache_at_once():
         thread.join(30)
     assert failures == []
     assert len(cache) <= 20
-    assert cache._bytes == sum(entry.size for entry in cache._kept.values())
+    assert cache._bytes == sum(entry.size for entry in cache._entries.values())
