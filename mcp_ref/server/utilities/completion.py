@@ -1,33 +1,34 @@
 """Completion (page: server/utilities/completion).
 
-While a user types the argument of a prompt or the variable of a resource template, the client asks what
-it could become.
+While a user types the argument of a prompt or the variable of a resource template, the client asks for values
+that it could become.
 
     client -> server   completion/complete {ref, argument: {name, value}, context?: {arguments}}
     server -> client   {completion: {values, total?, hasMore?}}
 
-What an author says                        what a client gets
-    nothing; the type is an Enum, Literal, bool   its values that match, the best first
+    What an author writes                         What a client gets
+    an argument with an Enum, Literal or bool     those of its values that match, the best first
     complete={"name": [...]} or an Enum           the same
-    complete={"name": fn}                         what fn gives, in its order: `fn(value)` or
-                                                  `fn(value, arguments)`, and the Context if it wants it
+    complete={"name": fn}                         the values of fn, in its order: `fn(value)` or
+                                                  `fn(value, arguments)`, with a Context if fn has a
+                                                  parameter for it
 
-A value matches that begins with what was typed, or has it at the beginning of a word, or somewhere, or has
-its letters in that order; in this order they are sent, at most 100 of them.
+A value matches if it begins with the typed text, or has it at the beginning of a word, or somewhere, or has
+its letters in that order. Values are sent in this order, at most 100 of them.
 
 Server half   `on_complete`, `completers`
 Client half   `complete`
 
 Revisions   2024-11-05  ref/prompt, ref/resource
             2025-03-26  + the capability `completions`
-            2025-06-18  + context.arguments: what was chosen for other arguments
+            2025-06-18  + context.arguments: the values chosen for other arguments
             2026-07-28  the limit of 100 is part of the schema
 
 Errors      an unknown prompt, template or argument, and a value that is too long: -32602; a completer
             that fails: -32603; more requests than the limit: 429.
-Threads     `on_complete` and with it an author's function run on the request's own worker; `complete` on
-            the caller's.
-Not here    when to ask: not with every key, but after a pause in typing. An application knows best.
+Threads     `on_complete`, and with it an author's function, runs on the request's own worker; `complete` on
+            the caller's thread.
+Not here    when to ask: not at every key, but after a pause in typing. That is for the application.
 """
 
 from __future__ import annotations
@@ -64,14 +65,18 @@ __all__ = ["Completer", "Suggestions", "complete", "completers"]
 
 _log = logger("mcp_ref.completion")
 
-MAX_SENT = 100
+MAX_SENT_VALUES = 100
 """Values in one result."""
-MAX_FOUND = 10_000
-"""Values that are looked at for one result."""
-MAX_VALUE = 10_000
-"""Characters of what was typed."""
-MAX_ARGUMENTS = 1_000_000
-"""Characters of all that was chosen before."""
+MAX_SOURCE_VALUES = 10_000
+"""Values that are taken from a list or a function for one result."""
+MAX_TYPED_CHARACTERS = 10_000
+"""Characters of `argument.value`, the typed text."""
+MAX_CHOSEN_CHARACTERS = 1_000_000
+"""Characters of all names and values in `context.arguments`."""
+ARGUMENTS_SINCE = "2025-06-18"
+"""A request may carry the values chosen for other arguments, `context.arguments`, since then."""
+LISTED_NAMES = 20
+"""Names of arguments in an error message."""
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -104,7 +109,9 @@ class CompleteRequestParams(TypedDict, total=False):
 
 
 class Completion(TypedDict, total=False):
-    values: Required[Annotated[list[str], Bounds(max_length=MAX_SENT), was(list[str], until="2025-11-25")]]
+    values: Required[
+        Annotated[list[str], Bounds(max_length=MAX_SENT_VALUES), was(list[str], until="2025-11-25")]
+    ]
     total: int
     hasMore: bool
 
@@ -121,12 +128,12 @@ DEFINITIONS: dict[str, Any] = {
     "ResourceTemplateReference": Annotated[ResourceTemplateReference, since("2025-06-18")],
 }
 
-# ------------------------------------------------------------------- what an author gives
+# -------------------------------------------------------------------------- completers
 
 
 @dataclass(frozen=True)
 class Suggestions:
-    """What a completer gives that pages by itself: some values, of how many, and whether there are more."""
+    """Values from a completer that pages by itself, their total, and whether there are more."""
 
     values: Sequence[Any]
     total: int | None = None
@@ -134,46 +141,55 @@ class Suggestions:
 
     def __post_init__(self) -> None:
         if isinstance(self.values, str) or not isinstance(self.values, Sequence):
-            raise TypeError(f"values are a list of strings, not {summary(self.values)}")
+            raise TypeError(f"values must be a list of strings, not {summary(self.values)}")
         if self.total is not None and (type(self.total) is not int or self.total < 0):
-            raise ValueError(f"total is a whole number from 0 on, not {self.total!r:.60}")
+            raise ValueError(f"total must be a whole number, 0 or more, not {self.total!r:.60}")
 
 
 Completer: TypeAlias = Callable[[str, dict[str, str], RequestContext], Sequence[Any] | Suggestions]
-"""What was typed, what was chosen for other arguments, and the request -> what could be meant."""
+"""Typed text, values chosen for other arguments, and the request -> values that the text could become."""
 
 
-def completers(parameters: TextParameters, given: Mapping[str, Any] | None) -> dict[str, Completer]:
-    """Who completes which argument of a function. Raises ValueError, TypeError for what cannot be."""
-    given = given or {}
-    names = [field.name for field in parameters.fields]
-    for name in given:
-        if name not in names and not parameters.others:
-            raise ValueError(f"complete: there is no parameter {name!r}, but {', '.join(names) or 'none'}")
-    found = {name: _completer(name, source) for name, source in given.items()}
-    for field in parameters.fields:
-        choices = choices_of(field.hint)
-        if choices and field.name not in found:
-            found[field.name] = _among(choices)
-    return found
+def completers(parameters: TextParameters, sources: Mapping[str, Any] | None) -> dict[str, Completer]:
+    """The completers of a function's arguments, by name: the author's, and those that follow from hints.
+
+    Raises ValueError for a name that the function does not have, TypeError for a source of another kind.
+    """
+    sources = sources or {}
+    if not parameters.others:
+        _check_names(sources, [field.name for field in parameters.fields])
+    by_hint = {
+        field.name: _list_completer(choices)
+        for field in parameters.fields
+        if field.name not in sources and (choices := choices_of(field.hint))
+    }
+    return {name: _completer(name, source) for name, source in sources.items()} | by_hint
+
+
+def _check_names(sources: Mapping[str, Any], parameters: list[str]) -> None:
+    for name in sources:
+        if name not in parameters:
+            raise ValueError(f"complete: there is no parameter {name!r}; there are: {_listed(parameters)}")
 
 
 def _completer(name: str, source: Any) -> Completer:
-    """What an author wrote for one argument: values, an Enum or a Literal, or a function."""
+    """The completer of one argument, from the author's source: values, an Enum, a Literal, or a function."""
     if typing.get_origin(source) is Literal or (isinstance(source, type) and issubclass(source, enum.Enum)):
-        return _among(choices_of(source))
+        return _list_completer(choices_of(source))
     if callable(source):
-        return _asked(name, source)
+        return _function_completer(name, source)
     if isinstance(source, str | Mapping) or not isinstance(source, Iterable):
-        raise TypeError(f"complete: {name} is a list, an Enum or a function, not {summary(source)}")
-    values = list(islice(source, MAX_FOUND + 1))
-    if len(values) > MAX_FOUND:
-        raise ValueError(f"complete: {name} has more than {MAX_FOUND} values; pass a function that chooses")
-    return _among([text_of(value) for value in values])
+        raise TypeError(f"complete: {name} must be a list, an Enum or a function, not {summary(source)}")
+    values = list(islice(source, MAX_SOURCE_VALUES + 1))
+    if len(values) > MAX_SOURCE_VALUES:
+        raise ValueError(
+            f"complete: {name} has more than {MAX_SOURCE_VALUES} values; pass a function that chooses"
+        )
+    return _list_completer([text_of(value) for value in values])
 
 
-def _among(values: list[str]) -> Completer:
-    """Complete from a list: what matches, the best first.
+def _list_completer(values: list[str]) -> Completer:
+    """A completer that takes from a list the values that match, the best first.
 
     # spec: server/utilities/completion/sorted-by-relevance, server/utilities/completion/fuzzy-matching
     """
@@ -192,7 +208,7 @@ def _among(values: list[str]) -> Completer:
 
 
 def _rank(text: str, wanted: str) -> int | None:
-    """How well a value fits what was typed, both without case; None if not at all."""
+    """How well a value matches the typed text, 1 is best; both are folded. None if it does not match."""
     at = text.find(wanted)
     if at == 0:
         return 1
@@ -205,52 +221,52 @@ def _rank(text: str, wanted: str) -> int | None:
     return 2 if at > 0 else 3
 
 
-def _asked(name: str, function: Callable[..., Any]) -> Completer:
-    """Complete by a function of the author's."""
-    context_name, takes = _signature(name, function)
+def _function_completer(name: str, function: Callable[..., Any]) -> Completer:
+    """A completer that calls a function of the author's."""
+    context_name, names = _signature(name, function)
 
     def complete(
         typed: str, arguments: dict[str, str], context: RequestContext
     ) -> Sequence[Any] | Suggestions:
-        given: Json = dict(zip(takes, (typed, arguments), strict=False))
+        keywords: Json = dict(zip(names, (typed, arguments), strict=False))
         if context_name is not None:
-            given[context_name] = context
-        return _gathered(function(**given))
+            keywords[context_name] = context
+        return _read_values(function(**keywords))
 
     return complete
 
 
 def _signature(name: str, function: Callable[..., Any]) -> tuple[str | None, list[str]]:
-    """The parameters for the Context, if any, and for what was typed and what was chosen."""
+    """The names of a function's parameters: the one for the Context, if any; those for text and arguments."""
     if functions.is_async(function):
-        raise TypeError(f"complete: the function for {name} is asynchronous; a plain one may block")
+        raise TypeError(f"complete: the function for {name} is asynchronous; write a plain one, it may block")
     hints = functions.hints_of(function)
-    context, takes, closed = None, [], False
+    context, names, has_positional_only = None, [], False
     for parameter in inspect.signature(function).parameters.values():
         if functions.wants(hints.get(parameter.name, Any), RequestContext):
             context = parameter.name
         elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            # What has a default is the function's own, but for the name we give it ourselves.
+            # A parameter with a default is for the function's own use, unless it has one of these names.
             if parameter.default is parameter.empty or parameter.name in ("value", "arguments"):
-                takes.append(parameter.name)
+                names.append(parameter.name)
         elif parameter.kind is parameter.POSITIONAL_ONLY:
-            closed = True
-    if closed or not 1 <= len(takes) <= 2:
-        raise TypeError(f"complete: the function for {name} takes (value) or (value, arguments)")
-    return context, takes
+            has_positional_only = True
+    if has_positional_only or not 1 <= len(names) <= 2:
+        raise TypeError(f"complete: the function for {name} must take (value) or (value, arguments)")
+    return context, names
 
 
-def _gathered(found: Any) -> Sequence[Any] | Suggestions:
-    """What a function gave, as far as anybody looks at it."""
-    if found is None:
+def _read_values(returned: Any) -> Sequence[Any] | Suggestions:
+    """The values that a function returned: all of a short iterable, the first of an endless one."""
+    if returned is None:
         return []
-    if isinstance(found, Suggestions):
-        return found
-    if isinstance(found, str | bytes | Mapping) or not isinstance(found, Iterable):
-        raise TypeError(f"a completer gives a list of strings, not {summary(found)}")
-    values = list(islice(found, MAX_FOUND + 1))
-    if len(values) > MAX_FOUND:
-        return Suggestions(values[:MAX_SENT], has_more=True)  # of how many, nobody has counted
+    if isinstance(returned, Suggestions):
+        return returned
+    if isinstance(returned, str | bytes | Mapping) or not isinstance(returned, Iterable):
+        raise TypeError(f"a completer must return a list of strings, not {summary(returned)}")
+    values = list(islice(returned, MAX_SOURCE_VALUES + 1))
+    if len(values) > MAX_SOURCE_VALUES:
+        return Suggestions(values[:MAX_SENT_VALUES], has_more=True)  # no total: the rest was not counted
     return values
 
 
@@ -258,7 +274,7 @@ def _gathered(found: Any) -> Sequence[Any] | Suggestions:
 
 
 def on_complete(server: Any, params: Json, context: RequestContext) -> Json:
-    """Find the argument, ask its completer, send the best.
+    """Answer completion/complete: find the argument, run its completer, send the first values.
 
     # spec: server/utilities/completion/rate-limit, server/utilities/completion/rate-limit-requests
     """
@@ -267,7 +283,7 @@ def on_complete(server: Any, params: Json, context: RequestContext) -> Json:
     if wait:
         raise TooManyRequests("too many completions", wait)
     try:
-        completer = _found(server, params)
+        completer = _find_completer(server, params)
         if completer is None:
             return _result([])
         return _run(completer, params, context)
@@ -275,8 +291,8 @@ def on_complete(server: Any, params: Json, context: RequestContext) -> Json:
         limiter.leave()
 
 
-def _found(server: Any, params: Json) -> Completer | None:
-    """Who completes the argument, None if nobody.
+def _find_completer(server: Any, params: Json) -> Completer | None:
+    """The completer of the argument, None if it has none. Raises InvalidParams for an unknown argument.
 
     # spec: server/utilities/completion/validate-inputs, server/utilities/completion/validate-inputs-should
     # spec: server/utilities/completion/invalid-prompt-32602
@@ -285,9 +301,11 @@ def _found(server: Any, params: Json) -> Completer | None:
     ref, name, value = params["ref"], params["argument"]["name"], params["argument"]["value"]
     what, names, complete = REFERENCES[ref["type"]](server, ref)
     if name not in names:
-        raise InvalidParams(f"{what} has no argument {name[:200]!r}; it has {_some(names)}")
-    if len(value) > MAX_VALUE:
-        raise InvalidParams(f"argument.value: {len(value)} characters; at most {MAX_VALUE} can be completed")
+        raise InvalidParams(f"{what} has no argument {name[:200]!r}; it has {_listed(names)}")
+    if len(value) > MAX_TYPED_CHARACTERS:
+        raise InvalidParams(
+            f"argument.value: {len(value)} characters; at most {MAX_TYPED_CHARACTERS} can be completed"
+        )
     return complete.get(name)
 
 
@@ -300,7 +318,7 @@ def _of_prompt(server: Any, ref: Json) -> tuple[str, list[str], Mapping[str, Com
 
 
 def _of_resource(server: Any, ref: Json) -> tuple[str, list[str], Mapping[str, Completer]]:
-    """A template by its very text; a resource has nothing to complete, but there is such a reference."""
+    """A template, found by its text. A resource may be referred to as well; it has no arguments."""
     uri = ref["uri"]
     template = server.templates.get(uri)
     if template is not None:
@@ -315,11 +333,14 @@ REFERENCES: dict[str, Callable[[Any, Json], tuple[str, list[str], Mapping[str, C
     "ref/prompt": _of_prompt,
     "ref/resource": _of_resource,
 }
-"""What to call it, its arguments, who completes them.  # spec: server/utilities/completion/reference-types"""
+"""A reference -> its name in messages, its arguments, its completers.
+
+# spec: server/utilities/completion/reference-types
+"""
 
 
-def _some(names: Iterable[str]) -> str:
-    return ", ".join(islice(names, 20)) or "none"
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(islice(names, LISTED_NAMES)) or "none"
 
 
 def _run(completer: Completer, params: Json, context: RequestContext) -> Json:
@@ -335,22 +356,22 @@ def _run(completer: Completer, params: Json, context: RequestContext) -> Json:
 
 
 def _chosen(params: Json, context: RequestContext) -> dict[str, str]:
-    """What was chosen for other arguments, where the revision can say so."""
-    if not context.revision.reaches("2025-06-18"):
+    """The values chosen for other arguments. Raises InvalidParams if they are too long."""
+    if not context.revision.reaches(ARGUMENTS_SINCE):
         return {}
     chosen: dict[str, str] = params.get("context", {}).get("arguments", {})
-    if sum(len(name) + len(value) for name, value in chosen.items()) > MAX_ARGUMENTS:
-        raise InvalidParams(f"context.arguments: at most {MAX_ARGUMENTS} characters in all")
+    if sum(len(name) + len(value) for name, value in chosen.items()) > MAX_CHOSEN_CHARACTERS:
+        raise InvalidParams(f"context.arguments: at most {MAX_CHOSEN_CHARACTERS} characters in all")
     return dict(chosen)
 
 
 def _result(found: Sequence[Any] | Suggestions) -> Json:
-    """The first hundred, and how many there are.
+    """The first hundred values, their total, and whether there are more.
 
     # spec: server/utilities/completion/max-100-values, server/utilities/completion/total-and-has-more
     """
     given = found if isinstance(found, Suggestions) else Suggestions(found, total=len(found))
-    values = [text_of(value) for value in given.values[:MAX_SENT]]
+    values = [text_of(value) for value in given.values[:MAX_SENT_VALUES]]
     count = max(given.total or 0, len(given.values))
     more = count > len(values) if given.has_more is None else given.has_more
     completion: Json = {"values": values}
@@ -384,24 +405,26 @@ def complete(
     arguments: Mapping[str, str] | None = None,
     **options: Any,
 ) -> Any:
-    """Ask what an argument of a prompt, or a variable of a resource template, could become.
+    """Request the values that an argument of a prompt, or a variable of a resource template, could become.
 
-    `arguments` are those chosen so far; a revision that has no place for them goes without.
+    `arguments` are those chosen so far; they are left out in a revision that has no member for them.
     # spec: server/utilities/completion/argument-name-value
     """
     if (prompt is None) == (resource is None):
-        raise TypeError("completion is for a prompt's name or for a resource template: one of them")
+        raise TypeError("completion needs a prompt's name or the URI of a resource template: one of them")
     by_name, by_uri = {"type": "ref/prompt", "name": prompt}, {"type": "ref/resource", "uri": resource}
     ref: Json = by_uri if prompt is None else by_name
     params: Json = {"ref": ref, "argument": {"name": argument, "value": value}}
-    if arguments and client.revision.reaches("2025-06-18"):
+    if arguments and client.revision.reaches(ARGUMENTS_SINCE):
         # spec: server/utilities/completion/context-arguments
         params["context"] = {"arguments": dict(arguments)}
     return client.request("completion/complete", params, **options)
 
 
 def check_result(client: Any, params: Json, result: Json, timeout: float | None) -> None:
-    """Make do with what a server sent: values that are none are left out, as is what is not said right.
+    """Tidy a server's result: values that are not strings are left out, as are a wrong `total` or `hasMore`.
+
+    Raises InvalidResponse if there is no list of values.
 
     # spec: server/utilities/completion/handle-partial
     """
@@ -409,8 +432,8 @@ def check_result(client: Any, params: Json, result: Json, timeout: float | None)
     if not isinstance(completion, dict) or not isinstance(completion.get("values", []), list):
         raise InvalidResponse("completion/complete: the result has no completion with a list of values")
     values = [value for value in completion.get("values", []) if isinstance(value, str)]
-    good: Json = {**completion, "values": values[:MAX_SENT]}
-    if len(values) > MAX_SENT:
+    good: Json = {**completion, "values": values[:MAX_SENT_VALUES]}
+    if len(values) > MAX_SENT_VALUES:
         good["hasMore"] = True
     if type(good.get("total", 0)) is not int:
         del good["total"]

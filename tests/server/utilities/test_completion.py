@@ -327,12 +327,12 @@ def test_a_default_of_a_completer_is_its_own():
 @pytest.mark.spec("server/utilities/completion/validate-inputs")
 def test_a_value_and_a_context_that_are_too_long_are_refused():
     with connect(completing(lambda value, arguments: [str(len(value))])) as client:
-        got = client.complete(prompt="it", argument="a", value="x" * page.MAX_VALUE)
-        assert got["completion"]["values"] == [str(page.MAX_VALUE)]
+        got = client.complete(prompt="it", argument="a", value="x" * page.MAX_TYPED_CHARACTERS)
+        assert got["completion"]["values"] == [str(page.MAX_TYPED_CHARACTERS)]
         with pytest.raises(ErrorResponse, match=r"argument\.value: 10001 characters; at most 10000"):
-            client.complete(prompt="it", argument="a", value="x" * (page.MAX_VALUE + 1))
+            client.complete(prompt="it", argument="a", value="x" * (page.MAX_TYPED_CHARACTERS + 1))
         with pytest.raises(ErrorResponse, match=r"context\.arguments: at most 1000000 characters"):
-            client.complete(prompt="it", argument="a", arguments={"b": "x" * page.MAX_ARGUMENTS})
+            client.complete(prompt="it", argument="a", arguments={"b": "x" * page.MAX_CHOSEN_CHARACTERS})
 
 
 # --------------------------------------------------------------------------------- the ranking
@@ -413,7 +413,7 @@ def test_a_function_without_end_is_stopped():
     got = completed(endless, "x")
     assert len(got.pop("values")) == 100
     assert got == {"hasMore": True}
-    assert len(asked) <= page.MAX_FOUND + 1
+    assert len(asked) <= page.MAX_SOURCE_VALUES + 1
 
 
 def test_a_function_keeps_its_own_order_and_its_own_choice():
@@ -459,15 +459,15 @@ def asynchronous():
 @pytest.mark.parametrize(
     ("given_complete", "said"),
     [
-        ({"b": ["x"]}, "there is no parameter 'b', but a"),
-        ({"a": "text"}, "a is a list, an Enum or a function, not 'text'"),
-        ({"a": 7}, "a is a list, an Enum or a function, not 7"),
-        ({"a": {"x": 1}}, "a is a list, an Enum or a function, not an object"),
+        ({"b": ["x"]}, "there is no parameter 'b'; there are: a"),
+        ({"a": "text"}, "a must be a list, an Enum or a function, not 'text'"),
+        ({"a": 7}, "a must be a list, an Enum or a function, not 7"),
+        ({"a": {"x": 1}}, "a must be a list, an Enum or a function, not an object"),
         ({"a": ["x", None]}, "a suggestion is a string, not null"),
         ({"a": range(10_001)}, "a has more than 10000 values; pass a function"),
-        ({"a": lambda: ["x"]}, r"a takes \(value\) or \(value, arguments\)"),
-        ({"a": lambda value, arguments, more: []}, r"a takes \(value\) or \(value, arguments\)"),
-        ({"a": eval("lambda value, /: []")}, r"a takes \(value\) or \(value, arguments\)"),
+        ({"a": lambda: ["x"]}, r"a must take \(value\) or \(value, arguments\)"),
+        ({"a": lambda value, arguments, more: []}, r"a must take \(value\) or \(value, arguments\)"),
+        ({"a": eval("lambda value, /: []")}, r"a must take \(value\) or \(value, arguments\)"),
         ({"a": asynchronous()}, "the function for a is asynchronous"),
     ],
     ids=plain,
@@ -487,9 +487,9 @@ def test_a_function_that_takes_anything_may_have_anything_completed():
 @pytest.mark.parametrize(
     ("given_back", "said"),
     [
-        ("text", "a completer gives a list of strings, not 'text'"),
-        (7, "a completer gives a list of strings, not 7"),
-        ({"values": ["a"]}, "a completer gives a list of strings, not an object"),
+        ("text", "a completer must return a list of strings, not 'text'"),
+        (7, "a completer must return a list of strings, not 7"),
+        ({"values": ["a"]}, "a completer must return a list of strings, not an object"),
         ([None], "a suggestion is a string, not null"),
         ([["a"]], "a suggestion is a string, not an array of 1"),
         ([b"a"], "a suggestion is a string, not b'a'"),
