@@ -145,7 +145,7 @@ class Asking:
         self.server_capabilities: Json | None = None
         self.instructions: str | None = None
         # Whoever listens hears as much in the modern era as it would by default in the legacy one.
-        self.log_level: log_page.LoggingLevel | None = log_page.UNSET if on_log is not None else None
+        self.log_level: log_page.LoggingLevel | None = log_page.DEFAULT_LEVEL if on_log is not None else None
         self.first_log_level = self.log_level
         self.known_tools: dict[str, Any] = {}
         self.mirrored: tool_headers.Mirrored = {}

@@ -1,7 +1,7 @@
 """Content (page: schema, "Content"; shown on server/tools, server/prompts and server/resources).
 
-What tools and prompts give back is a list of content blocks: plain dicts with a `type`. The
-functions here make them from Python values:
+The result of a tool or a prompt is a list of content blocks: plain dicts with a `type`. The functions here
+make them from Python values:
 
     text("hello")    image(png_bytes, "image/png")    audio(wav_bytes, "audio/wav")
     resource_link("file:///a.txt", "a.txt")    embedded("file:///a.txt", "its text")
@@ -11,7 +11,7 @@ Revisions   2024-11-05  text, image, embedded resource
             2025-06-18  + resource_link; + `_meta`; + annotations.lastModified
             2025-11-25  + icons on resource links
 
-A block that a client's revision does not have is not lost: it arrives as text that says what it was.
+A block of a kind that the client's revision does not have arrives as text that describes it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Meta = Annotated[Json, since("2025-06-18")]
 
 
 class Annotations(TypedDict, total=False):
-    """For whom the content is, how important, how old."""
+    """Hints about content: its audience, its importance, its age."""
 
     audience: list[Role]
     priority: Annotated[float, Bounds(ge=0, le=1)]
@@ -145,21 +145,22 @@ BLOCKS: dict[str, Any] = {
     "resource_link": ResourceLink,
     "resource": EmbeddedResource,
 }
-SINCE = {"audio": "2025-03-26", "resource_link": "2025-06-18"}
+BLOCKS_SINCE = {"audio": "2025-03-26", "resource_link": "2025-06-18"}
+"""The first revision of each kind of block that the oldest revision does not have."""
 
-# ---------------------------------------------------------------------------- making
+# ------------------------------------------------------------------------ making blocks
 
 
-def text(said: str, *, annotations: Annotations | None = None, meta: Json | None = None) -> TextContent:
-    """Text."""
-    block: TextContent = {"type": "text", "text": said}
+def text(value: str, *, annotations: Annotations | None = None, meta: Json | None = None) -> TextContent:
+    """A block of text."""
+    block: TextContent = {"type": "text", "text": value}
     return _with(block, annotations, meta)
 
 
 def image(
     data: bytes, mime_type: str, *, annotations: Annotations | None = None, meta: Json | None = None
 ) -> ImageContent:
-    """A picture, from its bytes."""
+    """A block with an image, from its bytes."""
     block: ImageContent = {"type": "image", "data": _base64(data), "mimeType": mime_type}
     return _with(block, annotations, meta)
 
@@ -167,7 +168,7 @@ def image(
 def audio(
     data: bytes, mime_type: str, *, annotations: Annotations | None = None, meta: Json | None = None
 ) -> AudioContent:
-    """Sound, from its bytes."""
+    """A block with audio, from its bytes."""
     block: AudioContent = {"type": "audio", "data": _base64(data), "mimeType": mime_type}
     return _with(block, annotations, meta)
 
@@ -184,19 +185,19 @@ def resource_link(
     annotations: Annotations | None = None,
     meta: Json | None = None,
 ) -> ResourceLink:
-    """A resource that the client may read, whether or not it is listed.
+    """A block that refers to a resource. The client may read it, whether or not resources/list names it.
 
     # spec: server/tools/resource-links, server/tools/resource-link-unlisted
     """
-    more = {
+    optional = {
         "title": title,
         "description": description,
         "mimeType": mime_type,
         "size": size,
         "icons": check_icons(icons) if icons is not None else None,
     }
-    given = {k: v for k, v in more.items() if v is not None}
-    link = typing.cast(ResourceLink, {"type": "resource_link", "uri": uri, "name": name, **given})
+    present = {name: value for name, value in optional.items() if value is not None}
+    link = typing.cast(ResourceLink, {"type": "resource_link", "uri": uri, "name": name, **present})
     return _with(link, annotations, meta)
 
 
@@ -208,7 +209,7 @@ def embedded(
     annotations: Annotations | None = None,
     meta: Json | None = None,
 ) -> EmbeddedResource:
-    """A resource's contents themselves, text or bytes.  # spec: server/tools/embedded-resources"""
+    """A block with the contents of a resource, text or bytes.  # spec: server/tools/embedded-resources"""
     resource: Json = {"uri": uri}
     if mime_type is not None:
         resource["mimeType"] = mime_type
@@ -222,14 +223,14 @@ def embedded(
 
 def _base64(data: bytes) -> str:
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise TypeError(f"content is made from bytes, not from {type(data).__name__}")
+        raise TypeError(f"images, audio and blobs are made from bytes, not from {type(data).__name__}")
     return base64.b64encode(data).decode("ascii")
 
 
-B = TypeVar("B", TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
+Block = TypeVar("Block", TextContent, ImageContent, AudioContent, ResourceLink, EmbeddedResource)
 
 
-def _with(block: B, annotations: Annotations | None, meta: Json | None) -> B:
+def _with(block: Block, annotations: Annotations | None, meta: Json | None) -> Block:
     if annotations is not None:
         block["annotations"] = annotations
     if meta is not None:
@@ -238,15 +239,18 @@ def _with(block: B, annotations: Annotations | None, meta: Json | None) -> B:
 
 
 def check_icons(icons: list[Icon]) -> list[Icon]:
-    """Icons as they may be sent: http(s) or data URIs.  # spec: basic/index/icon-src-required"""
+    """The same icons; ValueError unless their sources are http(s) or data URIs.
+
+    # spec: basic/index/icon-src-required
+    """
     for icon in icons:
         source = icon.get("src") if isinstance(icon, dict) else None
         if not isinstance(source, str) or not source.startswith(("https://", "http://", "data:")):
-            raise ValueError(f"an icon has a src that is an http(s) or data URI, not {source!r:.80}")
+            raise ValueError(f"the src of an icon must be an http(s) or data URI, not {source!r:.80}")
     return icons
 
 
-# -------------------------------------------------------------------------- checking
+# ---------------------------------------------------------------------- checking blocks
 
 
 def is_block(value: Any) -> bool:
@@ -256,7 +260,7 @@ def is_block(value: Any) -> bool:
 
 
 def check_block(block: Any) -> None:
-    """Raises Mismatch unless this is a content block of the newest revision.
+    """Check a content block by the shapes of the newest revision. Raises Mismatch.
 
     # spec: server/tools/content-block-types
     """
@@ -266,43 +270,45 @@ def check_block(block: Any) -> None:
 
 
 def check_base64(blob: str, path: tuple[str | int, ...] = ("blob",)) -> None:
-    """Raises Mismatch unless it is base64.  # spec: server/resources/binary-encoded"""
+    """Check that a blob is base64. Raises Mismatch.  # spec: server/resources/binary-encoded"""
     try:
         base64.b64decode(blob.encode("ascii"), validate=True)
-    except (ValueError, AttributeError):  # not base64, or no string
+    except (ValueError, AttributeError):  # not base64, or not a string
         raise Mismatch("must be base64", path) from None
 
 
 @functools.cache
 def for_revision(date: str) -> Callable[[Any], Any]:
-    """A function that makes any block one that this revision has."""
+    """A function that converts a block to one that this revision has."""
     prune = {kind: pruner(shape, date) for kind, shape in BLOCKS.items()}
-    lacking = {kind for kind, first in SINCE.items() if REVISIONS.index(date) < REVISIONS.index(first)}
+    index = REVISIONS.index(date)
+    unknown = {kind for kind, first in BLOCKS_SINCE.items() if index < REVISIONS.index(first)}
 
     def convert(block: Any) -> Any:
         kind = block["type"]
-        return _as_text(block) if kind in lacking else prune[kind](block)
+        return _as_text(block) if kind in unknown else prune[kind](block)
 
     return convert
 
 
 def downgrade(blocks: list[Any], revision: Revision) -> list[Any]:
-    """Content as a client of this revision can take it."""
+    """Content for a client of this revision."""
     if revision.date == REVISIONS[-1]:
         return blocks
     return [for_revision(revision.date)(block) for block in blocks]
 
 
 def _as_text(block: Any) -> TextContent:
+    """A text block that describes audio or a resource link to a client that has no such block."""
     if block["type"] == "audio":
         size = len(block["data"]) * 3 // 4
         return text(f"[audio, {block['mimeType']}, about {size} bytes: this client's revision has no audio]")
-    about = f": {block['description']}" if "description" in block else ""
-    return text(f"{block['name']}{about} <{block['uri']}>")
+    description = f": {block['description']}" if "description" in block else ""
+    return text(f"{block['name']}{description} <{block['uri']}>")
 
 
 def texts(blocks: Any) -> str:
-    """All text of some content, block by block on lines of its own."""
+    """The text of all text blocks in some content, joined by line breaks."""
     if not isinstance(blocks, list):
         return ""
     found = [b.get("text") for b in blocks if isinstance(b, dict) and b.get("type") == "text"]
@@ -313,9 +319,9 @@ def texts(blocks: Any) -> str:
 
 
 def encode(result: Json) -> Encoded:
-    """A result with content, as JSON; a long text that its structured content repeats is written once."""
+    """A result with content, as JSON. A long text is encoded once, also if structured content repeats it."""
     long = LongStrings()
-    # What a hook answered may be no finished result, and have no content.
+    # The result of a hook may be an input_required result, which has no content.
     marked = {**result, "content": [long.mark(block) for block in result.get("content", ())]}
     if not long.found:
         return Encoded(to_json(result).encode("utf-8"))

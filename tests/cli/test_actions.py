@@ -79,7 +79,7 @@ def test_all_arguments_can_be_given_as_one_object(
         (["call", "add", "a=x"], "a: not JSON"),
         (["call", "add", "--arguments", "[1]"], "--arguments takes a JSON object"),
         (["call", "add", "--arguments", "{"], "--arguments: not JSON"),
-        (["call", "add", "--log-level", "loud"], "'loud' is no log level"),
+        (["call", "add", "--log-level", "loud"], "'loud' is not a log level"),
         (["tools", "--env", "NAME"], "--env takes NAME=VALUE"),
     ],
 )

@@ -41,7 +41,7 @@ def test_a_tool_that_fails_is_exit_code_1(server: list[str], capsys: pytest.Capt
         (["call", "add", "a=x"], "a: not JSON"),
         (["call", "add", "--arguments", "[1]"], "--arguments takes a JSON object"),
         (["call", "add", "--arguments", "{"], "--arguments: not JSON"),
-        (["call", "add", "--log-level", "loud"], "'loud' is no log level"),
+        (["call", "add", "--log-level", "loud"], "'loud' is not a log level"),
         (["tools", "--env", "NAME"], "--env takes NAME=VALUE"),
         (["prompt", "repeat", "text"], "an argument is NAME=VALUE"),
         (["complete", "--prompt", "repeat", "text", "--with", "=a"], "--with takes NAME=VALUE"),

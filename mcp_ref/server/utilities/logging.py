@@ -1,20 +1,20 @@
 """Logging (page: server/utilities/logging).
 
-A server sends its client structured log messages, as loud as the client wants them:
+A server sends its client structured log messages, from the level on that the client chose:
 
-    notifications/message {level, logger?, data}
+    server -> client   notifications/message {level, logger?, data}
 
-`ctx.log("info", {...})` sends one. `bridge()` returns a handler for Python's own `logging`, so that
-what a library logs while a request runs reaches the client of that request.
+`ctx.log("info", {...})` sends one. `bridge()` returns a handler for Python's own `logging`, so that the
+messages that a library logs while a request runs reach the client of that request.
 
 Revisions   2024-11-05  the client sets the level of the session: logging/setLevel
-            2026-07-28  each request names its level in `_meta`; without it nothing is sent; the
+            2026-07-28  each request names its level in `_meta`; without one, no messages are sent; the
                         feature is deprecated in favour of stderr
 
-Levels are those of syslog, debug to emergency. Before a legacy client sets one, "info" applies.
+Levels are those of syslog, debug to emergency. Until a legacy client sets one, "info" applies.
 
-Threads     `log` runs on whichever thread works on the request. `bridge` finds the request of the
-            current thread by the variable `current`.
+Threads     `log` runs on the thread that works on the request. `bridge` finds the request of the current
+            thread by the variable `current`.
 """
 
 from __future__ import annotations
@@ -66,16 +66,17 @@ LEVELS: dict[LoggingLevel, int] = {  # spec: server/utilities/logging/syslog-lev
     "alert": 6,
     "emergency": 7,
 }
-UNSET: LoggingLevel = "info"  # spec: server/utilities/logging/default-level-by-server
+DEFAULT_LEVEL: LoggingLevel = "info"  # spec: server/utilities/logging/default-level-by-server
+"""The level of a legacy session whose client has set none."""
 
 current: ContextVar[RequestContext | None] = ContextVar("mcp_ref request", default=None)
-"""The request that this thread works on."""
+"""The request that the current thread works on."""
 
 # ----------------------------------------------------------------------- server half
 
 
 def on_set_level(server: Any, params: Json, context: RequestContext) -> Json:
-    """From now on, only messages at this level or above.
+    """Answer logging/setLevel: from now on, the session gets only messages at this level or above.
 
     # spec: server/utilities/logging/set-level-honoured, server/utilities/logging/set-level-empty-result
     """
@@ -102,13 +103,13 @@ NOTIFICATIONS = (
 
 
 def log(context: RequestContext, level: LoggingLevel, data: Any, logger: str | None = None) -> None:
-    """Send one message that belongs to a request, if its client wants to hear it."""
+    """Send a message that belongs to a request, if its level is one that the client asked for."""
     if level not in LEVELS:
-        raise ValueError(f"{level!r} is no log level; there are {', '.join(LEVELS)}")
-    wanted = _wanted(context)
+        raise ValueError(f"{level!r} is not a log level; the levels are {', '.join(LEVELS)}")
+    lowest = _lowest_level(context)
     # spec: server/utilities/logging/opt-in-per-request, server/utilities/logging/at-or-above-level
     # spec: server/utilities/logging/set-level-honoured
-    if wanted is None or LEVELS[level] < LEVELS[wanted] or context.is_over:
+    if lowest is None or LEVELS[level] < LEVELS[lowest] or context.is_over:
         return
     params: Json = {"level": level, "data": dump_any(data)}
     if logger is not None:
@@ -117,18 +118,18 @@ def log(context: RequestContext, level: LoggingLevel, data: Any, logger: str | N
     context.notify("notifications/message", params)
 
 
-def _wanted(context: RequestContext) -> LoggingLevel | None:
-    """The level from which the client of a request wants to hear; None if it wants nothing.
+def _lowest_level(context: RequestContext) -> LoggingLevel | None:
+    """The lowest level that is sent to the client of a request; None if no messages are sent.
 
     # spec: server/utilities/logging/capability-declared
     """
     if context.server is not None and not context.server.logging:
-        return None  # nothing was declared, so nothing is sent
-    return context.session.log_level or UNSET if context.session else context.log_level
+        return None  # a server that did not declare `logging` must not send messages
+    return context.session.log_level or DEFAULT_LEVEL if context.session else context.log_level
 
 
 def level_of(number: int) -> LoggingLevel:
-    """The level for one of Python's."""
+    """The level of the specification for a level number of Python's `logging`."""
     if number >= logging.CRITICAL:
         return "critical"
     if number >= logging.ERROR:
@@ -139,9 +140,11 @@ def level_of(number: int) -> LoggingLevel:
 
 
 class _Bridge(logging.Handler):
+    """A handler that sends each record as a log message of the current request."""
+
     def emit(self, record: logging.LogRecord) -> None:
         context = current.get()
-        # Our own loggers speak of the connection itself: what they say must not travel on it.
+        # Our own loggers log about the connection itself: sent over it, each message would cause the next.
         if context is None or record.name.partition(".")[0] == "mcp_ref":
             return
         try:
@@ -153,9 +156,9 @@ class _Bridge(logging.Handler):
 
 
 def bridge(level: int = logging.NOTSET) -> logging.Handler:
-    """A handler that sends what is logged during a request to that request's client.
+    """A handler that sends the messages logged during a request to the client of that request.
 
-    `logging.getLogger("my_library").addHandler(bridge())`. It sends text, not tracebacks.
+    `logging.getLogger("my_library").addHandler(bridge())`. It sends the text of a message, and no traceback.
     """
     handler = _Bridge(level)
     handler.setFormatter(_NoTraceback())
@@ -163,22 +166,24 @@ def bridge(level: int = logging.NOTSET) -> logging.Handler:
 
 
 class _NoTraceback(logging.Formatter):
+    """A formatter that leaves a traceback out: it shows the server's code, and names its files."""
+
     def format(self, record: logging.LogRecord) -> str:
-        # Not the base's way, which takes a traceback that another handler left in the record.
-        said, problem = record.getMessage(), record.exc_info[1] if record.exc_info else None
-        return said if problem is None else f"{said}\n{type(problem).__name__}: {problem}"
+        # Not super().format(): it would append a traceback that another handler has cached in the record.
+        message, problem = record.getMessage(), record.exc_info[1] if record.exc_info else None
+        return message if problem is None else f"{message}\n{type(problem).__name__}: {problem}"
 
 
 # ----------------------------------------------------------------------- client half
 
 
 def set_level(client: Any, level: LoggingLevel) -> None:
-    """Ask for messages of this level and above, in the way of the client's era.
+    """Request messages of this level and above: at once in the legacy era, with each request in the modern.
 
     # spec: server/utilities/logging/set-level
     """
     if not isinstance(level, str) or level not in LEVELS:
-        raise ValueError(f"{level!r} is no log level; there are {', '.join(LEVELS)}")
+        raise ValueError(f"{level!r} is not a log level; the levels are {', '.join(LEVELS)}")
     if not client.revision.modern:
         client.request("logging/setLevel", {"level": level})
     client.log_level = level
@@ -189,8 +194,11 @@ OnLog: TypeAlias = Any
 
 
 def on_message(client: Any, params: Json) -> None:
-    """A message arrived. What is not one is ignored.  # spec: server/utilities/logging/validate-fields"""
+    """Pass a message to the application; an invalid one is ignored.
+
+    # spec: server/utilities/logging/validate-fields
+    """
     level, logger = params.get("level"), params.get("logger")
-    known = isinstance(level, str) and level in LEVELS
-    if known and "data" in params and client.on_log is not None:
+    is_valid = isinstance(level, str) and level in LEVELS and "data" in params
+    if is_valid and client.on_log is not None:
         client.on_log(level, params["data"], logger if isinstance(logger, str) else None)

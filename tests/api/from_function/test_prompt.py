@@ -69,7 +69,7 @@ def asynchronous():
         (lambda: "", {"name": 1}, "no name for a prompt"),
         (lambda: "", {"name": "\ud800"}, "surrogates not allowed"),
         (lambda: "", {"name": "a", "title": 1}, "title: must be a string"),
-        (lambda: "", {"name": "a", "icons": [{"src": "javascript:alert(1)"}]}, "an icon has a src"),
+        (lambda: "", {"name": "a", "icons": [{"src": "javascript:alert(1)"}]}, "the src of an icon"),
         (lambda: "", {"name": "a", "meta": {"mcp.org/x": 1}}, "_meta|reserved"),
         (lambda: "", {"name": "a", "complete": {"b": []}}, "no parameter 'b'"),
         (lambda *a: "", {"name": "a"}, "cannot be filled by name"),
