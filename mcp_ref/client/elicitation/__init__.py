@@ -1,4 +1,4 @@
-"""Elicitation (page: client/elicitation): a server asks the person behind the client.
+"""Elicitation (page: client/elicitation): a server asks the user of its client for information.
 
     server -> client   elicitation/create {message, requestedSchema}          form mode
     server -> client   elicitation/create {mode: "url", message, url}         URL mode
@@ -7,8 +7,8 @@
 The headings of the page, and where they are:
 
     Elicitation requests, Response actions, Error handling     requests
-    Requested schema, Supported schema types                   requested_schema: fields, content checked
-    by them;
+    Requested schema, Supported schema types                   requested_schema: the fields of a form, and
+                                                               content checked by them;
                                                                forms: a class -> a schema
     URL mode, its completion, -32042, Safe URL handling        url_mode
 """
@@ -21,4 +21,4 @@ __all__ = ["INPUT_REQUEST"]
 INPUT_REQUEST = InputRequestType(
     "elicitation/create", requests.needs, url_mode.question_of, requests.check_result, requests.answer
 )
-"""What a server may ask of its client, in either mode."""
+"""The row for elicitation among the requests that a server may make of its client, in either mode."""

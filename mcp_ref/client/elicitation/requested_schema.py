@@ -1,22 +1,22 @@
-"""The form and the answers to it (page: client/elicitation, "Requested Schema").
+"""The fields of a form, and content checked by them (page: client/elicitation, "Requested Schema").
 
-A form is a flat object whose members are strings, numbers, booleans or selections: a small part of
-JSON Schema, so that any client can draw it.
+A form is a flat object whose members are strings, numbers, booleans or selections: a small part of JSON
+Schema, so that any client can draw it.
 
     client    fields_of(schema)                 the schema of a form -> its fields, for the code that draws it
-              with_defaults(schema, content)    what was left out takes its default
+              with_defaults(schema, content)    the content, with defaults for the fields that it leaves out
     both      check_content(schema, content)    a Mismatch with the place of each fault
 
-A form's schema is a closed language: no references, no patterns, nothing that could take long. The
-fields of all revisions are understood, whatever was negotiated.
+The schema of a form has no references and no patterns, so that a stranger's form is checked in a short time.
+The fields of all revisions are understood, whatever revision was negotiated.
 
 Revisions   2025-06-18  strings, numbers, booleans (with a default), selections with enumNames
-            2025-11-25  + defaults everywhere; + titled selections (oneOf with const and title),
-            and of several
+            2025-11-25  + defaults everywhere; + titled selections (oneOf with const and title), + selections
+                        of several values
 
-Errors      BadForm: a schema that is no form. Mismatch: content that does not fit it.
+Errors      BadForm: a schema that is not a form. Mismatch: content that does not fit it.
 Threads     plain functions.
-Not here    writing a schema (client/elicitation/forms).
+Not here    how a class becomes a schema (client/elicitation/forms).
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ import datetime
 import math
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Annotated, Any, Literal, NamedTuple, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.messages import Json
@@ -50,6 +51,13 @@ __all__ = [
     "shape_of",
     "with_defaults",
 ]
+
+MAX_LISTED_NAMES = 20
+"""Names of fields, or choices of one, in an error message."""
+MAX_EMAIL_CHARACTERS = 254
+"""The longest e-mail address that the limits of RFC 5321 leave room for."""
+
+# ---------------------------------------------------------------------------- shapes
 
 
 class StringSchema(TypedDict, total=False):
@@ -150,7 +158,7 @@ PrimitiveSchemaDefinition: TypeAlias = StringSchema | NumberSchema | BooleanSche
 
 
 class RequestedSchema(TypedDict, total=False):
-    """A flat object: a form has fields, and fields have no parts."""
+    """A flat object: a form has fields, and a field has no fields of its own."""
 
     type: Required[Literal["object"]]
     properties: Required[dict[str, PrimitiveSchemaDefinition]]
@@ -186,21 +194,21 @@ DEFINITIONS: dict[str, Any] = {
 
 
 class BadForm(ValueError):
-    """A schema that is no form, or none of that revision; and where it is not."""
+    """A schema that is not a form, or not one of the client's revision. The message says where."""
 
 
 class FormField(NamedTuple):
-    """One field, for whoever draws it."""
+    """One field of a form, for the code that draws it."""
 
     name: str
     title: str
-    """What to call it; its name if it has no title."""
+    """The title that the schema gives it, or else its name."""
     description: str
     kind: Literal["string", "number", "integer", "boolean", "choice", "choices"]
     required: bool
     default: Any = None
     choices: tuple[tuple[str, str], ...] = ()
-    """Each value that may be chosen, and what to call it."""
+    """The values that may be chosen, each with its title."""
     format: str | None = None
     minimum: float | None = None
     maximum: float | None = None
@@ -210,14 +218,14 @@ class FormField(NamedTuple):
     max_items: int | None = None
 
     def check(self, value: Any) -> None:
-        """Raises Mismatch unless the value is one for this field."""
+        """Check a value for this field. Raises Mismatch."""
         _CHECKS[self.kind](self, value)
 
 
 def fields_of(schema: Json) -> list[FormField]:
-    """The fields that a schema asks for, in its order. Raises BadForm.
+    """The fields of a form, in the order of its schema. Raises BadForm.
 
-    Of a stranger's schema, keywords that are not known are passed over, and defaults that do not fit.
+    In a stranger's schema, unknown keywords are ignored, and so are defaults that do not fit their field.
     # spec: client/elicitation/enum-variants
     """
     properties, required = parts_of(schema)
@@ -225,7 +233,7 @@ def fields_of(schema: Json) -> list[FormField]:
 
 
 def check_content(schema: Json, content: Any) -> None:
-    """Raises Mismatch unless this is content for that schema, BadForm if that is no form.
+    """Check content by the schema of its form. Raises Mismatch; BadForm if the schema is not a form.
 
     # spec: client/elicitation/client-validates-responses, client/elicitation/server-validates-data
     # spec: client/elicitation/validate-both-sides
@@ -234,40 +242,46 @@ def check_content(schema: Json, content: Any) -> None:
 
 
 def with_defaults(schema: Json, content: Json | None = None) -> Json:
-    """A copy of the content in which what was missing has its default, if there is one.
+    """A copy of the content in which missing fields have their defaults. Fields come first, in their order.
 
     # spec: client/elicitation/defaults-prefilled
     """
-    given = content or {}
-    found = {f.name: given.get(f.name, f.default) for f in fields_of(schema)}
-    filled = {name: value for name, value in found.items() if name in given or value is not None}
-    copies = {name: list(value) if isinstance(value, list) else value for name, value in filled.items()}
-    return copies | {name: value for name, value in given.items() if name not in copies}
+    content = content or {}
+    filled: Json = {}
+    for field in fields_of(schema):
+        value = content.get(field.name, field.default)
+        if value is not None or field.name in content:
+            filled[field.name] = list(value) if isinstance(value, list) else value
+    return filled | {name: value for name, value in content.items() if name not in filled}
 
 
 # ---------------------------------------------------------------------- reading a schema
 
 
 def parts_of(schema: Any) -> tuple[dict[str, Json], frozenset[str]]:
-    """The schemas of the fields, and the names of those that are required. Raises BadForm."""
+    """The schemas of the fields, and the names of the required ones. Raises BadForm."""
     if not isinstance(schema, dict) or schema.get("type") != "object":
-        raise BadForm('the schema of a form is {"type": "object", "properties": {...}}')
-    properties, required = schema.get("properties"), schema.get("required", [])
+        raise BadForm('the schema of a form must be {"type": "object", "properties": {...}}')
+    properties = schema.get("properties")
     if not isinstance(properties, dict):
         raise BadForm("properties: must be an object with a schema for each field")
     for name, about in properties.items():
         if not isinstance(about, dict):
             raise BadForm(f"{place(('properties', name))}must be the schema of a field")
+    return properties, _required_names(schema.get("required", []), properties)
+
+
+def _required_names(required: Any, properties: dict[str, Json]) -> frozenset[str]:
     if not isinstance(required, list) or not all(isinstance(name, str) for name in required):
         raise BadForm("required: must be an array of names")
     for name in required:
         if name not in properties:
             raise BadForm(f"required: there is no field {name!r:.60}")
-    return properties, frozenset(required)
+    return frozenset(required)
 
 
 def shape_of(name: str, about: Json) -> Any:
-    """The shape that the schema of a field is to have, by its type. Raises BadForm."""
+    """The shape for the schema of a field, chosen by its type. Raises BadForm for a type that forms lack."""
     kind = about.get("type")
     if kind == "string":
         if "oneOf" in about:
@@ -288,7 +302,10 @@ def shape_of(name: str, about: Json) -> Any:
 
 
 def field_of(name: str, about: Json, required: bool, *, strict: bool = False) -> FormField:
-    """A field, from its schema. Our own are read strictly, down to format and default. Raises BadForm."""
+    """A field, from its schema. Raises BadForm.
+
+    `strict` is for our own forms: a wrong format or default is an error then, and ignored otherwise.
+    """
     shape = shape_of(name, about)
     try:
         checker(shape, LATEST.date, () if strict else ("default", "format"))(about)
@@ -313,19 +330,23 @@ def field_of(name: str, about: Json, required: bool, *, strict: bool = False) ->
         min_items=about.get("minItems"),
         max_items=about.get("maxItems"),
     )
-    default = about.get("default")
+    return field._replace(default=_default(field, about.get("default"), strict))
+
+
+def _default(field: FormField, default: Any, strict: bool) -> Any:
+    """The default of a field. One that does not fit raises BadForm if `strict`, else it is dropped."""
     try:
         if default is not None:
             field.check(default)
     except Mismatch as problem:
         if strict:
-            raise BadForm(str(problem.under("default").under(name).under("properties"))) from None
-        default = None
-    return field._replace(default=default)
+            raise BadForm(str(problem.under("default").under(field.name).under("properties"))) from None
+        return None
+    return default
 
 
 def choices_of(about: Json) -> tuple[tuple[str, str], ...]:
-    """Values and titles, in whichever of the five ways a selection is written; none where it is none."""
+    """Values and titles of a selection, written in any of the five ways; empty for another kind of field."""
     items = about.get("items", about)
     titled = items.get("oneOf", items.get("anyOf"))
     if about["type"] not in ("string", "array"):
@@ -340,93 +361,96 @@ def choices_of(about: Json) -> tuple[tuple[str, str], ...]:
 
 
 def check_fields(fields: list[FormField], content: Any) -> None:
-    """Raises Mismatch unless this is content for these fields."""
+    """Check content by the fields of its form. Raises Mismatch with all faults, 100 at most."""
     if not isinstance(content, dict):
         raise must("be an object", content)
-    known, problems = {field.name: field for field in fields}, []
+    faults = list(islice(_member_faults(fields, content), MAX_FAULTS))
+    faults += [Mismatch("is required", (f.name,)) for f in fields if f.required and f.name not in content]
+    if faults:
+        raise Mismatch.all(faults)
+
+
+def _member_faults(fields: list[FormField], content: Json) -> Iterator[Mismatch]:
+    known = {field.name: field for field in fields}
     for name, value in content.items():
         try:
             if name not in known:
-                told = ", ".join(list(known)[:20]) or "none"
-                raise Mismatch(f"is not a field of this form; there are: {told:.300}")
+                names = ", ".join(list(known)[:MAX_LISTED_NAMES]) or "none"
+                raise Mismatch(f"is not a field of this form; there are: {names:.300}")
             known[name].check(value)
-        except Mismatch as problem:
-            problems.append(problem.under(name))
-            if len(problems) == MAX_FAULTS:
-                break
-    problems += [Mismatch("is required", (f.name,)) for f in fields if f.required and f.name not in content]
-    if problems:
-        raise Mismatch.all(problems)
+        except Mismatch as fault:
+            yield fault.under(name)
 
 
-def _string(field: FormField, value: Any) -> None:
+def _check_string(field: FormField, value: Any) -> None:
     if type(value) is not str:
         raise must("be a string", value)
-    if field.min_length is not None and len(value) < field.min_length:
-        raise must(f"be at least {field.min_length} long", value)
-    if field.max_length is not None and len(value) > field.max_length:
-        raise must(f"be at most {field.max_length} long", value)
-    says, fits = FORMATS.get(field.format or "", _ANYTHING)
+    _check_range(value, len(value), field.min_length, field.max_length, "be {} long")
+    phrase, fits = FORMATS.get(field.format or "", _NO_FORMAT)
     if not fits(value):
-        raise must(f"be {says}", value)
+        raise must(f"be {phrase}", value)
 
 
-def _number(field: FormField, value: Any) -> None:
-    # bool is an int to Python and no number in JSON; neither are NaN and the infinities
+def _check_number(field: FormField, value: Any) -> None:
+    # By exact type: True is an int to Python. NaN and the infinities are not numbers in JSON either.
     if type(value) not in (int, float) or (type(value) is float and not math.isfinite(value)):
         raise must("be a number", value)
     if field.kind == "integer" and type(value) is float and not value.is_integer():
         raise must("be an integer", value)
-    if field.minimum is not None and value < field.minimum:
-        raise must(f"be at least {field.minimum}", value)
-    if field.maximum is not None and value > field.maximum:
-        raise must(f"be at most {field.maximum}", value)
+    _check_range(value, value, field.minimum, field.maximum, "be {}")
 
 
-def _boolean(field: FormField, value: Any) -> None:
+def _check_boolean(field: FormField, value: Any) -> None:
     if type(value) is not bool:
         raise must("be true or false", value)
 
 
-def _choice(field: FormField, value: Any) -> None:
+def _check_choice(field: FormField, value: Any) -> None:
     if type(value) is not str or value not in dict(field.choices):
-        raise must(f"be one of {_told(field)}", value)
+        raise must(f"be one of {_listed_choices(field)}", value)
 
 
-def _several(field: FormField, value: Any) -> None:
+def _check_choices(field: FormField, value: Any) -> None:
     if type(value) is not list:
         raise must("be an array", value)
-    if field.min_items is not None and len(value) < field.min_items:
-        raise must(f"have at least {field.min_items} of the choices", value)
-    if field.max_items is not None and len(value) > field.max_items:
-        raise must(f"have at most {field.max_items} of the choices", value)
+    _check_range(value, len(value), field.min_items, field.max_items, "have {} of the choices")
     known = dict(field.choices)
     for index, item in enumerate(value):
         if type(item) is not str or item not in known:
-            raise must(f"be one of {_told(field)}", item).under(index)
+            raise must(f"be one of {_listed_choices(field)}", item).under(index)
 
 
-def _told(field: FormField) -> str:
-    known = ", ".join(repr(choice)[:60] for choice, _ in field.choices[:20])
-    return known if len(field.choices) <= 20 else f"{known} or {len(field.choices) - 20} others"
+def _check_range(value: Any, size: float, least: float | None, most: float | None, rule: str) -> None:
+    """Check the size of a value. `rule` says what is wrong, with {} for the bound."""
+    if least is not None and size < least:
+        raise must(rule.format(f"at least {least}"), value)
+    if most is not None and size > most:
+        raise must(rule.format(f"at most {most}"), value)
+
+
+def _listed_choices(field: FormField) -> str:
+    listed = ", ".join(repr(choice)[:60] for choice, _ in field.choices[:MAX_LISTED_NAMES])
+    more = len(field.choices) - MAX_LISTED_NAMES
+    return listed if more <= 0 else f"{listed} or {more} others"
 
 
 _CHECKS: dict[str, Callable[[FormField, Any], None]] = {
-    "string": _string,
-    "number": _number,
-    "integer": _number,
-    "boolean": _boolean,
-    "choice": _choice,
-    "choices": _several,
+    "string": _check_string,
+    "number": _check_number,
+    "integer": _check_number,
+    "boolean": _check_boolean,
+    "choice": _check_choice,
+    "choices": _check_choices,
 }
 
 # --------------------------------------------------------------------------- the formats
 
+# RFC 5321, "Local-part": a dot-string or a quoted string. Its 64 characters are counted in _EMAIL.
 _LOCAL = r"""(?:[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*|"(?:[ !#-\[\]-~]|\\[ -~]){0,62}")"""
+# RFC 5321, "Domain": labels of at most 63 letters, digits and hyphens. Or an address in brackets.
 _DOMAIN = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*"
 _EMAIL = re.compile(rf"(?=.{{1,64}}@){_LOCAL}@(?:{_DOMAIN}|\[[!-Z^-~]+\])", re.ASCII | re.IGNORECASE)
-MAX_EMAIL = 254
-"""What RFC 5321 leaves for an address."""
+# RFC 3339, "full-date" and "date-time". Which months and hours there are, `datetime` knows.
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DATE_TIME = re.compile(
     rf"{_DATE.pattern}T[0-9:]{{8}}(?:\.[0-9]{{1,60}})?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}})", re.I
@@ -434,7 +458,7 @@ _DATE_TIME = re.compile(
 
 
 def _is_email(text: str) -> bool:
-    return len(text) <= MAX_EMAIL and _EMAIL.fullmatch(text) is not None
+    return len(text) <= MAX_EMAIL_CHARACTERS and _EMAIL.fullmatch(text) is not None
 
 
 def _is_uri(text: str) -> bool:
@@ -445,7 +469,7 @@ def _is_uri(text: str) -> bool:
 
 
 def _is_date(text: str) -> bool:
-    """RFC 3339, of which Python reads more than there is."""
+    """Whether a text is a date of RFC 3339. Python alone would accept more: also 20260728 and 2026-W30-2."""
     try:
         return _DATE.fullmatch(text) is not None and bool(datetime.date.fromisoformat(text))
     except ValueError:
@@ -453,7 +477,7 @@ def _is_date(text: str) -> bool:
 
 
 def _is_date_time(text: str) -> bool:
-    """RFC 3339 likewise: the offset must be there. A leap second is no time to Python."""
+    """Whether a text is a date and time of RFC 3339, with its offset. Python refuses leap seconds."""
     try:
         return _DATE_TIME.fullmatch(text) is not None and bool(datetime.datetime.fromisoformat(text.upper()))
     except ValueError:
@@ -466,8 +490,8 @@ FORMATS: dict[str, tuple[str, Callable[[str], bool]]] = {
     "date": ("a date such as 2026-07-28", _is_date),
     "date-time": ("a date and time such as 2026-07-28T12:00:00Z", _is_date_time),
 }
-"""All formats of the page: what a text must be, and whether it is.
+"""The formats of the page: how an error message names each, and its check.
 
 # spec: client/elicitation/string-formats
 """
-_ANYTHING: tuple[str, Callable[[str], bool]] = ("a string", lambda text: True)
+_NO_FORMAT: tuple[str, Callable[[str], bool]] = ("a string", lambda text: True)

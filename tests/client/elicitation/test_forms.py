@@ -184,7 +184,7 @@ def test_a_hint_is_a_field(hint, schema):
 def test_what_no_form_can_have_is_refused_with_the_field_and_what_is_possible(hint):
     said = refusal(hint)
     assert "Nowhere" in said if hint == "Nowhere" else said.startswith("it: ")
-    assert "a field of a form is a str" in said or hint == "Nowhere"
+    assert "a field of a form must be a str" in said or hint == "Nowhere"
 
 
 def test_defaults_are_written_as_json():
@@ -259,7 +259,7 @@ def test_the_form_of_a_type_is_made_once():
 
 @pytest.mark.parametrize("what", [3, "Contact", int, [Contact], Contact("a", "b"), Day, Color])
 def test_what_is_no_form_at_all_is_refused(what):
-    with pytest.raises(TypeError, match="a form is a dataclass"):
+    with pytest.raises(TypeError, match="a form must be a dataclass"):
         form_of(what)
 
 
@@ -424,20 +424,23 @@ def test_older_revisions_have_no_forms(at):
 @pytest.mark.parametrize(
     ("schema", "place"),
     [
-        ({}, "the schema of a form is"),
-        ({**form(), "additionalProperties": False}, "additionalProperties: is no keyword"),
+        ({}, "the schema of a form must be"),
+        ({**form(), "additionalProperties": False}, "additionalProperties: is not a keyword"),
         ({**form(), "required": ["it"]}, "required: there is no field 'it'"),
         (form(it={"type": "object", "properties": {}}), "properties.it.type: "),
         (form(it={"type": "array", "items": {"type": "object"}}), "properties.it.items.type: "),
         (form(it={"type": "array", "items": {"type": "string"}}), "properties.it.items.enum: "),
         (form(it={"type": "null"}), "properties.it.type: "),
         (form(it={"type": "string", "format": "hostname"}), "properties.it.format: "),
-        (form(it={"type": "string", "pattern": "^a"}), "properties.it.pattern: is no keyword"),
+        (form(it={"type": "string", "pattern": "^a"}), "properties.it.pattern: is not a keyword"),
         (
             form(it={"type": "string", "enum": ["a"], "minLength": 1}),
-            "properties.it.minLength: is no keyword",
+            "properties.it.minLength: is not a keyword",
         ),
-        (form(it={"type": "number", "exclusiveMinimum": 0}), "properties.it.exclusiveMinimum: is no keyword"),
+        (
+            form(it={"type": "number", "exclusiveMinimum": 0}),
+            "properties.it.exclusiveMinimum: is not a keyword",
+        ),
         (form(it={"type": "string", "default": 5}), "properties.it.default: "),
         (form(it={"type": "number", "default": 5, "maximum": 4}), "properties.it.default: must be at most 4"),
     ],

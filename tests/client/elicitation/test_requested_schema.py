@@ -246,10 +246,10 @@ def test_a_strangers_default_that_does_not_fit_is_none(about):
 @pytest.mark.parametrize(
     ("schema", "place"),
     [
-        (None, "the schema of a form is"),
-        ([], "the schema of a form is"),
-        ({}, "the schema of a form is"),
-        ({"type": "string"}, "the schema of a form is"),
+        (None, "the schema of a form must be"),
+        ([], "the schema of a form must be"),
+        ({}, "the schema of a form must be"),
+        ({"type": "string"}, "the schema of a form must be"),
         ({"type": "object"}, "properties: "),
         ({"type": "object", "properties": []}, "properties: "),
         ({"type": "object", "properties": {"a": "string"}}, "properties.a: "),

@@ -175,7 +175,7 @@ def test_a_message_is_text(message):
         ({"type": "array", "items": {"type": "object"}}, "properties.x"),
         ({"type": "null"}, "must be string, number, integer, boolean"),
         ({"type": "string", "format": "ipv4"}, "format"),
-        ({"type": "string", "pattern": "a+"}, "pattern: is no keyword"),
+        ({"type": "string", "pattern": "a+"}, "pattern: is not a keyword"),
         ({"$ref": "#/$defs/x"}, "properties.x"),
     ],
 )
