@@ -53,7 +53,7 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired
-from mcp_ref.client.elicitation.requests import Asked
+from mcp_ref.client.elicitation.requests import ElicitationRequest
 from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.uri.templates import BadTemplate
 from mcp_ref.server.utilities import pagination
@@ -1593,9 +1593,9 @@ def test_urls_that_are_none(revision: str) -> None:
 )
 def test_unicode_and_huge_forms(revision: str, properties: str) -> None:
     """A person may say no to them."""
-    asked: list[Asked] = []
+    asked: list[ElicitationRequest] = []
 
-    def decline(question: Asked) -> Any:
+    def decline(question: ElicitationRequest) -> Any:
         asked.append(question)
         assert all(field.name in question.schema["properties"] for field in question.fields)
         return False
@@ -1845,7 +1845,7 @@ def test_input_required_for_ever(required: str) -> None:
     """Ten rounds, and no more: then the caller is told."""
     asked: list[Any] = []
 
-    def accept(question: Asked) -> Json:
+    def accept(question: ElicitationRequest) -> Json:
         asked.append(question)
         return {"day": "monday"}
 
@@ -2104,7 +2104,7 @@ def test_a_flood_of_questions_by_a_hostile_server(revision: str) -> None:
     """
     lock, running, most, count = threading.Lock(), 0, 0, 0
 
-    def accept(asked: Asked) -> Json:
+    def accept(asked: ElicitationRequest) -> Json:
         nonlocal running, most, count
         with lock:
             running, count = running + 1, count + 1
@@ -2179,7 +2179,7 @@ def test_a_connection_that_ends_while_a_visit_is_waited_for(end: str) -> None:
     outcome: list[Any] = []
     asked = threading.Event()
 
-    def accept(question: Asked) -> bool:
+    def accept(question: ElicitationRequest) -> bool:
         asked.set()
         return True
 
@@ -2248,7 +2248,7 @@ def test_a_question_that_is_withdrawn_while_a_person_is_asked(revision: str) -> 
     """
     seen = threading.Event()
 
-    def hang(asked: Asked) -> None:
+    def hang(asked: ElicitationRequest) -> None:
         ours.notify("vendor/asked")
         assert eventually(lambda: asked.is_over)
         seen.set()
@@ -2263,9 +2263,9 @@ class Person:
 
     def __init__(self) -> None:
         self.asked, self._leaves = threading.Event(), threading.Event()
-        self.questions: list[Asked] = []
+        self.questions: list[ElicitationRequest] = []
 
-    def __call__(self, question: Asked) -> Json:
+    def __call__(self, question: ElicitationRequest) -> Json:
         self.questions.append(question)
         self.asked.set()
         self._leaves.wait(PATIENCE)
@@ -2429,7 +2429,7 @@ UNSERIALISABLE: dict[str, Any] = {
 }
 
 
-def number(asked: Asked) -> Json:
+def number(asked: ElicitationRequest) -> Json:
     """The number in the question is the answer."""
     return {"n": int(asked.message.split()[1])}
 
@@ -2504,7 +2504,7 @@ def test_callbacks_that_ask_the_server_again(revision: str) -> None:
     def dig(level: int, ctx: Context) -> str:
         return f"{level} {ctx.elicit(f'thread {level}', Number).data.n}"
 
-    def again(asked: Asked) -> Json:
+    def again(asked: ElicitationRequest) -> Json:
         level = int(asked.message.split()[1])
         if level < limit:
             found.append(ours.call_tool("dig", {"level": level + 1}).text)

@@ -18,7 +18,7 @@ from pathlib import Path
 import wire
 
 from mcp_ref import Client, connect
-from mcp_ref.client.elicitation.requests import Asked
+from mcp_ref.client.elicitation.requests import ElicitationRequest
 
 HERE = Path(__file__).parent
 COMMAND = [sys.executable, str(HERE / "wire.py"), sys.executable, str(HERE / "demo_server.py")]
@@ -60,7 +60,7 @@ def book(client: Client) -> dict[str, object]:
     return {'book("Friday")': client.call_tool("book", {"day": "Friday"}).text}
 
 
-def ask(question: Asked) -> object:
+def ask(question: ElicitationRequest) -> object:
     """Stands where a person would be asked: see mcp_ref.cli.terminal."""
     return {"guests": 4}
 

@@ -324,7 +324,7 @@ class Asking:
             declare = self.callbacks.arguments_for(problem.data)
             if declare:
                 problem.advise(f"connect(..., {', '.join(declare)}) declares it")
-        return url_elicitation.explained(self, problem)
+        return url_elicitation.as_elicitation_needed(self, problem)
 
     def _kept(self, method: str, params: Json) -> Result | None:
         """What the cache has (server/utilities/caching)."""

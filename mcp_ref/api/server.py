@@ -514,7 +514,7 @@ def _question_or_raise(context: RequestContext, problem: BaseException) -> Json:
         raise problem
     if isinstance(problem, UrlElicitationRequired):
         with contextlib.suppress(InputRequired):
-            url_elicitation.required(context, problem)
+            url_elicitation.require_visit(context, problem)
     return mrtr.question(context)
 
 

@@ -1,25 +1,26 @@
-"""Elicitation (page: client/elicitation).
+"""Elicitation requests (page: client/elicitation).
 
-A server asks the person behind the client: with a form, or by way of a URL that they open themselves, so
-that what they do there passes neither client nor model.
+A server asks the user of its client: with a form, or with a URL that the user opens in a browser, so that
+what they enter there passes through neither client nor model.
 
     server -> client   elicitation/create {message, requestedSchema}          "form"
     server -> client   elicitation/create {mode: "url", message, url}         "url"
     client -> server   {action: "accept" | "decline" | "cancel", content?}
 
-Server half   `Elicit`: what `ctx.elicit` asks; `Answer`: what it gets
-Client half   `Asked`: what the application's callback gets; `answer`
+Server half   `Elicit`: the question of `ctx.elicit`; `Answer`: its result
+Client half   `ElicitationRequest`: the argument of the application's callback; `answer` calls it
 
 Revisions   2025-06-18  elicitation/create, asked by the server; a form of primitive fields
             2025-11-25  + URL mode, its completion notification and -32042; + defaults everywhere;
-                        + selections with titles, and of several
+                        + selections with titles, + selections of several values
             2026-07-28  asked by way of basic/patterns/mrtr; - completion and -32042
 
-Errors      content that does not fit the form: noticed by the client (-32603) and by the server
-            (InvalidResponse, raised where the question was asked). A mode that was not declared: -32602.
+Errors      -32603  the callback's content does not fit the form; the server checks again, and raises
+                    InvalidResponse where the question was asked
+            -32602  a mode that the client did not declare;   -32601  the client has no elicitation
 Threads     questions are made and answers read on the request's worker; the callback runs on a thread
             of its own (api/callbacks).
-Not here    what a form may hold (requested_schema, forms), what is done at a URL (url_mode), a callback for
+Not here    the fields of a form (requested_schema, forms), the visit to a URL (url_mode), a callback for
             terminals (cli/terminal).
 """
 
@@ -31,11 +32,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 from urllib.parse import urlsplit
 
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    InvalidParams,
-    MethodNotFound,
-)
+from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, MethodNotFound
 from mcp_ref.basic.index.general_fields import RequestMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
@@ -43,10 +40,7 @@ from mcp_ref.basic.versioning import Method
 from mcp_ref.client.elicitation import forms
 from mcp_ref.client.elicitation.requested_schema import RequestedSchema, RequestedSchemaNow
 from mcp_ref.runtime.checks import check_text
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    LocalError,
-)
+from mcp_ref.runtime.errors import InvalidResponse, LocalError
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import must
 from mcp_ref.runtime.typing.values import dump_any
@@ -57,7 +51,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.basic.versioning import Revision
 
-__all__ = ["ACTIONS", "Answer", "Asked", "Elicit"]
+__all__ = ["ACTIONS", "Answer", "Elicit", "ElicitationRequest"]
 
 _log = logger("mcp_ref.elicitation")
 
@@ -106,7 +100,7 @@ URLS_SINCE = "2025-11-25"
 
 
 def needs(params: Json, at: Revision) -> Json:
-    """The capability that a client declares in order to be asked this.
+    """The capability that a client must have declared for such a request.
 
     # spec: client/elicitation/no-unsupported-mode
     """
@@ -115,22 +109,22 @@ def needs(params: Json, at: Revision) -> Json:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a question: "accept", "decline" (they said no) or "cancel" (they said nothing).
+    """The user's answer: "accept", "decline" (they said no) or "cancel" (they left without an answer).
 
-    It is true if and only if it was accepted: `if ctx.elicit("Really delete?"): ...`.
+    It is true if and only if the user accepted: `if ctx.elicit("Really delete?"): ...`.
     # spec: client/elicitation/three-actions, client/elicitation/handle-actions
     # spec: client/elicitation/no-success-assumption
     """
 
     action: str
     content: Json | None = None
-    """What was filled in, as it came."""
+    """The values of the form, as the client sent them."""
     data: Any = None
-    """The same as an instance of the form's class, if it has one."""
+    """The values as an instance of the form's class, if it has one."""
 
     @property
     def accepted(self) -> bool:
-        """Whether the person said yes."""
+        """Whether the user accepted."""
         return self.action == "accept"
 
     def __bool__(self) -> bool:
@@ -139,14 +133,20 @@ class Answer:
 
 @dataclass(frozen=True)
 class Elicit:
-    """A form: `Elicit("Which day?", Booking)`, a dataclass, a TypedDict, a schema, or nothing to fill in."""
+    """A question with a form: `Elicit("Which day?", Booking)`. Without a schema, the user only confirms.
+
+    `schema` is a dataclass, a TypedDict, or a schema as a dict.
+    """
 
     message: str
     schema: Any = None
 
     def question(self, context: RequestContext) -> Question:
-        """# spec: client/elicitation/create-request, client/elicitation/create-input-request"""
-        check_exists(context, "form")
+        """The elicitation/create request, and how its result is read.
+
+        # spec: client/elicitation/create-request, client/elicitation/create-input-request
+        """
+        check_mode_exists(context, "form")
         check_text(message=self.message)
         form = forms.form_of(self.schema)
         # spec: client/elicitation/form-parameters, client/elicitation/common-parameters
@@ -155,12 +155,12 @@ class Elicit:
         params: Json = {"mode": "form", "message": self.message, "requestedSchema": schema}
 
         def read(result: Json) -> Answer:
-            action, content = checked(result, context.revision)
+            action, received = action_and_content(result, context.revision)
             if action != "accept":
                 return Answer(action)
-            # What was not asked for is no fault: the schema does not close the object.
-            given = (content or {}).items()
-            content = {name: value for name, value in given if name in schema["properties"]}
+            # Members that the form does not have are allowed: its schema does not forbid additional ones.
+            known = schema["properties"]
+            content = {name: value for name, value in (received or {}).items() if name in known}
             try:
                 return Answer(action, content, form.load(content))
             except Mismatch as problem:  # spec: client/elicitation/server-validates-data
@@ -171,14 +171,15 @@ class Elicit:
         return Question("elicitation/create", shaped, needs(shaped, context.revision), read)
 
 
-def check_exists(context: RequestContext, mode: str) -> None:
+def check_mode_exists(context: RequestContext, mode: str) -> None:
+    """Check that the client's revision has a mode of elicitation. Raises LocalError."""
     first = URLS_SINCE if mode == "url" else FORMS_SINCE
     if not context.revision.reaches(first):
         raise LocalError(f"elicitation by {mode} came with {first}; this client speaks {context.revision}")
 
 
 def check_url(url: str) -> None:
-    """A whole web address. Raises ValueError.
+    """Check that a URL is absolute, of https or http, and hides nothing from its reader. Raises ValueError.
 
     # spec: client/elicitation/url-valid, client/elicitation/url-https
     """
@@ -190,15 +191,16 @@ def check_url(url: str) -> None:
     if parts.scheme not in ("https", "http") or not host or not url.isascii() or not url.isprintable():
         raise ValueError(f"{url!r:.200} is not a whole https URL")
     if any(character in url for character in ' "<>\\^`{|}'):
-        raise ValueError(f"{url!r:.200} holds a character that a URL cannot")
+        raise ValueError(f"{url!r:.200} has a character that is not allowed in a URL; percent-encode it")
     if parts.scheme == "http" and host not in ("localhost", "127.0.0.1", "::1"):
-        _log.warning("a URL for people should be https: %.200r", url)
+        _log.warning("a URL for users should be https: %.200r", url)
 
 
 def check_result(result: Any, date: str) -> None:
-    """The shape of an answer. Raises Mismatch.
+    """Check the shape of an ElicitResult. Raises Mismatch.
 
-    What fits the form is the form's to say: the schema of ElicitResult has no fractions, its page has.
+    The values of `content` are left to the form: the official schema of ElicitResult allows no fractions,
+    though the page does.
     """
     checker(ElicitResult, date, ("_meta", "content"))(result)
     if result["action"] != "accept" or result.get("content") is None:
@@ -207,8 +209,8 @@ def check_result(result: Any, date: str) -> None:
         raise must("be an object", result["content"]).under("content")
 
 
-def checked(result: Json, at: Revision) -> tuple[str, Json | None]:
-    """Action and content of an ElicitResult. Raises InvalidResponse."""
+def action_and_content(result: Json, at: Revision) -> tuple[str, Json | None]:
+    """The action and the content of an ElicitResult. Raises InvalidResponse."""
     try:
         check_result(result, at.date)
     except Mismatch as problem:
@@ -219,11 +221,11 @@ def checked(result: Json, at: Revision) -> tuple[str, Json | None]:
 # ----------------------------------------------------------------------- client half
 
 
-class Asked:
-    """What a server asks, as the application's callback gets it.
+class ElicitationRequest:
+    """A server's question, as the application's callback receives it.
 
-    It returns `accept(...)`, `decline()` or `cancel()`; or what was filled in, as a dict or an instance;
-    True to accept, False to decline, None to cancel.
+    The callback returns `accept(...)`, `decline()` or `cancel()`; or the values of the form, as a dict or an
+    instance; or True to accept, False to decline, None to cancel.
     """
 
     def __init__(self, server: str, params: Json, over: threading.Event) -> None:
@@ -238,21 +240,21 @@ class Asked:
 
     @property
     def fields(self) -> Sequence[forms.FormField]:
-        """What is to be filled in."""
+        """The fields of the form, empty for a URL."""
         return forms.fields_of(self.schema) if self.mode == "form" else ()
 
     @property
     def host(self) -> str:
-        """Where the URL leads."""
+        """The host of the URL, to be shown to the user."""
         return urlsplit(self.url or "").hostname or ""
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody wants the answer any more."""
+        """Whether the answer is no longer wanted: the request was cancelled, or its time is up."""
         return self._over.is_set()
 
     def accept(self, content: Any = None) -> Answer:
-        """Yes, and what was filled in; what is left out takes its default."""
+        """Yes, with the values of the form; a field that is left out takes its default."""
         return Answer("accept", content)
 
     def decline(self) -> Answer:
@@ -260,12 +262,15 @@ class Asked:
         return Answer("decline")
 
     def cancel(self) -> Answer:
-        """Neither yes nor no."""
+        """No answer: the user closed the dialogue."""
         return Answer("cancel")
 
 
 def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
-    """Ask the application, and make a result of what it says. Raises ProtocolError."""
+    """Answer elicitation/create: check it, have the application's callback ask the user, make the result.
+
+    Raises ProtocolError.
+    """
     callbacks, at = client.callbacks, client.revision
     if callbacks.elicitation is None or not at.reaches(FORMS_SINCE):
         raise MethodNotFound("elicitation/create: this client has no elicitation")
@@ -273,48 +278,59 @@ def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
     if mode not in callbacks.elicitation_modes or (mode == "url" and not at.reaches(URLS_SINCE)):
         # spec: client/elicitation/undeclared-mode-32602
         raise InvalidParams(f"elicitation/create: this client did not declare the mode {mode!r:.40}")
-    shape = ElicitRequestURLParams if mode == "url" else ElicitRequestFormParams
     try:
-        checker(shape, at.date, ("_meta", "task"))(params)
-        if mode == "url":
-            check_url(params["url"])
-        else:
-            forms.fields_of(params["requestedSchema"])
+        _check_params(params, mode, at)
     except ValueError as problem:
         raise InvalidParams(f"elicitation/create: {problem}") from None
     over = threading.Event()
-    asked = Asked(client.server_name, params, over)
-    if asked.elicitation_id is not None:
-        client.elicitations.expect(asked.elicitation_id)
-    said = callbacks.run(callbacks.elicitation, asked, context=context, over=over)
-    return _result(asked, _understood(asked, said))
+    request = ElicitationRequest(client.server_name, params, over)
+    if request.elicitation_id is not None:
+        client.elicitations.expect(request.elicitation_id)
+    returned = callbacks.run(callbacks.elicitation, request, context=context, over=over)
+    return _result(request, _as_answer(request, returned))
 
 
-def _understood(asked: Asked, said: Any) -> Answer:
-    """What a callback returned, as an Answer."""
-    if isinstance(said, Answer):
-        if said.action not in ACTIONS:
-            raise InternalError(f"the client's callback answered {said.action!r:.40}, which is no action")
-        return said
-    if said is None or isinstance(said, bool):
-        return {True: asked.accept(), False: asked.decline(), None: asked.cancel()}[said]
-    if asked.mode == "url":
+def _check_params(params: Json, mode: str, at: Revision) -> None:
+    """Check the shape of a request, and its URL or its form. Raises ValueError."""
+    shape = ElicitRequestURLParams if mode == "url" else ElicitRequestFormParams
+    checker(shape, at.date, ("_meta", "task"))(params)
+    if mode == "url":
+        check_url(params["url"])
+    else:
+        forms.fields_of(params["requestedSchema"])
+
+
+def _as_answer(request: ElicitationRequest, returned: Any) -> Answer:
+    """The value that a callback returned, as an Answer. Raises InternalError for a value without meaning."""
+    if isinstance(returned, Answer):
+        if returned.action not in ACTIONS:
+            known = ", ".join(ACTIONS)
+            raise InternalError(
+                f"the client's callback answered {returned.action!r:.40}; the actions are {known}"
+            )
+        return returned
+    if returned is None or isinstance(returned, bool):
+        return {True: request.accept(), False: request.decline(), None: request.cancel()}[returned]
+    if request.mode == "url":
         raise InternalError("the client's callback returned content for a URL: True would accept it")
-    return asked.accept(said)
+    return request.accept(returned)
 
 
-def _result(asked: Asked, said: Answer) -> Json:
-    """# spec: client/elicitation/content-on-accept, client/elicitation/three-actions"""
-    if said.action != "accept" or asked.mode == "url":
-        return {"action": said.action}
+def _result(request: ElicitationRequest, answer: Answer) -> Json:
+    """The ElicitResult of an answer: with content only for an accepted form, and only if it fits.
+
+    # spec: client/elicitation/content-on-accept, client/elicitation/three-actions
+    """
+    if answer.action != "accept" or request.mode == "url":
+        return {"action": answer.action}
     try:
-        content = dump_any(said.content) if said.content is not None else {}
+        content = dump_any(answer.content) if answer.content is not None else {}
         if not isinstance(content, dict):
             raise Mismatch("must be an object")
-        content = {name: value for name, value in content.items() if value is not None}  # left empty
+        content = {name: value for name, value in content.items() if value is not None}  # fields left empty
         # spec: client/elicitation/client-validates-responses
-        content = forms.with_defaults(asked.schema, content)
-        forms.check_content(asked.schema, content)
+        content = forms.with_defaults(request.schema, content)
+        forms.check_content(request.schema, content)
     except Mismatch as problem:
         _log.error("the callback's answer does not fit the form: %s", problem)
         raise InternalError(f"the client's answer does not fit the form: {problem}") from None

@@ -1,21 +1,22 @@
 """Elicitation by URL (page: client/elicitation, "URL Mode Elicitation Requests").
 
-For what neither client nor model should see: the person is asked to open a URL, and what they do there
-is between them and that site. "accept" is their consent, not its completion.
+For secrets that neither client nor model should see: the user is asked to open a URL, and what they enter
+there goes to that site only. "accept" is their consent to open it; the visit is not completed by then.
 
     server -> client   elicitation/create {mode: "url", message, url}   -> {action: "accept"}
     server -> client   notifications/elicitation/complete {elicitationId}        when it is done
     server -> client   error -32042 {elicitations: [...]}      instead of a result: go there first, then
                                                                ask again
 
-Server half   `ElicitUrl`: what `ctx.elicit_url` asks; `UrlElicitationRequired`, `complete`
-Client half   `Completions`: what a client knows of them; `UrlElicitationNeeded`, `visit`
+Server half   `ElicitUrl`: the question of `ctx.elicit_url`; `UrlElicitationRequired`, `complete`
+Client half   `Completions`: the elicitations of a client, and which are completed; `UrlElicitationNeeded`,
+              `visit`
 
 Revisions   2025-11-25  all of this
             2026-07-28  the question only, by way of basic/patterns/mrtr; - completion and -32042
 
 Threads     questions are made on the request's worker; `complete` runs on any thread of the server's,
-            `on_complete` on the client's reader, `wait` on whichever thread likes to.
+            `on_complete` on the client's reader, `wait` on the caller's thread.
 """
 
 from __future__ import annotations
@@ -24,13 +25,9 @@ import os
 import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import (
-    ErrorResponse,
-    InternalError,
-    ProtocolError,
-)
+from mcp_ref.basic.index.error_responses import ErrorResponse, InternalError, ProtocolError
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.patterns.mrtr.basic_workflow import (
     InputRefused,
@@ -47,16 +44,13 @@ from mcp_ref.client.elicitation.requests import (
     Answer,
     Elicit,
     ElicitRequestURLParams,
-    check_exists,
+    action_and_content,
+    check_mode_exists,
     check_url,
-    checked,
     needs,
 )
 from mcp_ref.runtime.checks import check_text, check_text_if_any
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    LocalError,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, LocalError
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.schema import checker, pruner, since, until
@@ -78,19 +72,22 @@ _log = logger("mcp_ref.elicitation")
 
 MAX_REMEMBERED = 10_000
 """Elicitations that either side remembers; the oldest are forgotten first."""
-MAX_EARLY = 100
-"""Completions that a client keeps of elicitations which it does not know of, or not yet."""
+MAX_EARLY_COMPLETIONS = 100
+"""Completions that a client keeps for elicitations that it does not know, or not yet."""
+COMPLETION_SECONDS = 1.0
+"""How long `complete` waits for a client that does not read its notifications."""
 
-_remembering = threading.Lock()
-
-
-def _forked() -> None:
-    """In a forked child: another thread may have held the lock."""
-    global _remembering
-    _remembering = threading.Lock()
+_initiators_lock = threading.Lock()
+"""Guards `elicitations` of every server: elicitation id -> the connection that was asked."""
 
 
-forks.on_fork(_forked)
+def _replace_lock() -> None:
+    """Replace the lock in a forked child: another thread may have held it."""
+    global _initiators_lock
+    _initiators_lock = threading.Lock()
+
+
+forks.on_fork(_replace_lock)
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -136,26 +133,30 @@ NOTIFICATIONS = (
 
 @dataclass(frozen=True)
 class ElicitUrl:
-    """A URL that the person is asked to open, for what no client or model should see."""
+    """A question with a URL for the user to open, for secrets that no client or model should see."""
 
     message: str
     url: str
     elicitation_id: str | None = None
 
     def question(self, context: RequestContext) -> Question:
-        """# spec: client/elicitation/url-parameters, client/elicitation/url-parameters-with-id"""
-        check_exists(context, "url")
+        """The elicitation/create request, and how its result is read.
+
+        # spec: client/elicitation/url-parameters, client/elicitation/url-parameters-with-id
+        """
+        check_mode_exists(context, "url")
         params = self.params()
         remember(context, params["elicitationId"])
 
         def read(result: Json) -> Answer:  # spec: client/elicitation/url-accept-is-consent
-            return Answer(checked(result, context.revision)[0])
+            action, _ = action_and_content(result, context.revision)
+            return Answer(action)
 
         shaped = pruner(ElicitRequestURLParams, context.revision.date)(params)
         return Question("elicitation/create", shaped, needs(shaped, context.revision), read)
 
     def params(self) -> Json:
-        """As the revision with the most has them."""
+        """The params of the request, with the members of all revisions."""
         check_text(message=self.message, url=self.url)
         check_text_if_any(elicitation_id=self.elicitation_id)
         check_url(self.url)
@@ -164,9 +165,9 @@ class ElicitUrl:
 
 
 class UrlElicitationRequired(ProtocolError):
-    """Raise it in a handler that cannot go on before a person has been somewhere: -32042 in 2025-11-25.
+    """Error -32042 of 2025-11-25: a handler raises it if the user has to visit a URL before it can go on.
 
-    In 2026-07-28 the same is asked by way of basic/patterns/mrtr; older revisions have no such thing.
+    In 2026-07-28 the handler's question goes by way of basic/patterns/mrtr; older revisions have neither.
     # spec: client/elicitation/url-required-error, client/elicitation/url-required-only-then
     """
 
@@ -182,68 +183,74 @@ class UrlElicitationRequired(ProtocolError):
         self.elicitations = elicitations
 
 
-def required(context: RequestContext, problem: UrlElicitationRequired) -> None:
-    """Have it done in the way of the revision: never returns. Raises InputRequired or a ProtocolError.
+def require_visit(context: RequestContext, problem: UrlElicitationRequired) -> NoReturn:
+    """Ask for the visit in the way of the revision. Raises InputRequired or a ProtocolError.
 
     # spec: client/elicitation/server-errors, client/elicitation/handle-decline
     """
     try:
-        check_exists(context, "url")
+        check_mode_exists(context, "url")
         check_declared(context, "elicitation/create", needs({"mode": "url"}, context.revision))
         if context.revision.modern:  # spec: basic/index/no-emit-32042
             answers = ask(context, [each.question(context) for each in problem.elicitations])
             if not all(each.accepted for each in answers):
-                raise InternalError("the person did not agree to open the URL")
-            # Consent is not completion: the handler looked again, and it is not done yet.
+                raise InternalError("the user did not agree to open the URL")
+            # Consent is not completion: the handler ran again, and still found the visit missing.
             # spec: client/elicitation/retry-final-or-input-required
             ask_again(context, [each.question(context) for each in problem.elicitations])
         for each in problem.data["elicitations"]:
             remember(context, each["elicitationId"])
-    except (LocalError, ValueError) as told:
-        raise InternalError(str(told)) from None
+    except (LocalError, ValueError) as reason:
+        raise InternalError(str(reason)) from None
     raise problem
 
 
 def question_of(params: Json, context: RequestContext) -> Question:
-    """The question that the params of elicitation/create ask, in either mode."""
+    """The question in the params of elicitation/create, in either mode."""
     if params.get("mode") == "url":
         return ElicitUrl(params["message"], params["url"], params.get("elicitationId")).question(context)
     return Elicit(params["message"], params["requestedSchema"]).question(context)
 
 
 def remember(context: RequestContext, elicitation_id: str) -> None:
-    """Whom to tell when it is done.  # spec: client/elicitation/complete-to-initiator-only"""
-    if not context.revision.modern:
-        asked = server_of(context).elicitations
-        with _remembering:
-            # spec: schema/elicitation-id-unique
-            if asked.get(elicitation_id, context.connection) is not context.connection:
-                raise ValueError(f"the elicitation id {elicitation_id!r:.60} is another client's")
-            asked.pop(elicitation_id, None)  # else it would stay the oldest
-            asked[elicitation_id] = context.connection
-            if len(asked) > MAX_REMEMBERED:
-                del asked[next(iter(asked))]
+    """Remember which client was asked, for its completion.
+
+    # spec: client/elicitation/complete-to-initiator-only
+    """
+    if context.revision.modern:
+        return
+    initiators = server_of(context).elicitations
+    with _initiators_lock:
+        # spec: schema/elicitation-id-unique
+        if initiators.get(elicitation_id, context.connection) is not context.connection:
+            raise ValueError(f"the elicitation id {elicitation_id!r:.60} is in use by another client")
+        initiators.pop(elicitation_id, None)  # an id that is used again becomes the newest
+        initiators[elicitation_id] = context.connection
+        if len(initiators) > MAX_REMEMBERED:
+            del initiators[next(iter(initiators))]
 
 
 def forget(server: Any, connection: Connection) -> None:
-    """A client is gone: nobody is left to be told."""
-    with _remembering:
+    """Forget the elicitations of a connection that has ended."""
+    with _initiators_lock:
         for name in [name for name, asked in server.elicitations.items() if asked is connection]:
             del server.elicitations[name]
 
 
 def complete(server: Any, elicitation_id: str) -> bool:
-    """The person is done at the URL: tell the client that asked. False if there is none to be told.
+    """Notify the client that was asked that its user is done at the URL. False if it is unknown or gone.
 
     # spec: client/elicitation/complete-notification, client/elicitation/complete-includes-id
     """
     check_text(elicitation_id=elicitation_id)
-    with _remembering:
+    with _initiators_lock:
         connection = server.elicitations.pop(elicitation_id, None)
     if connection is None:
         return False
     try:
-        connection.notify("notifications/elicitation/complete", {"elicitationId": elicitation_id}, wait=1.0)
+        connection.notify(
+            "notifications/elicitation/complete", {"elicitationId": elicitation_id}, wait=COMPLETION_SECONDS
+        )
     except ConnectionClosed:
         return False
     return True
@@ -253,7 +260,7 @@ def complete(server: Any, elicitation_id: str) -> bool:
 
 
 class UrlElicitationNeeded(ErrorResponse):
-    """A server's -32042: the person is to go somewhere first. `Client.visit` asks them to.
+    """A server's error -32042: the user has to visit a URL first. `Client.visit` asks them to.
 
     # spec: client/elicitation/complete-manual-controls
     """
@@ -261,31 +268,32 @@ class UrlElicitationNeeded(ErrorResponse):
     def __init__(self, problem: ErrorResponse, elicitations: list[Json]) -> None:
         super().__init__(problem.code, problem.message, problem.data)
         self.elicitations = elicitations
-        """Where to, each with a `message`, a `url` and an `elicitationId`; those that make sense."""
+        """The valid ones of the error, each with a `message`, a `url` and an `elicitationId`."""
 
 
-def explained(client: Any, problem: ErrorResponse) -> ErrorResponse:
-    """An error of the server's, as the one that it is."""
+def as_elicitation_needed(client: Any, problem: ErrorResponse) -> ErrorResponse:
+    """An error -32042 of 2025-11-25 as UrlElicitationNeeded; any other error as it is."""
     if problem.code != UrlElicitationRequired.code or client.revision.date != URLS_SINCE:
         return problem
     found = problem.data.get("elicitations") if isinstance(problem.data, dict) else None
-    good = []
+    valid = []
     for each in found[:MAX_QUESTIONS] if isinstance(found, list) else ():
         try:
             checker(ElicitRequestURLParams, URLS_SINCE)(each)
             check_url(each["url"])
         except ValueError as fault:
-            _log.warning("left out an elicitation that is none: %s", fault)
+            _log.warning("left out an invalid elicitation of an error -32042: %s", fault)
             continue
         client.elicitations.expect(each["elicitationId"])
-        good.append(each)
-    return UrlElicitationNeeded(problem, good)
+        valid.append(each)
+    return UrlElicitationNeeded(problem, valid)
 
 
 def visit(client: Any, problem: UrlElicitationNeeded, timeout: float) -> bool:
-    """Ask the person to go there, and wait until the server says that they did. False if not in time.
+    """Ask the user to open the URLs, and wait until the server reports all as completed.
 
-    Raises InputRefused if nobody can be asked.
+    False if the user declines, or the server does not report in time. Raises InputRefused if the client has
+    no callback for URLs, or if it fails.
     """
     deadline = time.monotonic() + timeout
     for each in problem.elicitations:
@@ -293,26 +301,26 @@ def visit(client: Any, problem: UrlElicitationNeeded, timeout: float) -> bool:
             if client.fulfil("elicitation/create", each, None)["action"] != "accept":
                 return False
         except ProtocolError as fault:
-            raise InputRefused(f"nobody can be asked to open the URL: {fault}") from fault
+            raise InputRefused(f"the user cannot be asked to open the URL: {fault}") from fault
     names = [each["elicitationId"] for each in problem.elicitations]
     done = [client.elicitations.wait(name, max(0.0, deadline - time.monotonic())) for name in names]
     return bool(done) and all(done)
 
 
 class Completions:
-    """Which elicitations by URL this client knows of, and which of them are done."""
+    """The elicitations by URL that a client knows, and which of them are completed."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         # All guarded by _changed.
-        self._known: dict[str, bool] = {}  # id -> done
-        # A server's error -32042 is read by its caller a moment after the reader went on, to what may
-        # be the completion. So an unknown one counts for nothing, unless it becomes known soon.
+        self._known: dict[str, bool] = {}  # id -> whether it is completed
+        # The completion may arrive before the caller has processed the -32042 that announces the id. So
+        # completions of unknown ids are kept briefly; they count if the id becomes known.
         self._early: dict[str, None] = {}
         self._ended: ConnectionClosed | None = None
 
     def expect(self, elicitation_id: str) -> None:
-        """One that a server asked for.  # spec: schema/elicitation-id-opaque"""
+        """Remember an id that a server has announced.  # spec: schema/elicitation-id-opaque"""
         with self._changed:
             self._expect(elicitation_id)
 
@@ -325,7 +333,7 @@ class Completions:
                 del self._known[next(iter(self._known))]
 
     def on_complete(self, params: Json) -> None:
-        """A server says that one is done. Runs on the reader.
+        """Mark an elicitation as completed. Runs on the reader.
 
         # spec: client/elicitation/complete-unknown-ignored
         """
@@ -338,11 +346,11 @@ class Completions:
                 self._changed.notify_all()
             else:
                 self._early[name] = None
-                if len(self._early) > MAX_EARLY:
+                if len(self._early) > MAX_EARLY_COMPLETIONS:
                     del self._early[next(iter(self._early))]
 
     def wait(self, elicitation_id: str, timeout: float) -> bool:
-        """Until it is done; False if that does not come in time. An error -32042 names those to wait for.
+        """Wait until an elicitation is completed; False if it is not in time. Raises ConnectionClosed.
 
         # spec: client/elicitation/complete-auto-retry
         """
@@ -356,7 +364,7 @@ class Completions:
             return False
 
     def end(self, problem: ConnectionClosed) -> None:
-        """The server is gone, and will say nothing more."""
+        """End all waiting: the connection has closed, so that no completion can arrive."""
         with self._changed:
             self._ended = problem
             self._changed.notify_all()

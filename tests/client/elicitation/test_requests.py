@@ -23,7 +23,7 @@ from mcp_ref.basic.index.error_responses import (
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client.elicitation import requests as elicitation
-from mcp_ref.client.elicitation.requests import Answer, Asked, Elicit
+from mcp_ref.client.elicitation.requests import Answer, Elicit, ElicitationRequest
 from mcp_ref.client.elicitation.url_mode import Completions, ElicitUrl, UrlElicitationRequired
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.runtime.errors import (
@@ -386,7 +386,7 @@ def test_what_is_left_out_takes_its_default():
         (0, "the client's answer does not fit the form: must be an object"),
         (object(), "the client's answer does not fit the form: a object has no JSON form"),
         ({"name": object()}, "the client's answer does not fit the form: name: a object has no JSON form"),
-        (Answer("yes"), "the client's callback answered 'yes', which is no action"),
+        (Answer("yes"), "the client's callback answered 'yes'; the actions are accept, decline, cancel"),
         (Answer("accept", 5), "the client's answer does not fit the form: must be an object"),
     ],
     ids=plain,
@@ -415,7 +415,7 @@ def test_what_a_callback_sees(date):
     able = client(date, lambda question: seen.append((question, question.is_over)) or {"name": "Mo"})
     elicitation.answer(able, FORM, None)
     [(asked, was_over)] = seen
-    assert isinstance(asked, Asked)
+    assert isinstance(asked, ElicitationRequest)
     assert (asked.server, asked.message, asked.mode) == ("bookings", "Who?", "form")
     assert asked.schema == FORM["requestedSchema"]
     assert [(field.name, field.kind, field.min_length) for field in asked.fields] == [("name", "string", 1)]

@@ -1,4 +1,4 @@
-"""client/elicitation/url_mode: a person is asked to open a URL; when they are done, whoever asked is told."""
+"""client/elicitation/url_mode: a user is asked to open a URL, and its completion is notified."""
 
 import threading
 from types import SimpleNamespace
@@ -157,7 +157,7 @@ def accept(raw, name):
     "client/elicitation/complete-to-initiator-only",
     "client/elicitation/complete-includes-id",
 )
-def test_whoever_asked_is_told_of_the_completion_and_nobody_else():
+def test_only_the_client_that_was_asked_is_notified_of_the_completion():
     server = signing_in()
     with (
         RawClient(server, revision="2025-11-25", capabilities=ABLE) as one,
@@ -193,9 +193,12 @@ def test_an_id_belongs_to_one_client():
         accept(one, "a")
         said = other.answer(other.call("ask", {"name": "a"}))["result"]
         assert said["isError"]
-        assert said["content"][0]["text"] == "the elicitation id 'a' is another client's"
+        assert said["content"][0]["text"] == "the elicitation id 'a' is in use by another client"
         error = other.answer(other.call("need", {"name": "a"}))["error"]
-        assert (error["code"], error["message"]) == (-32603, "the elicitation id 'a' is another client's")
+        assert (error["code"], error["message"]) == (
+            -32603,
+            "the elicitation id 'a' is in use by another client",
+        )
         accept(one, "a")  # its own again
         assert server.elicitation_complete("a")
         assert told(one) == [{"elicitationId": "a"}]
@@ -401,14 +404,14 @@ def test_on_the_wire_the_second_question_is_another_input_required_result(first)
 
 @pytest.mark.spec("client/elicitation/handle-decline")
 @pytest.mark.parametrize("said", [False, None])
-def test_whoever_does_not_agree_gets_no_further(said):
+def test_a_user_who_does_not_agree_ends_the_request_with_an_error(said):
     asked = []
     with (
         connect(signing_in(), revision=MODERN, elicitation=lambda q: asked.append(1) or said) as client,
         pytest.raises(ErrorResponse) as problem,
     ):
         client.call_tool("need")
-    assert problem.value.message == "the person did not agree to open the URL"
+    assert problem.value.message == "the user did not agree to open the URL"
     assert problem.value.code == -32603
     assert asked == [1]
 
@@ -454,7 +457,7 @@ def test_a_visit_that_nobody_can_be_asked_for_is_an_error():
     with connect(signing_in(), revision="2025-11-25", elicitation=lambda question: 1 / 0) as client:
         with pytest.raises(UrlElicitationNeeded) as problem:
             client.call_tool("need")
-        with pytest.raises(InputRefused, match=r"nobody can be asked to open the URL: .*division by zero"):
+        with pytest.raises(InputRefused, match=r"cannot be asked to open the URL: .*division by zero"):
             client.visit(problem.value)
 
 
@@ -566,7 +569,7 @@ def test_a_completion_that_overtakes_whoever_waits_is_not_lost():
 
 def test_a_client_remembers_so_many(monkeypatch):
     monkeypatch.setattr(url_elicitation, "MAX_REMEMBERED", 3)
-    monkeypatch.setattr(url_elicitation, "MAX_EARLY", 2)
+    monkeypatch.setattr(url_elicitation, "MAX_EARLY_COMPLETIONS", 2)
     known = Completions()
     for name in "abcd":
         known.expect(name)
