@@ -1,26 +1,27 @@
-"""Sampling (page: client/sampling).
+"""Creating messages (page: client/sampling).
 
 A server asks the model of its client for a message:
 
     server -> client   sampling/createMessage {messages, maxTokens, ...}
     client -> server   {role, content, model, stopReason?}
 
-The client decides which model that is, and whether it is asked at all: a person may look at the request
-and at the answer, change both, or refuse. The messages themselves are in client/sampling/messages, what the
-two sides handle in client/sampling/replies.
+The client decides which model that is, and whether it is asked at all: a user may look at the request and at
+the answer, change both, or refuse.
 
-Server half   `Sample` is the question, a `Reply` what an author gets for it
-Client half   `answer`: the application's callback gets a `SamplingRequest`
+Server half   `Sample` is the question, a `Reply` its result
+Client half   `answer` calls the application's callback, with a `SamplingRequest`
 
 Revisions   2024-11-05  sampling/createMessage, asked by the server; text and images
             2025-03-26  + audio
             2025-11-25  + tools; content may be several blocks; includeContext needs a capability
             2026-07-28  asked by way of basic/patterns/mrtr; deprecated
 Errors      -1      the user refused (SamplingRefused)
-            -32602  tools for a client that declared none; tool uses and results that do not fit
-            -32601  there is no callback. In 2026-07-28 nothing is sent: they are raised to the caller
+            -32602  tools for a client that declared none; tool results that do not match the tool uses
+            -32601  there is no callback. In 2026-07-28 these are raised to the caller instead of sent
 Threads     `Sample` and `Reply` are plain values. `answer` runs on a worker in the legacy era, on the
-            caller's thread in the modern; the callback and the review on a thread of api/callbacks.
+            caller's thread in the modern; the callback and the review run on a thread of api/callbacks.
+Not here    the messages of a conversation (messages), the dicts with shortcuts that authors and applications
+            handle (replies).
 """
 
 from __future__ import annotations
@@ -54,16 +55,13 @@ from mcp_ref.client.sampling.messages import (
     check_data,
     check_messages,
     check_unique,
-    pruned,
+    prune_message,
     results_of,
     under,
     uses_of,
 )
 from mcp_ref.client.sampling.replies import Reply, SamplingRequest, as_reply
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    LocalError,
-)
+from mcp_ref.runtime.errors import InvalidResponse, LocalError
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import must
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
@@ -114,7 +112,10 @@ class CreateMessageRequestParams(TypedDict, total=False):
 
 
 class CreateMessageResult(TypedDict, total=False):
-    """# spec: client/sampling/result-fields, client/sampling/stop-reason-open"""
+    """The model's message, with the model's name and the reason why it ends.
+
+    # spec: client/sampling/result-fields, client/sampling/stop-reason-open
+    """
 
     _meta: Json
     role: Required[Role]
@@ -134,11 +135,11 @@ DEFINITIONS: dict[str, Any] = {
 }
 
 CONTEXT_DECLARED_SINCE = "2025-11-25"
-"""Before, every client that could be asked for a message could be asked for one with context."""
+"""Since then, `includeContext` needs a capability; before, every client with `sampling` accepts it."""
 
 
 def needs(params: Json, at: Revision) -> Json:
-    """The capability that a client declares in order to be asked this.
+    """The capability that a client must have declared for such a request.
 
     # spec: client/sampling/no-tools-without-capability, client/sampling/include-context-needs-capability
     """
@@ -157,9 +158,9 @@ def needs(params: Json, at: Revision) -> Json:
 class Sample:
     """A question for the model of the client: `ctx.sample("Write a greeting", max_tokens=50)`.
 
-    `messages` is one or a list of: a string or a content block, which the user says, or a message. Everything
-    is checked before it goes: ValueError for what is wrong, LocalError for what this client's revision
-    does not have. Nothing is turned into something else to make it fit.
+    `messages` is one item or a list of items: a message; or a string or a content block, which becomes a
+    message of the user. Everything is checked before it is sent: ValueError for mistakes, LocalError for
+    members that the client's revision does not have. Content is never converted to make it fit.
     """
 
     messages: Any
@@ -179,14 +180,14 @@ class Sample:
     """"auto", "required" or "none"."""
 
     def question(self, context: RequestContext) -> Question:
-        """As the client of this request is to be asked.
+        """The sampling/createMessage request for the client of a request, and how its result is read.
 
         # spec: client/sampling/create-message-request, client/sampling/create-message-input-request
         """
         try:
             params = self._params()
             check_request(params)
-            _check_own(params)
+            _check_author(params)
         except Mismatch as problem:
             raise ValueError(f"sample: {problem}") from None
         params = _without_undeclared_context(params, context)
@@ -195,9 +196,9 @@ class Sample:
         return Question("sampling/createMessage", params, needs(params, context.revision), read)
 
     def _params(self) -> Json:
-        """As the newest revision has them."""
+        """The params of the request, with the members of the newest revision."""
         choice, stops, tools = self.tool_choice, self.stop_sequences, self.tools
-        more: Json = {
+        optional: Json = {
             "modelPreferences": self.model_preferences,
             "systemPrompt": self.system_prompt,
             "includeContext": self.include_context,
@@ -207,12 +208,12 @@ class Sample:
             "tools": list(tools) if isinstance(tools, tuple) else tools,
             "toolChoice": {"mode": choice} if isinstance(choice, str) else choice,
         }
-        given = {name: value for name, value in more.items() if value is not None}
-        return {"messages": as_messages(self.messages), "maxTokens": self.max_tokens, **given}
+        present = {name: value for name, value in optional.items() if value is not None}
+        return {"messages": as_messages(self.messages), "maxTokens": self.max_tokens, **present}
 
 
 def check_request(params: Json, date: str = LATEST.date) -> None:
-    """A request as the page wants it. Raises Mismatch."""
+    """Check a request by the rules of the page, from either side. Raises Mismatch."""
     checker(CreateMessageRequestParams, date, ("_meta",))(params)
     if params["maxTokens"] < 1:
         raise must("be at least 1", params["maxTokens"]).under("maxTokens")
@@ -222,28 +223,36 @@ def check_request(params: Json, date: str = LATEST.date) -> None:
 
 
 def may_use_tools(params: Json) -> bool:
-    """Whether the model may want tools called.  # spec: client/sampling/tool-choice-none"""
+    """Whether the model may answer with tool uses.  # spec: client/sampling/tool-choice-none"""
     return bool(params.get("tools")) and params.get("toolChoice", {}).get("mode", "auto") != "none"
 
 
-def _check_own(params: Json) -> None:
-    """What an author may get wrong besides. Raises Mismatch."""
+def _check_author(params: Json) -> None:
+    """Check our own request more strictly: no client needs to accept these mistakes. Raises Mismatch."""
     if not params["messages"]:
         raise must("hold a message", []).under("messages")
     tools = params.get("tools", [])
     if params.get("toolChoice", {}).get("mode") == "required" and not tools:
-        raise Mismatch("there are no tools to be required", ("toolChoice",))
+        raise Mismatch('"required" needs tools to choose from', ("toolChoice",))
     if len({tool["name"] for tool in tools}) < len(tools):
-        raise Mismatch("two have the same name", ("tools",))
+        raise Mismatch("two tools have the same name", ("tools",))
+    _check_structured_results(params["messages"], tools)
+
+
+def _check_structured_results(messages: list[Any], tools: list[Any]) -> None:
+    """Check the structured content of tool results by the output schemas of the tools. Raises Mismatch."""
     schemas = {tool["name"]: tool["outputSchema"] for tool in tools if "outputSchema" in tool}
-    for place, name, result in results_of(params["messages"]):  # spec: schema/tool-result-structured
+    for place, name, result in results_of(messages):  # spec: schema/tool-result-structured
         if name in schemas and "structuredContent" in result and not result.get("isError"):
             with under(*place, "structuredContent"):
                 validator(schemas[name]).check(result["structuredContent"])
 
 
 def _without_undeclared_context(params: Json, context: RequestContext) -> Json:
-    """# spec: client/sampling/include-context-needs-capability, schema/sampling-context-none"""
+    """The params, without `includeContext` if the client did not declare `sampling.context`.
+
+    # spec: client/sampling/include-context-needs-capability, schema/sampling-context-none
+    """
     lacking = missing_capabilities(needs(params, context.revision), context.client_capabilities)
     if "context" not in lacking.get("sampling", {}):
         return params
@@ -253,7 +262,7 @@ def _without_undeclared_context(params: Json, context: RequestContext) -> Json:
 
 
 def _for_revision(params: Json, at: Revision) -> Json:
-    """The same, in an older revision. Raises LocalError for what that does not have."""
+    """The params as a revision has them. Raises LocalError for members that it does not have."""
     known = pruner(CreateMessageRequestParams, at.date)(params)
     try:
         for name in sorted(params.keys() - known.keys()):
@@ -261,12 +270,12 @@ def _for_revision(params: Json, at: Revision) -> Json:
         checker(CreateMessageRequestParams, at.date)(known)
     except Mismatch as problem:
         raise LocalError(f"sampling/createMessage: the client speaks {at}: {problem}") from None
-    return {**known, "messages": [pruned(message, at.date) for message in known["messages"]]}
+    return {**known, "messages": [prune_message(message, at.date) for message in known["messages"]]}
 
 
 def _read(tools: bool, at: Revision, result: Json) -> Reply:
-    """The client's answer, checked."""
-    if result.get("stopReason", "") is None:  # some clients write a null
+    """The client's result, checked. Raises InvalidResponse."""
+    if result.get("stopReason", "") is None:  # some clients send null instead of leaving it out
         result = {name: value for name, value in result.items() if name != "stopReason"}
     try:
         check_result(result, tools, at)
@@ -276,18 +285,18 @@ def _read(tools: bool, at: Revision, result: Json) -> Reply:
 
 
 def question_of(params: Json, context: RequestContext) -> Question:
-    """The question that the params of sampling/createMessage ask."""
+    """The question in the params of sampling/createMessage."""
     names = {re.sub("_(.)", lambda m: m[1].upper(), field.name): field.name for field in fields(Sample)}
     options = {names[name]: value for name, value in params.items() if name in names}
     return Sample(**options).question(context)
 
 
 def check_result(result: Any, tools: bool, at: Revision) -> None:
-    """An answer as the page wants it. Raises Mismatch."""
+    """Check a result by the rules of the page, from either side. Raises Mismatch."""
     checker(CreateMessageResult, at.date)(result)
     kinds = {block["type"] for block in blocks_of(result)}
     if "tool_result" in kinds:
-        raise Mismatch("a model gives no tool results", ("content",))
+        raise Mismatch("a model must not answer with tool results", ("content",))
     if "tool_use" in kinds and not tools:
         raise Mismatch("a tool use, though no tools may be used", ("content",))
     with under("content"):
@@ -299,7 +308,7 @@ def check_result(result: Any, tools: bool, at: Revision) -> None:
 
 
 class SamplingRefused(ProtocolError):
-    """The user does not want it: raise it in the callback or in the review.
+    """The user refused the request (error -1). Raise it in the callback or in the review.
 
     # spec: client/sampling/user-rejected-code, client/sampling/errors
     # spec: client/sampling/declined-needs-no-replay
@@ -312,7 +321,7 @@ class SamplingRefused(ProtocolError):
 
 
 def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
-    """Have the application's model answer, and its user agree.
+    """Answer sampling/createMessage: check it, have the application's model answer, check the result.
 
     # spec: client/sampling/messages-not-retained
     """
@@ -321,20 +330,22 @@ def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
         raise MethodNotFound("sampling/createMessage: this client has no model to ask")
     request = _received(client, params)
     tools = may_use_tools(request)
-    given = callbacks.run(*_steps(callbacks, request), context=context)
+    returned = callbacks.run(*_callback_of(callbacks, request), context=context)
     try:
-        return _result(as_reply(given), tools, client.revision)
+        return _result(as_reply(returned), tools, client.revision)
     except Mismatch as problem:
-        _log.error("the callback for sampling gave no answer that can be sent: %s", problem)
+        _log.error("the answer of the callback for sampling cannot be sent: %s", problem)
         raise InternalError(f"sampling/createMessage: the answer of this client's model: {problem}") from None
 
 
-def _steps(callbacks: Any, request: SamplingRequest) -> tuple[Any, ...]:
-    """What is to be run, and with what: the callback, with the review around it if there is one."""
+def _callback_of(callbacks: Any, request: SamplingRequest) -> tuple[Any, ...]:
+    """The function to call, and its arguments: the callback, or the review with the callback inside."""
 
-    def proceed(seen: Json) -> Reply:
-        whole = seen if isinstance(seen, SamplingRequest) else SamplingRequest(seen, request.server)
-        return as_reply(callbacks.sampling(whole))
+    def proceed(reviewed: Json) -> Reply:
+        is_request = isinstance(reviewed, SamplingRequest)
+        return as_reply(
+            callbacks.sampling(reviewed if is_request else SamplingRequest(reviewed, request.server))
+        )
 
     # spec: client/sampling/view-edit-prompts, client/sampling/review-responses
     if callbacks.sampling_review is None:
@@ -343,7 +354,7 @@ def _steps(callbacks: Any, request: SamplingRequest) -> tuple[Any, ...]:
 
 
 def _received(client: Any, params: Json) -> SamplingRequest:
-    """A request of the server's, checked.
+    """The server's request, checked, without members that its revision does not have. Raises InvalidParams.
 
     # spec: client/sampling/tool-result-missing-32602, client/sampling/tool-result-mixed-32602
     """
@@ -362,9 +373,9 @@ def _received(client: Any, params: Json) -> SamplingRequest:
 
 
 def _result(reply: Reply, tools: bool, at: Revision) -> Json:
-    """The answer as the server's revision has it. Raises Mismatch for one that it has not."""
+    """The reply as the server's revision has it. Raises Mismatch if it breaks a rule of that revision."""
     check_result(reply, tools, at)
-    result: Json = pruned(dict(reply), at.date)
+    result: Json = prune_message(dict(reply), at.date)
     return result
 
 
@@ -375,7 +386,7 @@ INPUT_REQUEST = InputRequestType(
     lambda result, date: checker(CreateMessageResult, date, ("stopReason",))(result),
     answer,
 )
-"""What a server may ask of its client."""
+"""The row for sampling among the requests that a server may make of its client."""
 
 METHODS = (
     Method(

@@ -1,22 +1,22 @@
 """The messages of a conversation with a model (page: client/sampling, "Message Content Constraints").
 
-What is sampled from is a list of messages, each of a `user` or an `assistant`, each with one content
-block or several. Two kinds of blocks exist only here:
+A conversation is a list of messages, each of a `user` or an `assistant`, each with one content block or
+several. Two kinds of blocks exist only here:
 
-    assistant   tool_use {id, name, input}               the model wants this tool called
-    user        tool_result {toolUseId, content, ...}    what came of it
+    assistant   tool_use {id, name, input}               the model asks for a call of this tool
+    user        tool_result {toolUseId, content, ...}    the result of the call
 
-Whoever asked for a tool is answered before anything else is said: the message after one with tool uses
-holds a result for each of them, and holds nothing else.
+Tool uses are answered before anything else is said: the message after one with tool uses holds a result for
+each of them, and nothing else.
 
-`as_messages` makes such a list of what an author gives, `check_messages` tells whether one keeps these
-rules; both peers use it, on what they send and on what they get.
+`as_messages` makes such a list of strings, blocks and messages. `check_messages` checks it by these rules:
+both peers use it, on what they send and on what they receive.
 
 Revisions   2024-11-05  text, image
             2025-03-26  + audio
             2025-11-25  + tool_use, tool_result; content may be several blocks; + `_meta`
             2026-07-28  + structured content of any kind in a tool's result
-Errors      Mismatch, with the place; the page's other module says what becomes of it.
+Errors      Mismatch, with the place; client/sampling/creating_messages turns it into an error response.
 Threads     plain functions.
 """
 
@@ -80,7 +80,7 @@ SamplingContent: TypeAlias = (
 
 
 class SamplingMessage(TypedDict, total=False):
-    """# spec: client/sampling/message-role-content"""
+    """One message of a conversation.  # spec: client/sampling/message-role-content"""
 
     role: Required[Role]
     content: Required[SamplingContent]
@@ -91,7 +91,7 @@ class SamplingMessage(TypedDict, total=False):
 
 
 def tool_use(use_id: str, name: str, arguments: Json, *, meta: Json | None = None) -> Json:
-    """The model wants a tool called: what a client's callback may answer with."""
+    """A block in which the model asks for a call of a tool, for the answer of a client's callback."""
     block: Json = {"type": "tool_use", "id": use_id, "name": name, "input": arguments}
     return block if meta is None else {**block, "_meta": meta}
 
@@ -104,25 +104,28 @@ def tool_result(
     is_error: bool = False,
     meta: Json | None = None,
 ) -> Json:
-    """What came of a tool use (the block, or its id): text, a content block, or a list of these."""
+    """A block with the result of a tool use: text, a content block, or a list of these.
+
+    `use` is the block of the tool use, or its id.
+    """
     items = result if isinstance(result, list | tuple) else [result]
     block: Json = {
         "type": "tool_result",
         "toolUseId": use if isinstance(use, str) else use["id"],
         "content": [text(item) if isinstance(item, str) else item for item in items],
     }
-    more = {"structuredContent": structured, "isError": is_error or None, "_meta": meta}
-    return block | {name: value for name, value in more.items() if value is not None}
+    optional = {"structuredContent": structured, "isError": is_error or None, "_meta": meta}
+    return block | {name: value for name, value in optional.items() if value is not None}
 
 
-def as_messages(given: Any) -> list[Any]:
-    """Messages, from one or a list of: a string or a block, which the user says; or a message.
+def as_messages(source: Any) -> list[Any]:
+    """Messages, from one item or a list of items: a message; or a string or a block, said by the user.
 
-    Tool results in a row are one message, since they answer one.
+    Tool results in a row become one message, since they answer one.
     """
     messages: list[Any] = []
-    results: list[Any] = []  # of the message that is being made
-    for item in given if isinstance(given, list | tuple) else [given]:
+    results: list[Any] = []  # the content of the last message, while it consists of tool results
+    for item in source if isinstance(source, list | tuple) else [source]:
         if isinstance(item, dict) and item.get("type") == "tool_result":
             results.append(item)
             if len(results) == 1:
@@ -150,7 +153,7 @@ def uses_of(message: Any) -> list[Any]:
 
 
 def results_of(messages: list[Any]) -> Iterator[tuple[tuple[str | int, ...], str, Any]]:
-    """Each tool result in balanced messages: its place, the name of the tool, the block."""
+    """The tool results in checked messages, each with its place, the name of its tool, and the block."""
     names: dict[str, str] = {}
     for index, message in enumerate(messages):
         for number, block in enumerate(blocks_of(message)):
@@ -160,8 +163,8 @@ def results_of(messages: list[Any]) -> Iterator[tuple[tuple[str | int, ...], str
                 yield ("messages", index, "content", number), names[block["toolUseId"]], block
 
 
-def pruned(message: Any, date: str) -> Any:
-    """A message that this revision can say, without the members of its blocks that it does not have."""
+def prune_message(message: Any, date: str) -> Any:
+    """A message as a revision has it: without the members of its blocks that the revision does not have."""
     prune = for_revision(date)
     content = message["content"]
     if isinstance(content, list):
@@ -173,7 +176,7 @@ def pruned(message: Any, date: str) -> Any:
 
 
 def check_messages(messages: list[Any]) -> None:
-    """What the shapes leave open. Raises Mismatch.
+    """Check the rules for messages that their shapes cannot express. Raises Mismatch.
 
     # spec: client/sampling/validate-content
     """
@@ -185,7 +188,7 @@ def check_messages(messages: list[Any]) -> None:
 
 
 def check_data(content: Any) -> None:
-    """Pictures and sound are base64, wherever they stand in some content."""
+    """Check that images and audio are base64, in content of any depth. Raises Mismatch."""
     if isinstance(content, list):
         for index, block in enumerate(content):
             with under(index):
@@ -201,46 +204,45 @@ def check_data(content: Any) -> None:
 
 
 def _check_balance(messages: list[Any]) -> None:
-    """Each tool use is answered by the very next message.
+    """Check that each tool use is answered by the next message. Raises Mismatch.
 
     # spec: client/sampling/tool-use-balanced, client/sampling/tool-use-answered
     # spec: schema/tool-result-id-matches
     """
-    owed: list[str] = []
+    open_uses: list[str] = []
     rounds = 0
     for index, message in enumerate(messages):
         with under(index):
-            answered = _results(message)
-            _check_answered(owed, answered)
-            owed = _uses(message)
-            rounds += bool(owed)
+            _check_answered(open_uses, _result_ids(message))
+            open_uses = _use_ids(message)
+            rounds += bool(open_uses)
             if rounds > MAX_TOOL_ROUNDS:
                 raise Mismatch(f"a conversation has at most {MAX_TOOL_ROUNDS} messages with tool uses")
-    _check_answered(owed, [])
+    _check_answered(open_uses, [])
 
 
-def _results(message: Any) -> list[str]:
-    """The ids that a message has results for.  # spec: client/sampling/tool-results-only"""
+def _result_ids(message: Any) -> list[str]:
+    """The ids of the tool uses that a message answers.  # spec: client/sampling/tool-results-only"""
     blocks = blocks_of(message)
-    found = [block["toolUseId"] for block in blocks if block["type"] == "tool_result"]
-    if found and message["role"] != "user":
-        raise Mismatch("tool results are a user's to give", ("role",))
-    if found and len(found) < len(blocks):
-        raise Mismatch("Tool results mixed with other content: such a message holds nothing else")
-    return found
+    ids = [block["toolUseId"] for block in blocks if block["type"] == "tool_result"]
+    if ids and message["role"] != "user":
+        raise Mismatch("tool results must be in a message of the user", ("role",))
+    if ids and len(ids) < len(blocks):
+        raise Mismatch("Tool results mixed with other content: such a message must hold nothing else")
+    return ids
 
 
-def _uses(message: Any) -> list[str]:
-    """The ids that a message wants results for."""
+def _use_ids(message: Any) -> list[str]:
+    """The ids of the tool uses in a message."""
     uses = uses_of(message)
     if uses and message["role"] != "assistant":
-        raise Mismatch("tool uses are an assistant's to ask for", ("role",))
+        raise Mismatch("tool uses must be in a message of the assistant", ("role",))
     check_unique(uses)
     return [use["id"] for use in uses]
 
 
 def check_unique(uses: list[Any]) -> None:
-    """No two tool uses of a message have the same id."""
+    """Check that no two tool uses have the same id. Raises Mismatch."""
     seen: set[str] = set()
     for use in uses:
         if use["id"] in seen:
@@ -248,21 +250,21 @@ def check_unique(uses: list[Any]) -> None:
         seen.add(use["id"])
 
 
-def _check_answered(owed: list[str], answered: list[str]) -> None:
-    given = set(answered)
-    missing = next((use_id for use_id in owed if use_id not in given), None)
+def _check_answered(open_uses: list[str], answered: list[str]) -> None:
+    results = set(answered)
+    missing = next((use_id for use_id in open_uses if use_id not in results), None)
     if missing is not None:
         raise Mismatch(f"Tool result missing in request: none for the tool use {missing[:100]!r}")
-    left = set(owed)
+    left = set(open_uses)
     for use_id in answered:
         if use_id not in left:
-            raise Mismatch(f"a tool result for {use_id[:100]!r}, which is no open tool use")
+            raise Mismatch(f"a tool result for {use_id[:100]!r}, which is not an open tool use")
         left.discard(use_id)
 
 
 @contextlib.contextmanager
 def under(*path: str | int) -> Iterator[None]:
-    """The faults found inside are those of a part."""
+    """Put the faults found inside under a path: they are faults of a part."""
     try:
         yield
     except Mismatch as problem:

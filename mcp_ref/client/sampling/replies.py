@@ -1,10 +1,10 @@
-"""What is handled in sampling (page: client/sampling): a request and its answer, each a dict with short-cuts.
+"""Requests and replies of sampling (page: client/sampling): the dicts of the wire, with shortcuts.
 
-    SamplingRequest   what the callback of a client gets: the params of sampling/createMessage
-    Reply             what the author of a tool gets: the result
-    as_reply          what a callback returns -> a whole result
+    SamplingRequest   the params of sampling/createMessage, for the callback of a client
+    Reply             the result, for the author of a tool
+    as_reply          the value that a callback returns -> a whole result
 
-Both are the dicts of the wire. A request may be changed by whoever reviews it.
+A review may change a request in place.
 
 Revisions   all; see client/sampling for what each has.
 Threads     plain values.
@@ -24,58 +24,64 @@ __all__ = ["Reply", "SamplingRequest", "as_reply"]
 
 
 class SamplingRequest(dict[str, Any]):
-    """What the callback gets: the params of the request, with a few short-cuts. It may be changed."""
+    """The params of a sampling request, with shortcuts. A review may change it."""
 
     def __init__(self, params: Json, server: str = "") -> None:
         super().__init__(params)
         self.server = server
-        """Who asks, by its own account."""
+        """The name of the server that asks, as it gave it itself."""
 
     @property
     def messages(self) -> list[Any]:
         """The conversation so far."""
-        found: list[Any] = self["messages"]
-        return found
+        messages: list[Any] = self["messages"]
+        return messages
 
     @property
     def text(self) -> str:
-        """All text of the last message of the user's."""
-        said = [message for message in self.messages if message["role"] == "user"]
-        return texts(blocks_of(said[-1])) if said else ""
+        """The text of the user's last message."""
+        from_user = [message for message in self.messages if message["role"] == "user"]
+        return texts(blocks_of(from_user[-1])) if from_user else ""
 
     @property
     def max_tokens(self) -> int:
-        """More than this the answer must not have.  # spec: client/sampling/max-tokens-respected"""
+        """The most tokens that the answer may have.  # spec: client/sampling/max-tokens-respected"""
         return int(self["maxTokens"])
 
     @property
     def system_prompt(self) -> str | None:
-        """What the server would like the model to be told first."""
+        """The system prompt that the server suggests."""
         return self.get("systemPrompt")
 
     @property
     def include_context(self) -> str:
-        """What the server would like to be added.  # spec: schema/sampling-include-context-default"""
+        """The context that the server would like to have added: none, thisServer or allServers.
+
+        # spec: schema/sampling-include-context-default
+        """
         return str(self.get("includeContext", "none"))
 
     @property
     def tools(self) -> list[Any]:
-        """The tools that the model may want called."""
+        """The tools that the model may use."""
         return list(self.get("tools", ()))
 
     @property
     def tool_choice(self) -> str:
-        """auto, required or none.  # spec: client/sampling/tool-choice-auto-default"""
+        """Whether the model uses tools: auto, required or none.
+
+        # spec: client/sampling/tool-choice-auto-default
+        """
         return str(self.get("toolChoice", {}).get("mode", "auto"))
 
     @property
     def hints(self) -> list[str]:
-        """Names of models, or parts of names, that the server would like; the first ones most."""
+        """Names of models, or parts of names, that the server prefers, the most wanted first."""
         hints = self.get("modelPreferences", {}).get("hints", ())
         return [hint["name"] for hint in hints if "name" in hint]
 
     def choose(self, models: Sequence[str]) -> str:
-        """Of the models there are, the one that the first fitting hint names; without one, the first.
+        """The model that the first matching hint names; the first of `models` if no hint matches.
 
         # spec: client/sampling/hints-advisory, schema/sampling-hints-order, schema/sampling-hint-substring
         """
@@ -84,7 +90,7 @@ class SamplingRequest(dict[str, Any]):
 
 
 class Reply(dict[str, Any]):
-    """A message of the model's, as it came over the wire, with a few short-cuts."""
+    """A message of the model, as it came over the wire, with shortcuts."""
 
     @property
     def blocks(self) -> list[Any]:
@@ -93,12 +99,12 @@ class Reply(dict[str, Any]):
 
     @property
     def text(self) -> str:
-        """All text in it, one block after another."""
+        """The text of all its blocks."""
         return texts(self.blocks)
 
     @property
     def tool_uses(self) -> list[Any]:
-        """The tools that the model wants called: blocks with `id`, `name` and `input`."""
+        """The calls of tools that the model asks for: blocks with `id`, `name` and `input`."""
         return uses_of(self)
 
     @property
@@ -108,34 +114,33 @@ class Reply(dict[str, Any]):
 
     @property
     def stop_reason(self) -> str | None:
-        """Why it ends: endTurn, stopSequence, maxTokens, toolUse, or a word of the provider's own."""
+        """The reason why it ends: endTurn, stopSequence, maxTokens, toolUse, or a provider's own word."""
         return self.get("stopReason")
 
     def as_message(self) -> Json:
-        """To go on with: the message to put behind those that were asked with, as it is.
+        """The message to append to the conversation, unchanged, for the next request.
 
         # spec: schema/tool-use-meta-preserved
         """
         return {"role": self["role"], "content": self["content"]}
 
 
-def as_reply(given: Any) -> Reply:
-    """What a callback returned, as a result: text, a block, a list of these, or a whole result."""
-    is_whole = isinstance(given, dict) and "type" not in given
-    content = _content(given.get("content") if is_whole else given)
-    reply = Reply(
-        {"role": "assistant", "model": "unknown", **(given if is_whole else {}), "content": content}
-    )
+def as_reply(returned: Any) -> Reply:
+    """The result for the value of a callback: text, a block, a list of these, or a whole result."""
+    is_result = isinstance(returned, dict) and "type" not in returned
+    content = _content(returned.get("content") if is_result else returned)
+    members = returned if is_result else {}
+    reply = Reply({"role": "assistant", "model": "unknown", **members, "content": content})
     if reply.tool_uses:
         reply.setdefault("stopReason", "toolUse")
-    elif not is_whole:  # else nobody knows
+    elif not is_result:  # a whole result without a reason may have ended for any
         reply["stopReason"] = "endTurn"
     return reply
 
 
-def _content(given: Any) -> Any:
-    """One block as it is, several as a list."""
-    items = given if isinstance(given, list | tuple) else [given]
+def _content(returned: Any) -> Any:
+    """The content of a result: one block as it is, several as a list. Raises Mismatch."""
+    items = returned if isinstance(returned, list | tuple) else [returned]
     blocks = [text(item) if isinstance(item, str) else item for item in items] or [text("")]
     for block in blocks:
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):

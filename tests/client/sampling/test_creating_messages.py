@@ -175,9 +175,9 @@ WRONG = {
     "stopSequences: must be an array": {"stop_sequences": "END"},
     "metadata: must be an object": {"metadata": []},
     "tools[0].inputSchema: is required": {"tools": [{"name": "x"}]},
-    "tools: two have the same name": {"tools": [TOOL, TOOL]},
+    "tools: two tools have the same name": {"tools": [TOOL, TOOL]},
     "toolChoice.mode": {"tools": [TOOL], "tool_choice": "always"},
-    "toolChoice: there are no tools to be required": {"tool_choice": "required"},
+    'toolChoice: "required" needs tools to choose from': {"tool_choice": "required"},
 }
 
 
@@ -317,7 +317,7 @@ def test_a_model_uses_tools_only_if_it_was_given_some(date):
             question(date, "hi", **options).read(use)
     with pytest.raises(InvalidResponse, match="content: two tool uses have the id 'call_1'"):
         question(date, "hi", tools=[TOOL]).read({**GOOD, "content": [USE, USE]})
-    with pytest.raises(InvalidResponse, match="content: a model gives no tool results"):
+    with pytest.raises(InvalidResponse, match="content: a model must not answer with tool results"):
         question(date, "hi", tools=[TOOL]).read({**GOOD, "content": tool_result(USE, "18")})
 
 
@@ -394,7 +394,7 @@ def test_an_answer_that_the_revision_lacks_is_an_error_and_not_something_else(da
         return
     with pytest.raises(InternalError, match=r"the answer of this client's model: content\.type"):
         sampling.answer(client(date, lambda request: sound), ASK, None)
-    assert "gave no answer that can be sent" in caplog.text
+    assert "the answer of the callback for sampling cannot be sent" in caplog.text
 
 
 @pytest.mark.spec("client/sampling/validate-content")

@@ -82,10 +82,10 @@ def test_the_members_that_a_revision_lacks_are_left_out_of_its_blocks():
     marked = content.text("hi", meta={"com.example/a": 1})
     for date in REVISIONS:
         there = date >= "2025-06-18"
-        assert ("_meta" in messages.pruned(user(marked), date)["content"]) == there
-    several = messages.pruned(user(marked, USE), "2025-11-25")
+        assert ("_meta" in messages.prune_message(user(marked), date)["content"]) == there
+    several = messages.prune_message(user(marked, USE), "2025-11-25")
     assert several == user(marked, USE)
-    assert messages.pruned(user(USE), "2025-11-25") == user(USE)
+    assert messages.prune_message(user(USE), "2025-11-25") == user(USE)
 
 
 # -------------------------------------------------------------------------- checking
@@ -119,8 +119,8 @@ def test_every_tool_use_is_answered_by_the_very_next_message():
     )
     assert late.startswith("messages[2]: Tool result missing")
     stray = refused(*asked, user(tool_result(USE, "1"), tool_result(OTHER, "2"), tool_result("call_3", "3")))
-    assert "messages[2]: a tool result for 'call_3', which is no open tool use" in stray
-    assert "no open tool use" in refused(user(tool_result(USE, "1")))
+    assert "messages[2]: a tool result for 'call_3', which is not an open tool use" in stray
+    assert "not an open tool use" in refused(user(tool_result(USE, "1")))
     twice = refused(
         user(content.text("?")), assistant(USE), user(tool_result(USE, "1"), tool_result(USE, "2"))
     )
@@ -134,9 +134,9 @@ def test_a_message_with_tool_results_holds_nothing_else():
 
 
 def test_uses_are_an_assistants_and_results_a_users():
-    assert refused(user(USE)).startswith("messages[0].role: tool uses are an assistant's")
+    assert refused(user(USE)).startswith("messages[0].role: tool uses must be in a message of the assistant")
     said = refused(assistant(USE), assistant(tool_result(USE, "18")))
-    assert said.startswith("messages[1].role: tool results are a user's")
+    assert said.startswith("messages[1].role: tool results must be in a message of the user")
 
 
 def test_no_two_uses_of_a_message_share_an_id():
