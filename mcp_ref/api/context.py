@@ -139,7 +139,7 @@ class Context(RequestContext):
 
     def list_roots(self) -> list[Root]:
         """The directories that the client lets the server work in (client/roots)."""
-        return roots.listed(self)
+        return roots.list_roots(self)
 
     def is_within_roots(self, path: str | os.PathLike[str]) -> bool:
         """Whether a path is in one of these directories, links and `..` resolved."""

@@ -172,7 +172,7 @@ class Features(Asking):
         if self.callbacks.roots is None:
             raise ValueError("this client was connected without roots, and so declared none")
         self.callbacks.roots = roots if callable(roots) else roots_page.as_roots(roots)
-        roots_page.changed(self)
+        roots_page.notify_changed(self)
 
     def set_log_level(self, level: log_page.LoggingLevel) -> None:
         """From now on, have log messages of this level and above sent to `on_log`."""

@@ -5,18 +5,19 @@ A client tells a server which directories the work is about:
     server -> client   roots/list                             -> {roots: [{uri, name?}]}
     client -> server   notifications/roots/list_changed       then ask again
 
-Each is a file:// URI. They say where to look, and no more: a server that is to keep to them has to see to
-it itself, with `within`.
+Each is a file:// URI. Roots are guidance: a server that must not leave them has to check each path itself,
+with `within`.
 
-Server half   `ListRoots` is the question, `listed` asks it if the answer is not known yet; `within`
-Client half   `as_roots`: what an application may give; `answer`, `changed`
+Server half   `ListRoots` is the question, `list_roots` asks it unless the answer is known; `within`
+Client half   `as_roots`: paths, URIs and dicts -> roots; `answer`, `notify_changed`
 
 Revisions   2024-11-05  roots/list, asked by the server; notifications/roots/list_changed
             2025-06-18  + `_meta` on a root
             2026-07-28  asked by way of basic/patterns/mrtr, and no notification; deprecated
-Errors      -32601  this client has no roots;   -32603  they cannot be told
-Threads     `listed` runs on the request's worker; `on_list_changed` on the reader, and is quick. `answer`
-            runs where api/callbacks has it run.
+Errors      -32601  the client has no roots;   -32603  its application gave invalid ones
+Threads     `list_roots` runs on the request's worker; `on_list_changed` on the reader, which it does not
+            block. `answer` runs on a worker in the legacy era, on the caller's thread in the modern; an
+            application's function for roots runs on a thread of api/callbacks.
 """
 
 from __future__ import annotations
@@ -31,11 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    InvalidParams,
-    MethodNotFound,
-)
+from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, MethodNotFound
 from mcp_ref.basic.index.general_fields import RequestParams
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType, Question, ask
@@ -53,12 +50,13 @@ __all__ = ["ListRoots", "Root", "as_roots", "path_of", "within"]
 _log = logger("mcp_ref.roots")
 
 MAX_ROOTS = 1000
+"""Roots of one client."""
 
 # ---------------------------------------------------------------------------- shapes
 
 
 class BareParams(TypedDict, total=False):
-    """Of a request inside an InputRequiredResult: no protocol version, no capabilities."""
+    """Params of a request inside an InputRequiredResult, whose `_meta` has no protocol version."""
 
     _meta: Json
 
@@ -78,9 +76,9 @@ DEFINITIONS: dict[str, Any] = {"Root": Root}
 
 # ------------------------------------------------------------------------- file:// URIs
 
-# RFC 3986, "pchar" and "/". What stands for a slash or for NUL is no part of any name.
+# RFC 3986, "pchar" and "/". An encoded slash or NUL is refused: no file name can have one.
 _PATH = re.compile(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%(?!00|2[Ff])[0-9A-Fa-f]{2})*")
-_FILE = "file://"
+_FILE_PREFIX = "file://"
 
 
 def path_of(uri: str) -> Path:
@@ -88,13 +86,13 @@ def path_of(uri: str) -> Path:
 
     # spec: client/roots/uri-file-scheme
     """
-    if not isinstance(uri, str) or not uri.startswith(_FILE):
-        raise ValueError(f"{uri!r:.200} is no file:// URI")
-    host, slash, rest = uri.removeprefix(_FILE).partition("/")
+    if not isinstance(uri, str) or not uri.startswith(_FILE_PREFIX):
+        raise ValueError(f"{uri!r:.200} is not a file:// URI")
+    host, slash, rest = uri.removeprefix(_FILE_PREFIX).partition("/")
     if host not in ("", "localhost"):
         raise ValueError(f"{uri!r:.200} names a file of another machine, {host!r:.80}")
     if not _PATH.fullmatch(slash + rest):
-        raise ValueError(f"{uri!r:.200} is no file:// URI: its path is absolute, without query or fragment")
+        raise ValueError(f"{uri!r:.200} is not a file:// URI with an absolute path, no query and no fragment")
     return Path(os.fsdecode(urllib.parse.unquote_to_bytes(slash + rest)))
 
 
@@ -102,7 +100,7 @@ def path_of(uri: str) -> Path:
 
 
 def needs(params: Json, at: Revision) -> Json:
-    """The capability that a client declares in order to be asked this.
+    """The capability that a client must have declared for such a request.
 
     # spec: client/roots/check-capability
     """
@@ -111,26 +109,27 @@ def needs(params: Json, at: Revision) -> Json:
 
 @dataclass(frozen=True)
 class ListRoots:
-    """Which directories is the work about?"""
+    """The question for the client's roots."""
 
     def question(self, context: RequestContext) -> Question:
-        """# spec: client/roots/list-input-request"""
-        return Question(
-            "roots/list", {}, needs({}, context.revision), functools.partial(_read, context.revision.date)
-        )
+        """The roots/list request, and how its result is read.  # spec: client/roots/list-input-request"""
+        read = functools.partial(_read, context.revision.date)
+        return Question("roots/list", {}, needs({}, context.revision), read)
 
 
 def _read(date: str, result: Json) -> list[Root]:
-    """The client's roots, checked."""
+    """The roots of a client's result. Raises InvalidResponse."""
     try:
         checker(ListRootsResult, date)(result)
-        return _checked(result["roots"])
+        _check_roots(result["roots"])
     except Mismatch as problem:
         raise InvalidResponse(f"roots/list: {problem}") from None
+    roots: list[Root] = result["roots"]
+    return roots
 
 
-def _checked(roots: list[Any]) -> list[Root]:
-    """Raises Mismatch unless each has a URI that can be a root."""
+def _check_roots(roots: list[Any]) -> None:
+    """Check that there are not too many roots, and that each has a file:// URI. Raises Mismatch."""
     if len(roots) > MAX_ROOTS:
         raise Mismatch(f"there are {len(roots)}, more than {MAX_ROOTS}", ("roots",))
     for index, root in enumerate(roots):
@@ -138,38 +137,35 @@ def _checked(roots: list[Any]) -> list[Root]:
             path_of(root["uri"])
         except ValueError as problem:
             raise Mismatch(str(problem), ("roots", index, "uri")) from None
-    return roots
 
 
-def listed(context: RequestContext) -> list[Root]:
+def list_roots(context: RequestContext) -> list[Root]:
     """The roots of the client that made this request.
 
-    In the legacy era they are asked for once, if the client declared that it tells of changes.
+    In the legacy era they are requested once in a session, if the client declared `listChanged`.
     # spec: client/roots/cache-roots, client/roots/informational
     """
     session: Any = context.session
     if session is None or not context.client_capabilities.get("roots", {}).get("listChanged"):
-        return _asked_now(context)
+        return _request_roots(context)
     if isinstance(session.roots, list):
         return list(session.roots)
-    mark = session.roots = _Asked()
-    roots = _asked_now(context)
-    if session.roots is mark:  # else they changed meanwhile
+    # One object for each request, not a constant: after a change, another request may be pending, and the
+    # roots from before the change must not be stored in its place.
+    pending = session.roots = object()
+    roots = _request_roots(context)
+    if session.roots is pending:
         session.roots = roots
     return list(roots)
 
 
-def _asked_now(context: RequestContext) -> list[Root]:
+def _request_roots(context: RequestContext) -> list[Root]:
     roots: list[Root] = ask(context, [ListRoots().question(context)])[0]
     return roots
 
 
-class _Asked:
-    """Stands in a session for the roots that were asked for."""
-
-
 def on_list_changed(connection: Any) -> None:
-    """What was known is void.
+    """Forget the roots of a session: the client has others now.
 
     # spec: client/roots/handle-list-changes, schema/roots-relist
     """
@@ -177,17 +173,17 @@ def on_list_changed(connection: Any) -> None:
 
 
 def within(path: str | os.PathLike[str], roots: Iterable[Root]) -> bool:
-    """Whether a path (or a file:// URI) is one of the roots or in one; a relative one begins where we are.
+    """Whether a path (or a file:// URI) is one of the roots or below one. It may be relative.
 
-    Links and `..` are resolved, in the roots too. What does not exist is where it would be. It is of now:
-    whoever may write there can put a link in its place before it is opened.
+    Links and `..` are resolved, in the roots too; a path need not exist. The answer holds for now only: a
+    user who may write there can replace a directory by a link before the path is opened.
     # spec: client/roots/validate-paths
     """
     directories = [Path(os.path.realpath(path_of(root["uri"]))) for root in roots]
     try:
-        is_uri = isinstance(path, str) and path.startswith(_FILE)
+        is_uri = isinstance(path, str) and path.startswith(_FILE_PREFIX)
         resolved = Path(os.path.realpath(path_of(str(path)) if is_uri else path))
-    except ValueError:  # no path at all: a NUL in it, a URI of another machine
+    except ValueError:  # not a path of this machine: it has a NUL, or is a URI of another machine
         return False
     return any(resolved.is_relative_to(directory) for directory in directories)
 
@@ -201,17 +197,17 @@ def as_roots(given: Iterable[Any]) -> list[Root]:
     # spec: client/roots/validate-uris, client/roots/validate-accessibility, client/roots/result-shape
     """
     if isinstance(given, str | bytes | os.PathLike | dict):
-        raise TypeError(f"roots is a list, not {given!r:.100}")
+        raise TypeError(f"roots must be a list, not {given!r:.100}")
     roots: dict[str, Root] = {}
     for index, item in enumerate(given):
         if index >= MAX_ROOTS:
-            raise ValueError(f"roots are {MAX_ROOTS} at most")
+            raise ValueError(f"there can be at most {MAX_ROOTS} roots")
         try:
             root = _root(item)
         except ValueError as problem:
             raise ValueError(f"roots[{index}]: {problem}") from None
         if root["uri"] in roots:
-            raise ValueError(f"roots[{index}]: {root['uri']} is there twice")
+            raise ValueError(f"roots[{index}]: {root['uri']} is in the list twice")
         roots[root["uri"]] = root
     return list(roots.values())
 
@@ -219,25 +215,25 @@ def as_roots(given: Iterable[Any]) -> list[Root]:
 def _root(item: Any) -> Root:
     if isinstance(item, dict):
         checker(Root, LATEST.date)(item)
-        return typing.cast(Root, {**item, "uri": _safe(item["uri"])})
+        return typing.cast(Root, {**item, "uri": _without_dots(item["uri"])})
     if isinstance(item, str) and re.match("[A-Za-z][A-Za-z0-9+.-]*://", item):
-        return {"uri": _safe(item)}
-    path = Path(item).absolute()  # links keep the names they have
+        return {"uri": _without_dots(item)}
+    path = Path(item).absolute()  # not resolve(): the user knows a directory by the name of its link
     path = path.resolve() if ".." in path.parts else path
     if not path.exists():
         raise ValueError(f"{path} does not exist")
     return {"uri": path.as_uri()}
 
 
-def _safe(uri: str) -> str:
-    """A URI that does not lead out of what it seems to name."""
+def _without_dots(uri: str) -> str:
+    """The same URI; ValueError if it has `..`, which leads out of the directory that it seems to name."""
     if ".." in path_of(uri).parts:
         raise ValueError(f"{uri!r:.200} has `..` in it")
     return uri
 
 
 def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
-    """The roots as they are now.
+    """Answer roots/list with the application's current roots.
 
     # spec: client/roots/list-request, client/roots/errors, client/roots/failure-needs-no-replay
     """
@@ -256,13 +252,13 @@ def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
     try:
         roots = as_roots(given)
     except (ValueError, TypeError) as problem:
-        _log.error("the roots of this client cannot be told: %s", problem)
+        _log.error("the roots of this client cannot be sent: %s", problem)
         raise InternalError(f"roots/list: {problem}") from None
     return pruner(ListRootsResult, date)({"roots": roots})
 
 
-def changed(client: Any) -> None:
-    """Tell the server that there are other roots now. In 2026-07-28, where it asks each time, do nothing.
+def notify_changed(client: Any) -> None:
+    """Notify the server that the roots have changed; not in 2026-07-28, where a server asks each time.
 
     # spec: client/roots/list-changed, schema/roots-notify-any-change
     """
@@ -277,13 +273,13 @@ INPUT_REQUEST = InputRequestType(
     lambda result, date: checker(ListRootsResult, date)(result),
     answer,
 )
-"""What a server may ask of its client."""
+"""The row for roots among the requests that a server may make of its client."""
 
 METHODS = (
     Method(
         "roots/list",
         answer,
-        # In an InputRequiredResult, its `_meta` repeats nothing of what each request of a client says.
+        # A request in an InputRequiredResult has no protocol version and no capabilities in its `_meta`.
         params=NotRequired[Annotated[BareParams, was(RequestParams, until="2025-11-25")]],
         result=ListRootsResult,
         sender="server",

@@ -109,7 +109,7 @@ def test_a_file_uri_names_a_path(uri, path):
     ],
 )
 def test_what_is_no_file_uri_is_refused(uri):
-    with pytest.raises(ValueError, match=r"no file:// URI|another machine"):
+    with pytest.raises(ValueError, match=r"not a file:// URI|another machine"):
         path_of(uri)
 
 
@@ -210,7 +210,7 @@ def test_everything_is_in_the_root_of_all_and_nothing_in_none():
     assert within("/etc/passwd", rooted("/"))
     assert within("//etc/passwd", rooted("/etc"))
     assert not within("/etc/passwd", [])
-    with pytest.raises(ValueError, match="no file:// URI"):
+    with pytest.raises(ValueError, match="not a file:// URI"):
         within("/etc", [{"uri": "https://example.com"}])
 
 
@@ -255,7 +255,7 @@ def test_roots_that_break_a_rule_are_not_taken(asking, date):
     wrong = {
         "roots: is required": {},
         "roots[0].uri: is required": {"roots": [{"name": "x"}]},
-        "roots[1].uri: 'https://x/' is no file:// URI": {"roots": [ROOT, {"uri": "https://x/"}]},
+        "roots[1].uri: 'https://x/' is not a file:// URI": {"roots": [ROOT, {"uri": "https://x/"}]},
         "roots[0].uri: 'file:///a%00'": {"roots": [{"uri": "file:///a%00"}]},
         "roots: there are 1001, more than 1000": {"roots": [ROOT] * 1001},
     }
@@ -268,57 +268,74 @@ def test_roots_that_break_a_rule_are_not_taken(asking, date):
 ONE, TWO = {"roots": [{"uri": "file:///one"}]}, {"roots": [{"uri": "file:///two"}]}
 
 
-def kept():
+def a_session():
     return SimpleNamespace(roots=None)
 
 
 @pytest.mark.spec("client/roots/cache-roots")
-def test_roots_are_asked_for_once_where_changes_are_told(asking):
-    context = asking(LEGACY[3], [ONE], declared={"listChanged": True}, session=kept())
-    first = roots.listed(context)
+def test_roots_are_requested_once_where_changes_are_notified(asking):
+    context = asking(LEGACY[3], [ONE], declared={"listChanged": True}, session=a_session())
+    first = roots.list_roots(context)
     assert first == ONE["roots"]
     first.clear()  # the list is its owner's
-    assert roots.listed(context) == ONE["roots"]
+    assert roots.list_roots(context) == ONE["roots"]
 
 
 @pytest.mark.spec("client/roots/cache-roots")
 @pytest.mark.parametrize("declared", [{}, {"listChanged": False}])
-def test_roots_are_asked_for_each_time_where_changes_are_not_told(asking, declared):
-    context = asking(LEGACY[3], [ONE, TWO], declared=declared, session=kept())
-    assert [roots.listed(context), roots.listed(context)] == [ONE["roots"], TWO["roots"]]
+def test_roots_are_requested_each_time_where_changes_are_not_notified(asking, declared):
+    context = asking(LEGACY[3], [ONE, TWO], declared=declared, session=a_session())
+    assert [roots.list_roots(context), roots.list_roots(context)] == [ONE["roots"], TWO["roots"]]
     modern = asking(MODERN, [ONE, TWO])
-    assert [roots.listed(modern), roots.listed(modern)] == [ONE["roots"], TWO["roots"]]
+    assert [roots.list_roots(modern), roots.list_roots(modern)] == [ONE["roots"], TWO["roots"]]
 
 
 @pytest.mark.spec("client/roots/handle-list-changes", "schema/roots-relist")
-def test_after_a_change_roots_are_asked_for_anew(asking):
-    session = kept()
+def test_after_a_change_roots_are_requested_again(asking):
+    session = a_session()
     context = asking(LEGACY[3], [ONE, TWO], declared={"listChanged": True}, session=session)
-    assert roots.listed(context) == ONE["roots"]
+    assert roots.list_roots(context) == ONE["roots"]
     roots.on_list_changed(SimpleNamespace(session=session))
-    assert roots.listed(context) == TWO["roots"]
+    assert roots.list_roots(context) == TWO["roots"]
 
 
-def test_a_change_while_they_are_asked_for_is_not_lost(asking):
-    session = kept()
+def test_a_change_during_a_request_is_not_lost(asking):
+    session = a_session()
 
     def changes():
         roots.on_list_changed(SimpleNamespace(session=session))
         return ONE
 
     context = asking(LEGACY[3], [changes, TWO], declared={"listChanged": True}, session=session)
-    assert roots.listed(context) == ONE["roots"]
-    assert roots.listed(context) == TWO["roots"]
+    assert roots.list_roots(context) == ONE["roots"]
+    assert roots.list_roots(context) == TWO["roots"]
 
 
-def test_an_answer_that_is_none_is_not_kept(asking):
+def test_roots_from_before_a_change_do_not_take_the_place_of_a_later_request(asking):
+    session = a_session()
+
     def fails():
         raise ProtocolError("no")
 
-    context = asking(LEGACY[3], [fails, ONE], declared={"listChanged": True}, session=kept())
+    def changes():
+        roots.on_list_changed(SimpleNamespace(session=session))
+        with pytest.raises(ProtocolError):
+            roots.list_roots(context)
+        return ONE
+
+    context = asking(LEGACY[3], [changes, fails, TWO], declared={"listChanged": True}, session=session)
+    assert roots.list_roots(context) == ONE["roots"]
+    assert roots.list_roots(context) == TWO["roots"]
+
+
+def test_an_error_is_not_remembered_as_the_roots(asking):
+    def fails():
+        raise ProtocolError("no")
+
+    context = asking(LEGACY[3], [fails, ONE], declared={"listChanged": True}, session=a_session())
     with pytest.raises(ProtocolError):
-        roots.listed(context)
-    assert roots.listed(context) == ONE["roots"]
+        roots.list_roots(context)
+    assert roots.list_roots(context) == ONE["roots"]
 
 
 # ----------------------------------------------------------------------- client half
@@ -375,20 +392,20 @@ def test_a_root_that_cannot_be_one_is_refused_with_its_place(item):
 def test_roots_are_a_thousand_at_most():
     given = [f"file:///{number}" for number in range(1001)]
     assert len(as_roots(given[:1000])) == 1000
-    with pytest.raises(ValueError, match="roots are 1000 at most"):
+    with pytest.raises(ValueError, match="at most 1000 roots"):
         as_roots(given)
 
 
 def test_roots_are_a_list_of_such_things():
     for wrong in ("/", b"/", Path("/"), {"uri": "file:///"}):
-        with pytest.raises(TypeError, match="roots is a list"):
+        with pytest.raises(TypeError, match="roots must be a list"):
             as_roots(wrong)
     for wrong in ([5], 5, [None]):
         with pytest.raises(TypeError):
             as_roots(wrong)
-    with pytest.raises(ValueError, match=r"roots\[1\]: file:/// is there twice"):
+    with pytest.raises(ValueError, match=r"roots\[1\]: file:/// is in the list twice"):
         as_roots(["/", "file:///"])
-    with pytest.raises(ValueError, match="1000 at most"):
+    with pytest.raises(ValueError, match="at most 1000 roots"):
         as_roots(f"file:///{i}" for i in range(2000))
 
 
@@ -429,7 +446,7 @@ def test_without_roots_there_is_no_such_method(date):
 
 @pytest.mark.spec("client/roots/errors", "client/roots/failure-needs-no-replay")
 @pytest.mark.parametrize("date", REVISIONS)
-def test_roots_that_cannot_be_told_are_an_internal_error(date):
+def test_invalid_roots_of_the_application_are_an_internal_error(date):
     def fails():
         raise OSError("the disk is gone")
 
@@ -450,12 +467,12 @@ def test_params_that_are_none_are_invalid():
 
 @pytest.mark.spec("client/roots/list-changed", "schema/roots-notify-any-change")
 @pytest.mark.parametrize("date", REVISIONS)
-def test_a_change_is_told_in_the_legacy_era_where_it_was_declared(date):
+def test_a_change_is_notified_in_the_legacy_era_where_it_was_declared(date):
     told = client(date, [])
-    roots.changed(told)
+    roots.notify_changed(told)
     assert told.told == ([] if date == MODERN else ["notifications/roots/list_changed"])
     bare = client(date, None)
-    roots.changed(bare)
+    roots.notify_changed(bare)
     assert bare.told == []
 
 
@@ -515,7 +532,7 @@ def test_a_change_of_roots_is_seen_by_the_next_request(date, project):
         client.call_tool("projects")
         assert len(asked) == (2 if date == MODERN else 1)
         given.append(project.parent / "outside")
-        roots.changed(client)
+        roots.notify_changed(client)
         assert "outside" in client.call_tool("projects").text
 
 
