@@ -1,20 +1,19 @@
 """Ping (page: basic/utilities/ping).
 
-Either side asks whether the other one is still there, at any time, and gets an empty result.
+Either side may ask at any time whether the other is still there, and gets an empty result.
 
     A -> B   ping
     B -> A   {}            at once; with `ping_every`, A asks again so many seconds later
     A -> B   ping
-                           nothing, within A's `timeout`: the connection has failed, and A ends it
+                           no answer within A's `timeout`: the connection has failed, and A ends it
 
-Who asks by hand (`ping`) gets RequestTimeout, and decides for itself what that means. A `Heartbeat` decides.
+`ping` raises RequestTimeout, and its caller decides what that means. A `Heartbeat` ends the connection.
 
 Revisions   2024-11-05 to 2025-11-25.  2026-07-28 has no ping: `server/discover` tells as much, and its
-            connections hold nothing that could be lost.
+            connections hold no state that could be lost.
 Threads     answered by the reader itself, so that no busy tool delays it. A Heartbeat has one timer
-            (runtime/threads/timers); its pings are sent by a worker, nothing waits for the answers, and
-            the end of
-            the connection is for a thread of its own, `mcp_ref ping`.
+            (runtime/threads/timers); a worker sends its pings, no thread waits for the answers, and a
+            connection that failed is ended on a thread of its own, `mcp_ref ping`.
 """
 
 from __future__ import annotations
@@ -25,11 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import Method
-from mcp_ref.runtime.errors import (
-    LocalError,
-    McpError,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import LocalError, McpError, RequestTimeout
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.timers import Timer, later
 from mcp_ref.runtime.threads.workers import QueueFull
@@ -43,21 +38,21 @@ __all__ = ["Heartbeat", "on_ping", "ping", "watch"]
 
 _log = logger("mcp_ref.ping")
 
-# ---------------------------------------------------------------------- whoever is asked
+# ---------------------------------------------------------------------------- responder
 
 
 def on_ping(endpoint: Any, params: Json, context: RequestContext) -> Json:
-    """# spec: basic/utilities/ping/respond-empty"""
+    """Answer a ping with an empty result.  # spec: basic/utilities/ping/respond-empty"""
     return {}
 
 
 METHODS = (Method("ping", on_ping, until="2025-11-25", sender="either"),)
 
-# ----------------------------------------------------------------------- whoever asks
+# ---------------------------------------------------------------------------- requester
 
 
 def ping(connection: Connection, timeout: float | None = None) -> None:
-    """Return if the peer answers; raise RequestTimeout or ConnectionClosed if not.
+    """Ping the peer and wait for its answer. Raises RequestTimeout or ConnectionClosed without one.
 
     # spec: basic/utilities/ping/either-side, basic/utilities/ping/log-failures
     # spec: basic/utilities/ping/no-parameters
@@ -70,7 +65,7 @@ def ping(connection: Connection, timeout: float | None = None) -> None:
 
 
 def watch(connection: Connection, every: float | None, lose: Callable[[str], object]) -> None:
-    """From now on, ping a peer of the legacy era `every` so many seconds; `lose` is how its connection ends.
+    """Ping a peer of the legacy era every so many seconds from now on; `lose` ends a connection that failed.
 
     # spec: basic/utilities/ping/periodic, basic/utilities/ping/frequency-configurable
     """
@@ -78,14 +73,14 @@ def watch(connection: Connection, every: float | None, lose: Callable[[str], obj
         return
     connection.heartbeat = Heartbeat(connection, every, lose)
     connection.heartbeat.start()
-    if connection.failure is not None:  # perhaps it ended before there was anything to stop
+    if connection.failure is not None:  # it may have ended before `heartbeat` was set, and stopped nothing
         connection.heartbeat.stop()
 
 
 class Heartbeat:
     """Pings one peer again and again, until the connection ends or an answer does not come in time.
 
-    One ping is under way at most, and the next goes `every` so many seconds after the answer.
+    One ping is under way at most; the next is sent `every` seconds after the answer.
     # spec: basic/utilities/ping/no-excess, basic/utilities/ping/timeout-suits-network
     """
 
@@ -98,8 +93,8 @@ class Heartbeat:
         self._is_over = False
 
     def start(self) -> None:
-        """The first ping is due after one pause."""
-        self._set(self._every, self._beat)
+        """Begin: the first ping is due after one pause."""
+        self._schedule(self._every, self._submit_ping)
 
     def stop(self) -> None:
         """No more pings. May be called twice."""
@@ -108,66 +103,66 @@ class Heartbeat:
             if self._timer is not None:
                 self._timer.cancel()
 
-    def _set(self, seconds: float, run: Callable[[], None]) -> None:
-        """What is to happen next, instead of what was to."""
+    def _schedule(self, seconds: float, run: Callable[[], None]) -> None:
+        """Set the timer anew: run this after so many seconds, instead of what it was set to."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()
             if not self._is_over:
                 self._timer = later(seconds, run)
 
-    def _beat(self) -> None:
-        """Have a ping sent: that may take a while, and so is not for the thread of the timers."""
+    def _submit_ping(self) -> None:
+        """Have a worker send a ping: sending may block, which the thread of the timers must not."""
         try:
             self._connection.workers.submit(self._send, None)  # after the end, nothing is run
         except QueueFull:
-            self._set(self._every, self._beat)
+            self._schedule(self._every, self._submit_ping)
 
     def _send(self, nothing: None) -> None:
-        """One ping. Where nothing would bring it to the peer, its silence says nothing: not this time."""
+        """Send one ping; none while no stream leads to the peer, whose silence would prove nothing."""
         connection = self._connection
         listener = connection.listener()
         if listener is None:
-            self._set(self._every, self._beat)
+            self._schedule(self._every, self._submit_ping)
             return
 
         def prepare(call: Call) -> None:
-            self._set(connection.timeout, lambda: self._expire(call, listener))
+            self._schedule(connection.timeout, lambda: self._expire(call, listener))
 
         try:
             # spec: basic/utilities/ping/no-parameters
-            connection.call("ping", on_done=self._answered, prepare=prepare)
+            connection.call("ping", on_done=self._on_answer, prepare=prepare)
         except LocalError as problem:  # it was not even sent
             _log.warning("ping failed: %s", problem)
-            self._set(self._every, self._beat)
+            self._schedule(self._every, self._submit_ping)
 
-    def _answered(self, call: Call) -> None:
-        """Any answer is a sign of life, an error as well. Runs on the reader, or where the call failed."""
+    def _on_answer(self, call: Call) -> None:
+        """Take any answer, an error too, for a sign of life. Runs on the reader, or where the call failed."""
         problem = call.outcome
         if self._connection.failure is not None:
             return  # it ended meanwhile
         if isinstance(problem, RequestTimeout):  # it could not even be written
-            self._give_up(problem)
+            self._end(problem)
             return
         if isinstance(problem, LocalError):
             _log.warning("ping failed: %s", problem)
         elif isinstance(problem, McpError):
             _log.info("a ping was answered with an error: %s", problem)
-        self._set(self._every, self._beat)
+        self._schedule(self._every, self._submit_ping)
 
     def _expire(self, call: Call, listener: object) -> None:
-        """There is no answer in time. Runs on the thread of the timers."""
+        """Give the connection up: no answer came in time. Runs on the thread of the timers."""
         connection = self._connection
         if not connection.forget(call):
             return  # it came just now
-        # What would have brought it to the peer is another by now, or gone.
+        # The stream that the ping was sent on was lost or replaced: the ping may have been lost with it.
         if connection.listener() is not listener:
-            self._set(self._every, self._beat)
+            self._schedule(self._every, self._submit_ping)
             return
-        self._give_up(RequestTimeout(f"the peer did not answer a ping within {connection.timeout:g} s"))
+        self._end(RequestTimeout(f"the peer did not answer a ping within {connection.timeout:g} s"))
 
-    def _give_up(self, problem: RequestTimeout) -> None:
-        """The connection has failed.
+    def _end(self, problem: RequestTimeout) -> None:
+        """End the connection, which has failed.
 
         # spec: basic/utilities/ping/timeout-is-failure, basic/utilities/ping/log-failures
         # spec: basic/utilities/ping/stale-connection
@@ -176,5 +171,5 @@ class Heartbeat:
         thread = threading.Thread(target=self._lose, args=(str(problem),), name="mcp_ref ping", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # the system has no more threads to give: perhaps it has later
-            self._set(self._every, self._beat)
+        except RuntimeError:  # the system is out of threads: it may have one after the next pause
+            self._schedule(self._every, self._submit_ping)
