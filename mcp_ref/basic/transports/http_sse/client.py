@@ -1,25 +1,23 @@
 """HTTP+SSE as the client speaks it (page: basic/transports of 2024-11-05, "HTTP with SSE").
 
-One stream brings all that the server says, answers too; what we say is POSTed to the URI that its first
-event names. The exchange is shown in basic/transports/http_sse/server, which is the server's half.
+One stream brings all messages of the server, responses too; ours are POSTed to the URI that its first event
+names. The exchange is shown in basic/transports/http_sse/server, which is the server's half.
 
     connection = OldConnection(client, exchanges, timeout=..., max_timeout=..., max_message_bytes=...)
     connection.open()           GET, until the endpoint event; raises HttpError where there is no such stream
-    connection.request(...)     initialize, and whatever follows
+    connection.request(...)     initialize, and all other requests
     connection.end(reason)      the stream is closed, which is the end of the session
 
-Each thread POSTs what it has to say itself and waits until the server has taken it, so that it hears when
-the server does not: that is an error for this one message, and for no other. The end of the stream is the
-end of all.
+Each thread POSTs its own messages and waits until the server has accepted them: a message that is refused is
+an error for its sender alone. The end of the stream is the end of the connection.
 
-The URI must be on the server that the stream came from: nothing is ever sent to another.
+The URI must be on the server that the stream came from: no message is ever sent to another.
 
 Revisions   2024-11-05. Servers that still have this transport may agree on a later one, with initialize.
 Errors      HttpError, RefusedByStatus (basic/transports/streamable_http/sending); InvalidResponse for a
-stream
-            that does not begin as it should; RequestTimeout; ConnectionClosed when it ended.
-Threads     `mcp_ref reader` reads the stream, from `open` to the end. It never POSTs: what it has to answer
-            (`ping`) goes to a worker, as do requests that nobody waits for.
+            stream without a valid endpoint event; RequestTimeout; ConnectionClosed when the stream ended.
+Threads     `mcp_ref reader` reads the stream, from `open` to the end. It never POSTs: its answers (to `ping`)
+            go to a worker, as do requests that no thread waits for.
 """
 
 from __future__ import annotations
@@ -36,12 +34,7 @@ from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.transports.streamable_http.http_errors import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.streamable_http.sending import Posts
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    InvalidResponse,
-    McpError,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, McpError, RequestTimeout
 from mcp_ref.runtime.events import Event, Events, TooLarge
 from mcp_ref.runtime.http_client.client import HttpClient
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
@@ -54,30 +47,30 @@ __all__ = ["OldConnection"]
 
 _log = logger("mcp_ref.http")
 
-SAFE = frozenset({"initialize", "ping"})
-"""Requests that may arrive twice; and every list."""
+REPEATABLE_METHODS = frozenset({"initialize", "ping"})
+"""Requests that may safely arrive twice, beside those of lists."""
 
-SILENCE = 300.0
-"""Seconds without a byte after which a server that used to give signs of life is taken to be gone."""
+SILENCE_SECONDS = 300.0
+"""How long the stream of a server that sends keep-alive comments may be silent before it counts as lost."""
 
-QUEUE = 1000
+MAX_QUEUED_MESSAGES = 1000
 """Messages that may wait for a worker to POST them."""
 
 _URI = re.compile(r"[!-~]{1,8000}")
 
 
-class _Mail(Posts):
-    """The way of all messages to the endpoint that the server named."""
+class _EndpointPosts(Posts):
+    """POSTs all messages to the endpoint that the server named."""
 
     _connection: OldConnection
 
     def send(self, line: bytes, wait: float | None = None) -> None:
-        """POST one message. Raises what the server, or the network, has against it."""
+        """POST one message. Raises HttpError, RequestTimeout or ConnectionClosed."""
         self._connection.post(line, wait)
 
 
 class OldConnection(Connection):
-    """A server that speaks HTTP+SSE."""
+    """A connection to a server that speaks HTTP+SSE."""
 
     def __init__(
         self,
@@ -88,25 +81,28 @@ class OldConnection(Connection):
         max_timeout: float | None,
         max_message_bytes: int,
     ) -> None:
-        """`exchanges` are with the URL of the stream; this stops them at its end, and leaves them open."""
+        """`exchanges` is the HTTP client for the stream's URL. `end` stops exchanges, and leaves it open."""
         super().__init__(
-            client, _Mail(self), workers=Workers(20, 100), timeout=timeout, max_timeout=max_timeout
+            client, _EndpointPosts(self), workers=Workers(20, 100), timeout=timeout, max_timeout=max_timeout
         )
         self.exchanges = exchanges
         self.limit = max_message_bytes
         self._client = client
-        self._senders = Workers(exchanges.limit, QUEUE)
-        self._target: str | None = None  # where POSTs go
-        self._found = threading.Event()  # set when that is known, or will never be
+        self._senders = Workers(exchanges.limit, MAX_QUEUED_MESSAGES)
+        self._target: str | None = None  # the target of POSTs
+        self._is_begun = threading.Event()  # set when the target is known, or never will be
         self._problem: McpError | None = None
         self._reader = threading.Thread(target=self._read, name="mcp_ref reader", daemon=True)
 
     # -- the stream ------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """Open the stream, and learn where to POST. HttpError, RefusedByStatus: there is no such stream."""
+        """Open the stream, and wait for the endpoint event.
+
+        Raises HttpError or RefusedByStatus where there is no such stream.
+        """
         self._reader.start()
-        if not self._found.wait(self.timeout):
+        if not self._is_begun.wait(self.timeout):
             self.end("the stream did not begin")
             raise RequestTimeout(f"no endpoint event from the server within {self.timeout:g} s")
         if self._target is None:
@@ -114,6 +110,7 @@ class OldConnection(Connection):
             raise self._problem or ConnectionClosed("the client was closed")
 
     def _read(self) -> None:
+        """Read the stream to its end, and end the connection with it. Runs on the reader."""
         try:
             self._read_stream()
         except Aborted:
@@ -123,102 +120,108 @@ class OldConnection(Connection):
         except Exception as problem:
             _log.exception("the event stream could not be read")
             self._problem = ConnectionClosed(f"the event stream could not be read: {problem!r:.200}")
-        self._found.set()
+        self._is_begun.set()
         self.end(str(self._problem))
         with contextlib.suppress(ReferenceError):  # the application has dropped the client
             self._client.lost(self)
 
     def _read_stream(self) -> None:
-        """All of the stream; its end is an error."""
+        """Open the stream and read all of it. Always raises, by its end at the latest."""
         with self.exchanges.new(None) as exchange:
             exchange.send("GET", {"Accept": STREAM})
             if exchange.status != 200:
                 raise refusal(exchange, None)
             if exchange.media_type != STREAM:
                 raise wrong_type(exchange, "GET")
-            # Who gives signs of life is missed when they cease.
+            # Only a server that has sent a keep-alive comment is expected to send more.
             events = Events(
-                exchange.read1, limit=self.limit, on_alive=lambda: exchange.set_read_timeout(SILENCE)
+                exchange.read1, limit=self.limit, on_alive=lambda: exchange.set_read_timeout(SILENCE_SECONDS)
             )
             try:
                 for event in events:
-                    self._heard(event)
+                    self._on_event(event)
             except Expired:
-                raise ConnectionClosed(f"the event stream was silent for {SILENCE:g} s") from None
+                raise ConnectionClosed(f"the event stream was silent for {SILENCE_SECONDS:g} s") from None
             except TooLarge as problem:
                 raise ConnectionClosed(f"the event stream was given up: {problem}") from None
         raise ConnectionClosed("the server ended the event stream")
 
-    def _heard(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
+        """Take the endpoint from the first event, and a message from each other one."""
         if self._target is None:
             self._target = self._endpoint(event)
-            self._found.set()
+            self._is_begun.set()
         elif event.name == "message" and event.data:
             self.receive(event.data.encode())
-        else:  # a second endpoint too: whoever could send one could have us talk to somebody else
+        else:  # a second endpoint event too: it could redirect our messages
             _log.info("ignored an event %.40r", event.name)
 
     def _endpoint(self, event: Event) -> str:
-        """Where to POST, from the first event. Raises InvalidResponse."""
-        url, said = self.exchanges.url, event.data
-        server = self.exchanges.settings.server  # no more of the URL: its query may be a secret
+        """The target of POSTs, from the first event. Raises InvalidResponse."""
+        url, reference = self.exchanges.url, event.data
+        server = self.exchanges.settings.server  # errors show no more of the URL: its query may be a secret
         if event.name != "endpoint":
             raise InvalidResponse(
                 f"the event stream of {server} begins with {event.name!r:.40}, not 'endpoint'"
             )
-        if not _URI.fullmatch(said):
-            raise InvalidResponse(f"the endpoint event holds no URI: {said!r:.100}")
-        there = _on_server_of(url, said)
-        if there is None:
+        if not _URI.fullmatch(reference):
+            raise InvalidResponse(f"the endpoint event holds no URI: {reference!r:.100}")
+        endpoint = _on_server_of(url, reference)
+        if endpoint is None:
             raise InvalidResponse(
-                f"the endpoint {said:.200} is not on the server {server}: nothing is sent there"
+                f"the endpoint {reference:.200} is not on the server {server}: nothing is sent there"
             )
-        return self.exchanges.target_of(there)
+        return self.exchanges.target_of(endpoint)
 
     # -- messages ----------------------------------------------------------------------------------
 
     def _post(self, line: bytes, deadline: Deadline, call: Call | None = None) -> None:
-        """Have one message taken. Raises what the server, or the network, has against it.
+        """POST one message, and wait until the server has accepted it. Raises what an exchange raises.
 
-        Once more if its connection was a kept one that turned out to be too old: where that does no harm.
+        A message that may arrive twice is sent once more if it failed on a stale kept-alive connection.
         # spec: basic/transports/streamable-http/sse-post-to-endpoint
         """
-        headers = {"Content-Type": JSON, "Accept": "*/*"}  # what is in the answer is of no interest
-        if self.session.is_open and self.session.revision.reaches("2025-06-18"):
-            headers["MCP-Protocol-Version"] = self.session.revision.date
-        harmless = call is None or call.method in SAFE or call.method.endswith("/list")
-        for again in (harmless, False):
+        headers = self._headers()
+        is_repeatable = call is None or call.method in REPEATABLE_METHODS or call.method.endswith("/list")
+        for may_repeat in (is_repeatable, False):
             with self.exchanges.new(deadline) as exchange:
                 try:
                     exchange.send("POST", headers, line, self._target)
                 except ConnectionClosed:
-                    if again and exchange.failed_on_stale_connection:
+                    if may_repeat and exchange.failed_on_stale_connection:
                         continue
                     raise
                 if 200 <= exchange.status < 300:
                     return
                 raise refusal(exchange, None if call is None else call.id)
 
+    def _headers(self) -> dict[str, str]:
+        """The headers of a POST."""
+        headers = {"Content-Type": JSON, "Accept": "*/*"}  # the body of the answer is not read
+        if self.session.is_open and self.session.revision.reaches("2025-06-18"):
+            headers["MCP-Protocol-Version"] = self.session.revision.date
+        return headers
+
     def transmit(self, call: Call, params: Json | None, line: bytes) -> None:
-        """POST a request; the answer comes on the stream."""
+        """POST a request; its response comes on the stream."""
         if call.on_done is None:
             self._ask(call, line)
         else:
             self._on_worker(lambda: self._ask(call, line), lambda problem: self.settle(call, problem))
 
     def _ask(self, call: Call, line: bytes) -> None:
-        """POST a request; what goes wrong is its outcome."""
+        """POST a request; an error is its outcome."""
         try:
             self._post(line, call.deadline, call)
         except Aborted:
             self.settle(call, self.failure or ConnectionClosed("the client was closed"))
         except Expired:
-            pass  # whoever waits for the call sees to that
+            pass  # the thread that waits for the call has the same deadline
         except McpError as problem:
             self.settle(call, problem)
 
     def post(self, line: bytes, wait: float | None) -> None:
-        """POST a notification, or an answer."""
+        """POST a notification or a response."""
         deadline = Deadline(self.timeout if wait is None else wait, Clock())
         try:
             self._post(line, deadline)
@@ -230,23 +233,25 @@ class OldConnection(Connection):
             ) from None
 
     def reply(self, line: bytes, wait: float | None) -> None:
-        """POST an answer, but not on the thread that reads."""
+        """POST a response, on a worker if this is the thread that reads."""
         if threading.current_thread() is self._reader:
-            self._on_worker(lambda: self._reply(line, wait), _not_taken)
+            self._on_worker(lambda: self._reply(line, wait), _log_refusal)
         else:
             self._reply(line, wait)
 
     def _reply(self, line: bytes, wait: float | None) -> None:
+        """POST a response; an error is logged, since no caller waits for it."""
         try:
             self.post(line, wait)
         except McpError as problem:
-            _not_taken(problem)
+            _log_refusal(problem)
 
-    def _on_worker(self, run: Callable[[], None], failed: Callable[[McpError], object]) -> None:
+    def _on_worker(self, run: Callable[[], None], on_failure: Callable[[McpError], object]) -> None:
+        """Run this on a worker, or report that too many messages wait for one."""
         try:
             self._senders.submit(lambda _: run(), None)
         except QueueFull:
-            failed(ConnectionClosed("too many messages wait to be sent"))
+            on_failure(ConnectionClosed("too many messages wait to be sent"))
 
     def notify(
         self,
@@ -256,7 +261,7 @@ class OldConnection(Connection):
         wait: float | None = None,
         outbox: WayOut | None = None,
     ) -> None:
-        """POST a notification. If it only says that a request is given up, nobody waits for its success."""
+        """POST a notification. A cancellation that cannot be sent is logged, and is no error."""
         try:
             super().notify(method, params, wait=wait, outbox=outbox)
         except McpError as problem:
@@ -267,7 +272,7 @@ class OldConnection(Connection):
     # -- the end -----------------------------------------------------------------------------------
 
     def end(self, reason: str, *, wait: float = 0.5) -> None:
-        """The connection is over: the stream is closed, and whoever waits for anything gets the reason."""
+        """End the connection: close the stream, and fail all waiting calls with the reason."""
         if self.is_inherited:
             return
         self.fail(reason)
@@ -278,19 +283,21 @@ class OldConnection(Connection):
             self._reader.join(5.0)
 
 
-def _not_taken(problem: McpError) -> None:
+def _log_refusal(problem: McpError) -> None:
+    """Log that a response could not be sent."""
     _log.warning("the server did not take an answer: %s", problem)
 
 
 def _on_server_of(base: str, reference: str) -> str | None:
-    """The URL that is meant, if it has the origin of the other one."""
+    """The URL of a reference, if it has the origin of the base URL; else None."""
     try:
-        there = urljoin(base, reference)
-        return there if _origin(there) == _origin(base) else None
-    except ValueError:  # no URL at all
+        url = urljoin(base, reference)
+        return url if _origin(url) == _origin(base) else None
+    except ValueError:  # not a URL
         return None
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port of a URL."""
     parts = urlsplit(url)
     return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)

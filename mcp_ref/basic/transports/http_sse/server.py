@@ -1,25 +1,25 @@
 """HTTP+SSE, the transport of 2024-11-05 (page: basic/transports in that revision, "HTTP with SSE").
 
-Two endpoints. One stream, which the client opens with GET, brings all that the server says; its first event
-names the URI to which the client POSTs all that it says itself:
+Two endpoints. One stream, which the client opens with GET, brings all messages of the server; its first event
+names the URI to which the client POSTs its own:
 
     client -> server   GET /sse
     server -> client   event: endpoint          data: /sse/messages?session_id=...
     client -> server   POST to that URI         -> 202, whatever the message is
-    server -> client   event: message           data: {"jsonrpc": ...}         answers too
+    server -> client   event: message           data: {"jsonrpc": ...}         responses too
 
-The stream is the session: it begins with it, and ends with it.
+The session begins and ends with the stream.
 
-This is the server's half, beside Streamable HTTP on the same server (`sse_path`), for clients that know no
-better. The client's is basic/transports/http_sse/client.
+This is the server's half, beside Streamable HTTP on the same server (`sse_path`), for clients that do not
+support that. The client's is basic/transports/http_sse/client.
 # spec: basic/transports/streamable-http/old-clients-both-endpoints
 
 Revisions   2024-11-05. Later ones of the legacy era are agreed on as well, since clients that still use this
             transport offer them; 2026-07-28 is refused.
-Errors      400 no session id, what is no JSON, or no message and without an id that could be answered;
-            404 no such session, one that is over, or another principal's; 405, 406, 413, 415, 503.
-Threads     the WSGI server's: a stream holds one as long as it lasts, and looks twice a second whether its
-            client is still there. Requests run on the application's workers. `_lock` guards the table.
+Errors      400 no session id, invalid JSON, or an invalid message without an id under which to answer it;
+            404 a session that is unknown, over, or another principal's; 405, 406, 413, 415, 503.
+Threads     the WSGI server's: a stream holds one as long as it lasts, and checks twice a second whether its
+            client is still connected. Requests run on the application's workers. `_lock` guards the table.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Handler = Callable[[Json, str | None], HttpAnswer]
 
 
 class _SessionStream(HttpStream):
-    """All that the server says in a session, answers included: no answer is its end."""
+    """The stream of a session: all messages of the server, responses included, none of which ends it."""
 
     closes = False
     waits = False
@@ -63,32 +63,32 @@ class _SessionStream(HttpStream):
         super().__init__()
         # spec: basic/transports/streamable-http/sse-endpoint-event
         self.opening = events.encode(endpoint.encode("ascii"), name="endpoint")
-        self.pending: set[_Posted] = set()
-        """What is still to be answered."""
-        self._last: ConnectionClosed | None = None
+        self.pending: set[_PostOutgoing] = set()
+        """POSTs with requests that are still to be answered."""
+        self._closing: ConnectionClosed | None = None
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
-        """An answer goes like any other message."""
+        """Send a response like any other message."""
         self.send(line, wait)
 
     def abandon(self, reason: str) -> None:
-        """A request was cancelled; others go on."""
+        """Do nothing for a cancelled request: the stream serves the others."""
 
-    def done(self, way: _Posted) -> None:
-        """One request has its answer, or will have none."""
-        self.pending.discard(way)
-        if self._last is not None and not self.pending:
-            self.fail(self._last)
+    def done(self, outgoing: _PostOutgoing) -> None:
+        """Note that a POST has its responses, or will have none."""
+        self.pending.discard(outgoing)
+        if self._closing is not None and not self.pending:
+            self.fail(self._closing)
 
     def leave(self, reason: str) -> None:
-        """End as soon as all is answered."""
-        self._last = ConnectionClosed(reason)
+        """End the stream as soon as all requests are answered."""
+        self._closing = ConnectionClosed(reason)
         if not self.pending:
-            self.fail(self._last)
+            self.fail(self._closing)
 
 
-class _Posted:
-    """The way out of one request: the session's stream; and what HTTP said of the POST that it came by."""
+class _PostOutgoing:
+    """The outgoing side of one POST: sends on the session's stream, and has the facts of its HTTP request."""
 
     closes = False
     waits = False
@@ -104,23 +104,23 @@ class _Posted:
         self.fail = stream.fail
 
     def begins(self, context: RequestContext) -> None:
-        """Its request is about to run."""
+        """Give a request that is about to run the facts of its HTTP request."""
         context.environ, context.principal = self._environ, self._principal
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
-        """An answer goes like any other message."""
+        """Send a response like any other message."""
         try:
             self._stream.send(line, wait)
         finally:
             self._stream.done(self)
 
     def abandon(self, reason: str) -> None:
-        """The request was cancelled: there is no answer."""
+        """Note that the request was cancelled, and gets no response."""
         self._stream.done(self)
 
 
 class _Session:
-    """One client, from the GET that opened its stream to the end of that."""
+    """One client, from the GET that opens its stream to the end of the stream."""
 
     def __init__(self, app: Application, path: str, principal: str | None) -> None:
         self.id = secrets.token_urlsafe(32)
@@ -134,21 +134,21 @@ class _Session:
             self.connection.lose = self.end
 
     def end(self, reason: str) -> None:
-        """Whatever runs is cancelled, the stream ends. May be called twice."""
+        """End the session: cancel its requests, end its stream. May be called twice."""
         self.is_over = True
         self._server.detach(self.connection, reason)
 
 
 class OldTransport:
-    """The two endpoints, beside those of an application."""
+    """The two endpoints of HTTP+SSE, beside those of an application."""
 
     def __init__(self, app: Application, sse_path: str) -> None:
-        """`sse_path` is where streams are opened; POSTs go to `messages` below it."""
+        """Streams are opened at `sse_path`; POSTs go to `messages` below it."""
         self._app = app
         self._streams_at, self._posts_at = sse_path, _messages_below(sse_path)
         for path in (self._streams_at, self._posts_at):
             if path in (app.path, app.health_path):
-                raise ValueError(f"sse_path: {path} is another endpoint's")
+                raise ValueError(f"sse_path: {path} is the path of another endpoint; choose a different one")
         self._legacy = [date for date in app.server.revisions if not revision(date).modern]
         if not self._legacy:
             raise ValueError(f"sse_path: this server speaks {', '.join(app.server.revisions)} alone")
@@ -156,12 +156,12 @@ class OldTransport:
         self._sessions: dict[str, _Session] = {}  # guarded by _lock
 
     def forked(self) -> None:
-        """In a forked child: all sessions are the parent's."""
+        """In a forked child: forget all sessions, which are the parent's."""
         self._lock = threading.Lock()
         self._sessions = {}
 
     def paths(self) -> dict[str, Handler]:
-        """What answers to which method and path; the application has asked who asks.
+        """The handlers by method and path. The application has authenticated the request.
 
         # spec: basic/transports/streamable-http/sse-two-endpoints
         """
@@ -174,7 +174,7 @@ class OldTransport:
     # -- the stream ------------------------------------------------------------------------------
 
     def _open(self, environ: Json, principal: str | None) -> HttpAnswer:
-        """GET: a session, as long as its stream lasts."""
+        """GET: open a session, which lasts as long as its stream."""
         if not accepts(environ.get("HTTP_ACCEPT"), "text/event-stream"):
             raise Refused(406, "GET is answered with text/event-stream")
         if not environ.get("wsgi.multithread", True):
@@ -199,24 +199,24 @@ class OldTransport:
     # -- messages --------------------------------------------------------------------------------
 
     def _post(self, environ: Json, principal: str | None) -> HttpAnswer:
-        """A message; what is to be said to it goes out on the stream."""
+        """POST: take a message; responses to it go out on the stream."""
         session = self._find(environ, principal)
         check_post(environ, ())
         message = self._app.receive(environ, self._app.bodies.share(environ))
-        way = _Posted(session.stream, environ, principal)
+        outgoing = _PostOutgoing(session.stream, environ, principal)
         if type(message) is list:
             if any(map(wants_answer, message)):
-                session.stream.pending.add(way)
-            session.connection.receive_batch(message, way)
+                session.stream.pending.add(outgoing)
+            session.connection.receive_batch(message, outgoing)
         else:
-            self._route(session, message, way)
-        if session.is_over:  # meanwhile: then nothing of it may go on
+            self._route(session, message, outgoing)
+        if session.is_over:  # it ended meanwhile: cancel what this POST has started
             session.end("the session is over")
             raise _no_session()
         return ACCEPTED
 
-    def _route(self, session: _Session, message: Any, way: _Posted) -> None:
-        """One message. Raises InvalidRequest for what is none and has no id by which to say so."""
+    def _route(self, session: _Session, message: Any, outgoing: _PostOutgoing) -> None:
+        """Route one message. Raises InvalidRequest for an invalid one without an id to answer it by."""
         try:
             is_request = classify(message) == "request"
         except InvalidRequest:
@@ -224,24 +224,24 @@ class OldTransport:
                 raise
             is_request = not is_broken_response(message)
         if is_request:
-            session.stream.pending.add(way)
+            session.stream.pending.add(outgoing)
         date = _modern_date(message) if is_request else None
         if date is None:
-            session.connection.route(message, way)
+            session.connection.route(message, outgoing)
         else:
             problem = UnsupportedProtocolVersion(date, self._legacy)
-            session.connection.refuse(message["id"], problem, way)
+            session.connection.refuse(message["id"], problem, outgoing)
 
     def _find(self, environ: Json, principal: str | None) -> _Session:
         """The session that a POST names. Raises Refused."""
         try:
-            said = parse_qs(environ.get("QUERY_STRING", ""), max_num_fields=16).get("session_id", [])
+            ids = parse_qs(environ.get("QUERY_STRING", ""), max_num_fields=16).get("session_id", [])
         except ValueError:
-            said = []
-        if len(said) != 1:
+            ids = []
+        if len(ids) != 1:
             raise Refused(400, "POST to the URI of the endpoint event: this one has no session_id")
-        session = self._sessions.get(said[0])
-        # Another's session is none: so nobody learns which there are.
+        session = self._sessions.get(ids[0])
+        # Another principal's session is answered as an unknown one, so that ids cannot be probed.
         if session is None or session.principal != principal:
             raise _no_session()
         return session
@@ -249,7 +249,7 @@ class OldTransport:
     # -- the end ---------------------------------------------------------------------------------
 
     def close(self, reason: str) -> None:
-        """No session begins any more. Each ends when nothing runs in it; `Waiting.fail` ends the others."""
+        """End each session once its requests are answered; `Waiting.fail` ends the others."""
         with self._lock:
             sessions = list(self._sessions.values())
         for session in sessions:
@@ -257,6 +257,7 @@ class OldTransport:
 
 
 def _messages_below(path: str) -> str:
+    """The path of POSTs, for that of streams."""
     return path.rstrip("/") + "/messages"
 
 
@@ -275,8 +276,9 @@ def _modern_date(message: Json) -> str | None:
 
 
 def _no_session() -> Refused:
+    """The answer to a POST that names no session of its principal."""
     return Refused(
         404,
-        "this process knows no such session (any more); open a stream for a new one, and where several "
+        "this process has no such session (any more); open a stream for a new one, and where several "
         "processes serve one URL, route a stream and its messages to the same process",
     )

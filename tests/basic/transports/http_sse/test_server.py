@@ -403,7 +403,7 @@ def test_a_path_that_is_taken_is_refused(server, path):
 
 
 def test_the_path_for_posts_is_checked_as_well(server):
-    with pytest.raises(ValueError, match="/a/messages is another endpoint"):
+    with pytest.raises(ValueError, match="/a/messages is the path of another endpoint"):
         server.wsgi_app("/a/messages", sse_path="/a")
 
 
