@@ -214,7 +214,7 @@ def test_a_slow_on_stderr_reads_nothing_but_its_own_stderr(
     monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
     """When it comes back, long after `close`, the numbers of our descriptors are those of others."""
-    monkeypatch.setattr(stdio, "LAST_WORDS", 0.05, raising=False)
+    monkeypatch.setattr(stdio, "LAST_WORDS_SECONDS", 0.05, raising=False)
     inside, go = threading.Semaphore(0), threading.Event()
 
     def slow(text: str) -> None:

@@ -107,7 +107,7 @@ class Line:
     @property
     def heard(self) -> bool:
         """Whether the server read all that was sent to it, as far as it can be told."""
-        return bool(self.link.heard)
+        return bool(self.link.peer_drained_input)
 
     def listen(self) -> None:
         """Hear what belongs to no request: a pipe brings that anyway."""
@@ -122,7 +122,7 @@ class Line:
         except Exception as problem:
             _log.debug("reading ended: %s", problem)
         try:
-            connection.end(CLOSED if self._closed else link.obituary())
+            connection.end(CLOSED if self._closed else link.exit_reason())
             with contextlib.suppress(ReferenceError):  # the application has dropped the client
                 self._client.lost(connection)
         finally:

@@ -127,14 +127,14 @@ def test_an_answer_beyond_the_limit_fails_its_call_and_the_connection_goes_on() 
 
 
 class Broken:
-    heard = crashed = False
+    peer_drained_input = crashed = False
 
     def write(self, data: bytes) -> None: ...
 
     def read(self, receive: Any, too_long: Any, limit: int) -> None:
         raise OSError("the cable is out")
 
-    def obituary(self) -> str:
+    def exit_reason(self) -> str:
         return "the link is broken"
 
     def __init__(self) -> None:

@@ -43,7 +43,7 @@ class Link:
     def __init__(self, server: Any) -> None:
         self._server = server
         self._problem: Exception | None = None
-        self.heard = self.crashed = False  # a server in this process cannot be started again
+        self.peer_drained_input = self.crashed = False  # a server in this process cannot be started again
         self._ours, self._theirs = socket.socketpair()
         self.write = Writer(self._ours.fileno())
         self._thread = threading.Thread(target=self._serve, name="mcp_ref memory server", daemon=True)
@@ -92,7 +92,7 @@ class Link:
         """Read until the server's half or `close` ends it."""
         read_lines(self._ours.fileno(), receive, too_long, limit, _arrives(self._ours))
 
-    def obituary(self) -> str:
+    def exit_reason(self) -> str:
         """Why there is no more output."""
         if self._problem is not None:
             return f"the server in this process could not serve: {message_of(self._problem)}"

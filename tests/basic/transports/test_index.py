@@ -216,7 +216,7 @@ def test_closing_after_the_server_went_is_no_trouble() -> None:
     link = memory.Link(Server("gone"))
     link.close()
     link.close()
-    assert link.obituary() == "the server in this process closed the connection"
+    assert link.exit_reason() == "the server in this process closed the connection"
     link.release()
 
 

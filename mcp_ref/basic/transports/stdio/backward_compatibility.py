@@ -2,35 +2,35 @@
 basic/versioning, "Backward Compatibility with Initialization-Based Versions")
 
     client -> server   server/discover, in our newest modern version
-    server -> client   a DiscoverResult     modern: go on in a version both have
+    server -> client   a DiscoverResult     modern: go on in a version that both support
                        a modern error       modern: try again in a version it names
                        any other error      legacy: send initialize
                        silence              after `probe_timeout` seconds, legacy: send initialize
 
 One request after the other, never both at once: a server that is sent both may answer both and be a legacy
-one from then on. So one rule decides, and no race does:
+one from then on. So rules decide, and no race does:
 
     1. As long as initialize was not sent, the answer to the probe decides, whenever it comes.
     2. Once initialize was sent, its result decides: the server has opened a session. An answer to the probe
        that comes as late as this changes nothing, before that result or after it.
     3. If initialize is refused, the answer to the probe decides after all: a modern server that took long to
-       start knows no initialize. If there is none in time either, the refusal is the error.
+       start does not know initialize. Without that answer in time, the refusal is the error.
 
 The probe waits `probe_timeout` seconds, but no longer than `timeout`; then initialize has `timeout` seconds
 of its own, as any request has. So a silent legacy server is reached whatever the two are, and `connect` takes
 no longer than both together. A client that speaks modern versions only waits `timeout` for the probe, and
 sends nothing else.
 
-What a server said of its era is remembered (`KnownEras`), by its command or URL, so that the next client in
-this process sends `initialize` at once to a known legacy server, and never to a known modern one that is
-silent. Only answers count: neither silence nor the death of a server says anything for sure. What proves
+The era of a server that answered is remembered (`KnownEras`), by its command or URL, so that the next client
+in this process sends `initialize` at once to a known legacy server, and never to a known modern one that is
+silent. Only answers count: the silence or the end of a server does not prove its era. An era that proves
 wrong is forgotten, and the server is probed after all.
 
 The probe is not cancelled when its time is over: its answer is still wanted (rule 3), and a legacy server
 need not understand a cancellation before initialize.
 
-Revisions   all that the client was given; with none of the modern era among them there is nothing to
-            find out, and initialize comes first.
+Revisions   all that the client was given; without a modern one among them there is no probe, and initialize
+            comes first.
 Threads     KnownEras may be used by any thread; its lock guards a dict and is held for nothing else. The rest
             runs on the thread that called `connect`; the reader only leaves the answers in a queue.
 """
@@ -49,20 +49,9 @@ from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
-from mcp_ref.basic.versioning import (
-    MODERN_CODES,
-    Era,
-    Revision,
-    UnsupportedProtocolVersion,
-    newest,
-)
+from mcp_ref.basic.versioning import MODERN_CODES, Era, Revision, UnsupportedProtocolVersion, newest
 from mcp_ref.runtime.checks import check_count, check_seconds
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    LocalError,
-    McpError,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, LocalError, McpError, RequestTimeout
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Deadline
@@ -74,18 +63,17 @@ _log = logger("mcp_ref.client")
 
 PROBE_TIMEOUT_SECONDS = 5.0
 """How long the probe waits unless `connect(probe_timeout=...)` says otherwise. A modern server must have
-started by then, on a busy machine as well; a legacy server that is silent costs as much."""
-
+started by then, on a busy machine as well; each connection to a silent legacy server costs as much."""
 
 MAX_KNOWN_ERAS = 1000
 """Servers whose era is remembered; the least recent is forgotten first."""
 
 KNOWN_ERA_SECONDS = 3600.0
-"""How long it is remembered: a server that is replaced by a newer one is found out in the end."""
+"""How long an era is remembered: in the end a server that was replaced by a newer one is probed again."""
 
 
 class KnownEras:
-    """What servers have said of their eras."""
+    """The eras of servers, by what they answered."""
 
     def __init__(self, size: int = MAX_KNOWN_ERAS, seconds: float = KNOWN_ERA_SECONDS) -> None:
         check_count(1, size=size)
@@ -99,13 +87,13 @@ class KnownEras:
         self._lock = threading.Lock()
 
     def find(self, server: Hashable) -> Era | None:
-        """The era of a server, if it said so and not too long ago."""
+        """The era of a server, if it is remembered and not too old."""
         with self._lock:
             era, until = self._known.get(_digest(server), (None, 0.0))
         return era if time.monotonic() < until else None
 
     def store(self, server: Hashable, era: Era) -> None:
-        """A server has said what it speaks."""
+        """Remember the era of a server that answered."""
         with self._lock:
             self._known[_digest(server)] = (era, time.monotonic() + self._seconds)
             self._known.move_to_end(_digest(server))
@@ -113,7 +101,7 @@ class KnownEras:
                 self._known.popitem(last=False)
 
     def forget(self, server: Hashable = None) -> None:
-        """Have a server probed again, or all of them."""
+        """Forget the era of a server, or of all of them."""
         with self._lock:
             if server is None:
                 self._known.clear()
@@ -125,31 +113,31 @@ class KnownEras:
 
 
 def _digest(server: Hashable) -> bytes:
-    """Instead of a command or URL, which may hold secrets that are better not kept."""
+    """The key of a server: a digest, since its command or URL may hold secrets."""
     return hashlib.sha256(repr(server).encode("utf-8", "surrogatepass")).digest()
 
 
 KNOWN_ERAS = KnownEras()
-"""Of this process, for each client that is not given its own."""
+"""Shared by all clients of this process that are not given their own."""
 
 
 class KnownEra(NamedTuple):
-    """What is remembered of one server, and where. Without `eras`, nothing."""
+    """The entry of one server in a KnownEras. Without `eras`, nothing is remembered."""
 
     eras: KnownEras | None = None
     server: Hashable = None
 
     def find(self) -> Era | None:
-        """What it said, if it is remembered."""
+        """The era of this server, if it is remembered."""
         return None if self.eras is None else self.eras.find(self.server)
 
     def store(self, era: Era) -> None:
-        """It said what it speaks."""
+        """Remember the era of this server."""
         if self.eras is not None:
             self.eras.store(self.server, era)
 
     def forget(self) -> None:
-        """What was remembered has proved wrong."""
+        """Forget the era of this server, which proved wrong."""
         if self.eras is not None:
             self.eras.forget(self.server)
 
@@ -163,9 +151,9 @@ def open_connection(
     probe_timeout: float = PROBE_TIMEOUT_SECONDS,
     known: KnownEra = NOTHING_KNOWN,
 ) -> None:
-    """Find out what the server speaks and agree on the newest revision that both know.
+    """Find out the era of the server, and agree on the newest revision that both support.
 
-    Fills in the client, which keeps it as long as the server lives. Raises if there is none.
+    Stores it in the client, for as long as the server lives. Raises if there is none.
     # spec: basic/transports/stdio/dual-era-probe, basic/transports/stdio/modern-only-probe
     # spec: basic/versioning/era-persisted
     """
@@ -177,10 +165,10 @@ def open_connection(
 
 
 def greeted_again(client: Any, connection: Connection, known: KnownEra) -> bool:
-    """Whether the server was remembered as a legacy one, and still is: then the connection is open.
+    """Send initialize to a server that is remembered as a legacy one; True if that opened the connection.
 
-    If it refuses initialize, it has changed: it is forgotten, and can be probed on the same connection.
-    Raises what else went wrong; then it is forgotten, too.
+    If it refuses initialize, its era has changed: it is forgotten, and can be probed on the same connection.
+    It is forgotten as well where this raises.
     """
     if newest(client.revisions, Era.LEGACY) is None or known.find() is not Era.LEGACY:
         return False
@@ -213,15 +201,15 @@ class _Opening:
         self._deadline = Deadline(seconds, connection.clock)
         self._answers: queue.SimpleQueue[Call] = queue.SimpleQueue()
         self._probe = self._send("server/discover", client.probe())
-        self._hello: Call | None = None
+        self._initialize: Call | None = None
         self._refusal: McpError | None = None
-        """What initialize was answered with, once that was an error."""
-        self._late: Call | None = None
-        """The probe, once it was answered after initialize was sent."""
+        """The error that initialize was answered with, if it was."""
+        self._late_answer: Call | None = None
+        """The probe, if it was answered after initialize was sent."""
         self._probe_is_over = False
-        """Whether the probe was answered by a legacy server, so that no more will come of it."""
-        self._said_so = False
-        """Whether that was a legacy error: a list of versions without ours says nothing of the era."""
+        """Whether the answer to the probe was that of a legacy server, so that it decides nothing more."""
+        self._is_surely_legacy = False
+        """Whether that answer proves the era: an error does, a list of versions without ours does not."""
         self._has_retried = False
         self._is_done = False
 
@@ -229,7 +217,7 @@ class _Opening:
         return self._connection.call(method, params, on_done=self._answers.put)
 
     def run(self) -> None:
-        """Until one of the rules applies. Raises when none can any more."""
+        """Wait for answers until one of the rules applies. Raises when no rule can apply any more."""
         try:
             while not self._is_done:
                 try:
@@ -237,28 +225,28 @@ class _Opening:
                 except queue.Empty:
                     self._on_silence()
                     continue
-                if call is self._hello:
-                    self._on_greeted(call.outcome)
-                elif self._hello is None or self._refusal is not None:
-                    self._on_probed(call.outcome)
+                if call is self._initialize:
+                    self._on_initialize_answer(call.outcome)
+                elif self._initialize is None or self._refusal is not None:
+                    self._on_probe_answer(call.outcome)
                 elif isinstance(call.outcome, ConnectionClosed):
                     raise call.outcome
                 else:
-                    self._late = call
+                    self._late_answer = call
         finally:
             self._connection.forget(self._probe)
-            if self._hello is not None:
-                self._connection.forget(self._hello)
+            if self._initialize is not None:
+                self._connection.forget(self._initialize)
 
     def _on_silence(self) -> None:
-        """The time for what was asked last is over."""
+        """Go on after the time for the last request is over: send initialize, or raise."""
         span = f"{self._deadline.span:g} s"
         if self._is_modern:
             self._known.forget()
             raise RequestTimeout(f"the server did not answer server/discover within {span}")
         if self._refusal is not None:
             raise self._refusal
-        if self._hello is not None:  # spec: basic/lifecycle/handle-init-timeout
+        if self._initialize is not None:  # spec: basic/lifecycle/handle-init-timeout
             raise RequestTimeout(f"the server did not answer initialize within {span}")
         if self._modern_only:
             raise RequestTimeout(
@@ -271,10 +259,10 @@ class _Opening:
             span,
             str(newest(REVISIONS, Era.LEGACY)),
         )
-        self._greet()
+        self._send_initialize()
 
-    def _on_probed(self, outcome: Json | McpError) -> None:
-        """The answer to the probe, where it decides: rules 1 and 3."""
+    def _on_probe_answer(self, outcome: Json | McpError) -> None:
+        """Act on the answer to the probe, where it decides: rules 1 and 3."""
         chosen = judge(outcome, self._client.revisions)
         if chosen is not None and isinstance(outcome, dict):
             self._client.checked("server/discover", {}, outcome)
@@ -290,43 +278,45 @@ class _Opening:
             raise LocalError(f"the server speaks {chosen}, but refused server/discover twice: {outcome}")
         elif self._modern_only:
             # spec: basic/versioning/modern-client-actionable-error
-            raise LocalError(f"the server is no modern one: {_said(outcome)}; {speak_legacy(self._client)}")
+            raise LocalError(
+                f"the server is no modern one: {_describe(outcome)}; {speak_legacy(self._client)}"
+            )
         elif self._refusal is not None:
             raise self._refusal
         else:
             self._is_modern = False
             self._probe_is_over = True
-            self._said_so = is_legacy_error(outcome)
-            self._greet()
+            self._is_surely_legacy = is_legacy_error(outcome)
+            self._send_initialize()
 
-    def _greet(self) -> None:
-        """# spec: basic/transports/stdio/probe-legacy-fallback"""
+    def _send_initialize(self) -> None:
+        """Fall back to the legacy era.  # spec: basic/transports/stdio/probe-legacy-fallback"""
         self._deadline = Deadline(self._connection.timeout, self._connection.clock)
-        self._hello = self._send("initialize", self._client.hello())
+        self._initialize = self._send("initialize", self._client.hello())
 
-    def _on_greeted(self, outcome: Json | McpError) -> None:
-        """The answer to initialize: rules 2 and 3."""
+    def _on_initialize_answer(self, outcome: Json | McpError) -> None:
+        """Act on the answer to initialize: rules 2 and 3."""
         if isinstance(outcome, dict):
             self._client.open_legacy(outcome)
             self._known.forget()
-            if self._said_so:
+            if self._is_surely_legacy:
                 self._known.store(Era.LEGACY)
             self._is_done = True
         elif self._probe_is_over or isinstance(outcome, ConnectionClosed):
             raise outcome
         else:
             self._refusal = outcome
-            if self._late is not None:
-                self._on_probed(self._late.outcome)
+            if self._late_answer is not None:
+                self._on_probe_answer(self._late_answer.outcome)
 
 
 def is_legacy_error(outcome: Any) -> bool:
-    """Whether an answer to the probe comes of a legacy server, whatever versions the client has."""
+    """Whether an answer to the probe proves a legacy server, whatever versions the client supports."""
     return isinstance(outcome, ErrorResponse) and outcome.code not in MODERN_CODES
 
 
 def speak_legacy(client: Any) -> str:
-    """What to do about a legacy server, for people whose client speaks modern versions alone."""
+    """The advice to a client of modern versions alone that has met a legacy server."""
     spoken, newest_legacy = ", ".join(client.revisions), newest(REVISIONS, Era.LEGACY)
     return (
         f"this client speaks {spoken} alone: connect with revision={str(newest_legacy)!r}, or without "
@@ -334,15 +324,15 @@ def speak_legacy(client: Any) -> str:
     )
 
 
-def _said(outcome: Json | McpError) -> str:
-    """What a server answered to the probe that is no modern one."""
+def _describe(outcome: Json | McpError) -> str:
+    """How a legacy server answered the probe, for an error message."""
     if isinstance(outcome, dict):
         return "its answer to server/discover names no version of the modern era"
     return f"it answered server/discover with {str(outcome)!r:.200}"
 
 
 def _nothing_in_common(offered: list[Any], supported: Sequence[str]) -> str:
-    """Why there is no way to go on with a server that named its versions, and what to do."""
+    """The error for a server that named its versions, of which this client supports none."""
     known = newest([date for date in offered if isinstance(date, str)], Era.LEGACY)
     advice = f"; connect with revision={str(known)!r}" if known is not None else ""
     return (
@@ -352,26 +342,36 @@ def _nothing_in_common(offered: list[Any], supported: Sequence[str]) -> str:
 
 
 def judge(outcome: Json | McpError, supported: Sequence[str]) -> Revision | None:
-    """What the answer to the probe says: a modern revision to go on with, or None for a legacy server.
+    """Judge the answer to the probe: a modern revision to go on with, or None for a legacy server.
 
-    Raises what ends the search: the connection is gone, or a modern server has nothing in common.
+    Raises ConnectionClosed, or LocalError where a modern server has no version in common with this client.
     # spec: basic/transports/stdio/probe-modern-error, basic/transports/stdio/fallback-not-keyed-to-code
     # spec: basic/transports/stdio/probe-success, server/discover/choose-version
     """
+    # Step 1: without a connection there is nothing to judge.
     if isinstance(outcome, ConnectionClosed):
         raise outcome
-    offered: Any = None
-    if isinstance(outcome, dict):
-        offered = outcome.get("supportedVersions")
-    elif isinstance(outcome, ErrorResponse) and outcome.code in MODERN_CODES:
-        data = outcome.data
-        offered = data.get("supported") if isinstance(data, dict) else None
-        if outcome.code != UnsupportedProtocolVersion.code:
-            return newest(supported, Era.MODERN)
-    if not isinstance(offered, list):
+    # Step 2: a modern error that is not about versions: the server knows the version that it was asked in.
+    code = outcome.code if isinstance(outcome, ErrorResponse) else None
+    if code in MODERN_CODES and code != UnsupportedProtocolVersion.code:
+        return newest(supported, Era.MODERN)
+    # Step 3: no list of versions: a legacy server.
+    offered = _offered_versions(outcome)
+    if offered is None:
         return None
+    # Step 4: the newest modern version of the list that this client supports; None if all are legacy ones.
     dates = {date for date in offered if isinstance(date, str)} & set(supported)
     modern = newest(dates, Era.MODERN)
     if modern is None and newest(dates, Era.LEGACY) is None:
         raise LocalError(_nothing_in_common(offered, supported))
     return modern
+
+
+def _offered_versions(outcome: Json | McpError) -> list[Any] | None:
+    """The versions in a DiscoverResult, or in an error that the requested one is not supported."""
+    offered: Any = None
+    if isinstance(outcome, dict):
+        offered = outcome.get("supportedVersions")
+    elif isinstance(outcome, ErrorResponse) and outcome.code == UnsupportedProtocolVersion.code:
+        offered = outcome.data.get("supported") if isinstance(outcome.data, dict) else None
+    return offered if isinstance(offered, list) else None

@@ -5,10 +5,11 @@ The client starts the server as a child process, and ends it (`Child.close`):
     start     a pipe each for stdin, stdout and stderr; a safe environment
     close     close stdin, wait, SIGTERM, wait, SIGKILL
 
-What the child says on stderr is for people: it is logged, or goes to a function of the application's.
+What the child writes to stderr is for people: it is printed to ours, or given to a function of the
+application's.
 
 Revisions   all; 2026-07-28: the client sends no responses.
-Threads     `mcp_ref reader` reads, and `mcp_ref stderr` passes on what the child says there.
+Threads     `mcp_ref reader` reads stdout, `mcp_ref stderr` reads stderr.
 Not here    how the client finds out the server's era (basic/transports/stdio/backward_compatibility).
 """
 
@@ -23,10 +24,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
-from mcp_ref.basic.transports.stdio.framing import STALL, Writer, read_lines
-from mcp_ref.runtime.errors import (
-    LocalError,
-)
+from mcp_ref.basic.transports.stdio.framing import STALL_SECONDS, Writer, read_lines
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.suggestions import call_for_command
 from mcp_ref.runtime.threads import forks
@@ -34,56 +33,67 @@ from mcp_ref.runtime.threads.pipes import poll_for, unread, widen
 from mcp_ref.runtime.threads.signals import Uninterrupted
 from mcp_ref.runtime.untrusted_text import one_line
 
-__all__ = [
-    "Child",
-    "safe_environment",
-]
+__all__ = ["Child", "safe_environment"]
 
 _log = logger("mcp_ref.stdio")
 
-INHERITED = ("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""What a child sees of our environment unless told otherwise: no secrets."""
+INHERITED_VARIABLES = (
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+)
+"""The part of our environment that a child inherits: no secrets."""
 
 
 def safe_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of a child: a few harmless variables, and those it is given."""
-    kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    # A value that starts so is a shell function, which some shells would run.
-    safe = {name: value for name, value in kept.items() if not value.startswith("()")}
+    inherited = {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+    # A value that starts with "()" is a shell function, which some shells would run.
+    safe = {name: value for name, value in inherited.items() if not value.startswith("()")}
     return {**safe, **(more or {})}
 
 
 MAX_COMMAND_CHARACTERS = 1000
-"""Of a command, in the error that tells that it does not start."""
-
+"""Length of a command in the error that says why it did not start."""
 
 MAX_LABEL_CHARACTERS = 200
-"""Of a command, in the error that tells how it ended: it may hold a whole program, for `python -c`."""
+"""Length of a command in the error that says how it ended: `python -c` may have a whole program in it."""
+
+LAST_WORDS_SECONDS = 5.0
+"""How long `close` waits for `on_stderr` to take the last lines of the server."""
 
 
-def _shown(command: list[str], length: int) -> str:
-    """A whole command, on one line: which script does not run says more than which interpreter does."""
+def _label(command: list[str], length: int) -> str:
+    """A whole command on one line: its script says more than its interpreter."""
     import shlex
 
     return f"{one_line(shlex.join(command)):.{length}}"
 
 
-def _not_started(command: list[str], problem: Exception) -> str:
-    """The whole command, why it does not start, and what was meant if that can be told."""
-    said = f"cannot start {_shown(command, MAX_COMMAND_CHARACTERS)}: {problem}"
+def _start_error(command: list[str], problem: Exception) -> str:
+    """The error for a command that does not start: why, and the call that was probably meant."""
+    error = f"cannot start {_label(command, MAX_COMMAND_CHARACTERS)}: {problem}"
     is_of_folder = isinstance(problem, OSError) and problem.filename != command[0]  # of cwd, that is
-    meant = None if is_of_folder else call_for_command(command)
-    return said if meant is None else f"{said}; write {meant}"
+    advice = None if is_of_folder else call_for_command(command)
+    return error if advice is None else f"{error}; write {advice}"
 
 
 class Child:
-    """A server that we started.  # spec: basic/transports/stdio/client-launches-server
+    """A server process that we started.  # spec: basic/transports/stdio/client-launches-server
 
     Each descriptor has one owner, which closes it when it needs it no more:
 
         stdin                 `close`, once no write is under way
-        stdout, the pidfd     the thread that reads: `release`
-        stderr                the thread that listens to it, however long `on_stderr` takes
+        stdout, the pidfd     the thread that reads stdout: `release`
+        stderr                the thread that reads it, however long `on_stderr` takes
         the pipe that wakes   the last of these three
     """
 
@@ -106,13 +116,14 @@ class Child:
         try:
             with Uninterrupted():
                 self._start(env, cwd)
-        except KeyboardInterrupt:  # held back until all of it was there
+        except KeyboardInterrupt:  # `Uninterrupted` held it back until the child was complete
             if self._is_started:
                 self.close()
                 self.release()
             raise
 
     def _start(self, env: Mapping[str, str] | None, cwd: str | os.PathLike[str] | None) -> None:
+        """Start the process, and the thread that reads its stderr."""
         import subprocess
 
         try:
@@ -128,11 +139,11 @@ class Child:
                 start_new_session=True,
             )
         except (OSError, ValueError) as problem:
-            raise LocalError(_not_started(self.command, problem)) from problem
+            raise LocalError(_start_error(self.command, problem)) from problem
         streams = self.process.stdin, self.process.stdout, self.process.stderr
         self._stdin, self._stdout, self._stderr = (stream.fileno() for stream in streams if stream)
         widen(self._stdin, self._stdout)
-        server = f"the server {_shown(self.command, MAX_LABEL_CHARACTERS)}"
+        server = f"the server {_label(self.command, MAX_LABEL_CHARACTERS)}"
         self.write = Writer(self._stdin, peer=server)  # spec: basic/transports/stdio/stdin-only-mcp
         self._wakes = _Wakes("close", "read", "listen")
         self._exit = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else -1
@@ -140,22 +151,22 @@ class Child:
         forks.tell(self)
         try:
             self._listener.start()
-        except RuntimeError:  # the system has no more threads to give
-            self._deafen()
+        except RuntimeError:  # the system is out of threads
+            self._stop_listening()
             self.close()
             self.release()
             raise
         self._is_started = True
 
     @property
-    def heard(self) -> bool:
-        """Whether it had read all that we wrote, when its output ended."""
+    def peer_drained_input(self) -> bool:
+        """Whether it had read all that we wrote when its output ended."""
         return self._had_read and not self.write.broken
 
     def read(
         self, receive: Callable[[bytes], None], too_long: Callable[[int, bytes], None], limit: int
     ) -> None:
-        """Read until the child's output ends, the child is dead or `close` was called."""
+        """Read lines until the child's output ends, the child is dead or `close` was called."""
         poll = poll_for(self._stdout, select.POLLIN)
         for descriptor in (self._wakes.woken, self._exit):
             if descriptor >= 0:
@@ -166,7 +177,7 @@ class Child:
                 events = [descriptor for descriptor, _ in poll.poll(None if self._exit >= 0 else 1000)]
                 if self._stdout in events:
                     return True
-                # Dead, and nothing left to read: that a grandchild still holds the pipe means nothing.
+                # Dead, and nothing left to read. A grandchild may still hold the pipe: do not wait for that.
                 if events or self.process.poll() is not None:
                     return False
 
@@ -175,29 +186,30 @@ class Child:
         self._had_read = stdin is None or stdin.closed or unread(self._stdin) == 0
 
     def _listen(self) -> None:
-        """Pass on what the child says to people, and make nothing of it.
+        """Pass on what the child writes to stderr, until its end or `close`, and never take it for an error.
 
+        A grandchild may hold the pipe for much longer than the child lives.
         # spec: basic/transports/stdio/stderr-handling, basic/transports/stdio/stderr-not-error
-        Until the end of its stderr, or `close`: a grandchild may hold the pipe for much longer.
         """
         try:
             self._listen_on()
         finally:
-            self._deafen()
+            self._stop_listening()
 
-    def _deafen(self) -> None:
-        """Nothing more is heard of stderr: for the thread that listens, at its end."""
+    def _stop_listening(self) -> None:
+        """Close stderr: for the thread that reads it, at its end."""
         if self.process.stderr is not None:
             self.process.stderr.close()
         self._wakes.leave("listen")
 
     def _listen_on(self) -> None:
+        """Read stderr by lines. After `close` a few reads more, for what is in the pipe already."""
         poll = poll_for(self._stderr, select.POLLIN)
         poll.register(self._wakes.woken, select.POLLIN)
-        held, rest = b"", 16  # how much may still be read when all is over
-        while rest:
+        held, reads_left = b"", 16
+        while reads_left:
             events = [descriptor for descriptor, _ in poll.poll()]
-            rest -= self._wakes.woken in events
+            reads_left -= self._wakes.woken in events
             if self._stderr not in events:
                 break
             data = os.read(self._stderr, 32768)
@@ -207,11 +219,12 @@ class Child:
             if len(held) >= 32768:
                 lines, held = [*lines, held], b""
             for line in lines:
-                self._heard_on_stderr(line)
+                self._on_stderr_line(line)
         if held:
-            self._heard_on_stderr(held)
+            self._on_stderr_line(held)
 
-    def _heard_on_stderr(self, line: bytes) -> None:
+    def _on_stderr_line(self, line: bytes) -> None:
+        """Give a line to `on_stderr`, or print it; the last ones are stored for `exit_reason`."""
         text = line.decode("utf-8", "replace")
         self._last_words.append(one_line(text[:500]))
         process = forks.count
@@ -220,18 +233,18 @@ class Child:
                 self._on_stderr(text)
             elif sys.stderr is not None:
                 print(text, file=sys.stderr, flush=True)
-        except BaseException as problem:  # the child must be heard on, or it cannot go on itself
+        except BaseException as problem:  # keep reading: a child whose stderr is full stands still
             if forks.count != process:
                 forks.end_child(problem)
             _log.exception("on_stderr failed")
         if forks.count != process:
             forks.end_child()
 
-    def obituary(self) -> str:
-        """Why there is no more output: the exit code and the last lines of stderr."""
+    def exit_reason(self) -> str:
+        """Why the output ended: the exit code and the last lines of stderr."""
         import subprocess
 
-        command = _shown(self.command, MAX_LABEL_CHARACTERS)
+        command = _label(self.command, MAX_LABEL_CHARACTERS)
         try:
             code = self.process.wait(0.5)
         except subprocess.TimeoutExpired:
@@ -244,38 +257,43 @@ class Child:
 
     @property
     def crashed(self) -> bool:
-        """Whether it is gone, and not by its own will."""
+        """Whether it has ended with an error or by a signal."""
         return self.process.poll() not in (None, 0)
 
     def close(self) -> None:
         """End the child, as gently as it allows. Leaves no process behind.
 
-        1 close its stdin  2 wait  3 SIGTERM  4 wait  5 SIGKILL, each to all of its session. A write that
-        waits for the child is given up first. Any thread, any number of times: each step is one that may be
-        done again, so that a call after one that Ctrl-C interrupted does the rest.
+        Signals go to all of its session. Any thread, any number of times: each step may be repeated, so that
+        a call after one that Ctrl-C interrupted does the rest.
         # spec: basic/transports/stdio/shutdown-close-stdin, basic/transports/stdio/shutdown-wait-exit
         # spec: basic/transports/stdio/shutdown-force, basic/lifecycle/handle-shutdown-timeout
         # spec: basic/lifecycle/shutdown-sigterm, basic/lifecycle/shutdown-sigkill
         """
         with self._closing:
-            self.write.retire(STALL)
+            # Step 1: give up a write that waits for the child, and close its stdin.
+            self.write.retire(STALL_SECONDS)
             if self.process.stdin is not None:
                 self.process.stdin.close()
-            if not self._gone():
+            # Step 2: wait for it to exit.
+            if not self._exits_in_time():
+                # Step 3: SIGTERM, and wait again.
                 self._signal(signal.SIGTERM)
-                if not self._gone():
+                if not self._exits_in_time():
+                    # Step 4: SIGKILL.
                     self._signal(signal.SIGKILL)
                     self.process.wait()
+            # Step 5: wake the threads that read, and wait for the last lines of stderr.
             self._wakes.wake("close")
         if self._listener is not threading.current_thread() and self._listener.ident is not None:
-            self._listener.join(LAST_WORDS)
+            self._listener.join(LAST_WORDS_SECONDS)
 
     def _signal(self, number: int) -> None:
-        """To the child and all that it started: it may be a wrapper, such as sh or npx."""
+        """Send a signal to the child and all that it started: it may be a wrapper, such as sh or npx."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, number)
 
-    def _gone(self) -> bool:
+    def _exits_in_time(self) -> bool:
+        """Whether the child exits within `grace` seconds."""
         import subprocess
 
         try:
@@ -285,7 +303,7 @@ class Child:
         return True
 
     def release(self) -> None:
-        """Give back what reading took: for the thread that reads, at its end, or instead of it."""
+        """Close what reading needs: for the thread that reads stdout, at its end, or instead of it."""
         if self.process.stdout is not None:
             self.process.stdout.close()
         descriptor, self._exit = self._exit, -1
@@ -294,7 +312,7 @@ class Child:
         self._wakes.leave("read")
 
     def forked(self) -> None:
-        """In a forked child: the server is the parent's child, to end and to wait for."""
+        """In a forked child: only the parent may end the server and wait for it."""
         self._closing = threading.RLock()
         if self.process.returncode is None:
             self.process.returncode = 0
@@ -305,12 +323,8 @@ class Child:
         self.release()
 
 
-LAST_WORDS = 5.0
-"""Seconds that `close` gives `on_stderr` to hear the last of what the server said."""
-
-
 class _Wakes:
-    """A pipe that wakes the threads of a Child. The last of those that use it closes it."""
+    """A pipe that wakes the threads of a Child. Its last user closes it."""
 
     def __init__(self, *users: str) -> None:
         self.woken, self._wake = os.pipe()
@@ -318,14 +332,15 @@ class _Wakes:
         self._users = set(users)  # guarded by _lock
 
     def wake(self, user: str) -> None:
-        """Wake all who poll `woken`, for good. The user that does so needs it no more."""
+        """Wake all threads that poll `woken`, for good, and leave."""
         self._leave(user, wakes=True)
 
     def leave(self, user: str) -> None:
-        """This one polls it no more."""
+        """End the use of the pipe by this user."""
         self._leave(user, wakes=False)
 
     def _leave(self, user: str, *, wakes: bool) -> None:
+        """Remove a user, which may wake the others; the last one closes the pipe."""
         with Uninterrupted(), self._lock:
             if user not in self._users:
                 return
@@ -337,7 +352,7 @@ class _Wakes:
                 os.close(self._wake)
 
     def forked(self) -> None:
-        """In a forked child none of them is there; what is written would wake those of the parent."""
+        """In a forked child: close the pipe, and wake no thread, since those are the parent's."""
         self._lock = threading.Lock()
         for user in list(self._users):
             self.leave(user)

@@ -19,11 +19,9 @@ import select
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-)
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.pipes import poll_for
@@ -32,17 +30,22 @@ __all__ = ["Writer", "read_lines"]
 
 _log = logger("mcp_ref.stdio")
 
-MAX_MESSAGE = 64 << 20
-"""Bytes of the longest line that is read; a longer one is refused without being kept."""
+MAX_MESSAGE_BYTES = 64 << 20
+"""The longest line that is read; a longer one is skipped without being stored."""
 
-BEGINNING = 256
-"""Bytes that are kept of a longer one: enough to say what it was an answer to."""
+PREFIX_BYTES = 256
+"""The beginning of a longer line, which is stored: enough for the id of the request that it answers."""
 
-SHORT = 0.1
-"""Seconds for which whoever has something to say waits itself for a peer that does not read."""
+CHUNK_BYTES = 64 << 10
+"""One read; a pipe that fills it holds more, and is read by MAX_CHUNK_BYTES."""
 
-STALL = 60.0
-"""Seconds that a peer may leave our bytes unread before it is given up."""
+MAX_CHUNK_BYTES = 1 << 20
+
+SHORT_WAIT_SECONDS = 0.1
+"""How long a sender blocks on a peer that does not read, before the rest of its message is queued."""
+
+STALL_SECONDS = 60.0
+"""How long a peer may leave our bytes unread before the connection is closed."""
 
 # ------------------------------------------------------------------------- the framing
 
@@ -51,54 +54,61 @@ def read_lines(
     descriptor: int,
     receive: Callable[[bytes], None],
     too_long: Callable[[int, bytes], None],
-    limit: int = MAX_MESSAGE,
+    limit: int = MAX_MESSAGE_BYTES,
     ready: Callable[[], bool] | None = None,
 ) -> None:
-    """Hand every line to `receive`, until end of input. Empty lines are nothing.
+    """Give every line to `receive`, until end of input. Empty lines are ignored.
 
-    A line beyond the limit is skipped to its end, then reported with its length and first bytes. A
-    last line without a newline is a message that was cut off, and is not one. `ready` may wait for
-    input, and say that there is no more to be read.
+    A line beyond the limit is skipped to its end; then `too_long` gets its length and first bytes. A last
+    line without a newline is a message that was cut off, and is dropped. `ready` may wait for input, and
+    returns False to end reading.
     """
     held: list[bytes] = []  # the beginning of a line that has not ended yet
     size = 0  # its length, also of what was skipped
-    chunk = 65536
-    while ready is None or ready():
-        try:
-            data = os.read(descriptor, chunk)
-        except BlockingIOError:  # a socket that is also the way out, and so does not block
-            poll_for(descriptor, select.POLLIN).poll()
-            continue
-        if not data:
-            break
-        chunk = 1 << 20 if len(data) == chunk else 65536
+    for data in _chunks(descriptor, ready):
         start, end = 0, data.find(b"\n")
-        while end >= 0:
+        while end != -1:
             line = data[start:end]
             size += len(line)
             if held:
                 line = b"".join((*held, line))
                 held.clear()
             if size > limit:
-                too_long(size, line[:BEGINNING])
-            elif line and not line.isspace():
+                too_long(size, line[:PREFIX_BYTES])
+            elif line.strip():
                 receive(line)
             size = 0
-            start, end = end + 1, data.find(b"\n", end + 1)
+            start = end + 1
+            end = data.find(b"\n", start)
         if start < len(data):
             size += len(data) - start
             held.append(data[start:])
             if size > limit:
-                held[:] = [held[0][:BEGINNING]]  # what is skipped is counted, not kept
+                held[:] = [held[0][:PREFIX_BYTES]]  # the rest is counted, but not stored
     if held:
         _log.warning("the input ended within a message of %d bytes", size)
 
 
-class Writer:
-    """Writes all of the bytes it is given, or raises when the peer takes none for too long."""
+def _chunks(descriptor: int, ready: Callable[[], bool] | None) -> Iterator[bytes]:
+    """The input as it comes, until its end, or until `ready` says that it ends."""
+    size = CHUNK_BYTES
+    while ready is None or ready():
+        try:
+            data = os.read(descriptor, size)
+        except BlockingIOError:  # a socket that is also written to, and so is non-blocking
+            poll_for(descriptor, select.POLLIN).poll()
+            continue
+        if not data:
+            return
+        size = MAX_CHUNK_BYTES if len(data) == size else CHUNK_BYTES
+        yield data
 
-    def __init__(self, descriptor: int, stall: float = STALL, *, peer: str = "the peer") -> None:
-        """`peer` is who reads, in the error that tells of it."""
+
+class Writer:
+    """Writes all bytes that it is given, or raises when the peer reads none for too long."""
+
+    def __init__(self, descriptor: int, stall: float = STALL_SECONDS, *, peer: str = "the peer") -> None:
+        """`peer` is the name of the reader in error messages."""
         mode = os.fstat(descriptor).st_mode
         if stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode):
             os.set_blocking(descriptor, False)
@@ -106,22 +116,23 @@ class Writer:
         self._stall = stall
         self._peer = peer
         self._poll = poll_for(descriptor, select.POLLOUT)
-        self._writing = threading.Lock()  # held during a write, so that nobody closes under it
+        self._writing = threading.Lock()  # held during a write, so that the descriptor is not closed under it
         self._retired = False
         self.broken = False
-        """Whether the peer is known to read no more."""
+        """Whether the peer closed its input."""
         forks.tell(self)
 
     def __call__(self, data: bytes) -> None:
-        """All of it."""
-        if self._some(data, self._stall) < len(data):
+        """Write all of it."""
+        if self._write_some(data, self._stall) < len(data):
             raise ConnectionClosed(f"{self._peer} has read nothing for {self._stall:g} s")
 
     def begin(self, data: bytes) -> int:
-        """As much as the peer takes without long waits; how many bytes that were."""
-        return self._some(data, min(SHORT, self._stall))
+        """Write as much as the peer takes without long waits; returns the number of bytes."""
+        return self._write_some(data, min(SHORT_WAIT_SECONDS, self._stall))
 
-    def _some(self, data: bytes, wait: float) -> int:
+    def _write_some(self, data: bytes, wait: float) -> int:
+        """Write until the peer takes nothing for `wait` seconds; returns the number of bytes."""
         with self._writing:
             rest = memoryview(data)
             while rest:
@@ -138,9 +149,9 @@ class Writer:
             return len(data) - len(rest)
 
     def _has_room(self, seconds: float) -> bool:
-        """Wait until the peer has read, or no more is to be written. False after so many seconds."""
+        """Wait until the peer has read, or the writer was retired. False after so many seconds."""
         end = time.monotonic() + seconds
-        while not self._poll.poll(max(0.0, min(SHORT, end - time.monotonic())) * 1000):
+        while not self._poll.poll(max(0.0, min(SHORT_WAIT_SECONDS, end - time.monotonic())) * 1000):
             if self._retired:
                 return True
             if time.monotonic() >= end:
@@ -148,9 +159,9 @@ class Writer:
         return True
 
     def retire(self, wait: float) -> bool:
-        """No more writes. True when none is under way, so that the descriptor may be closed.
+        """End writing. True when no write is under way, so that the descriptor may be closed.
 
-        One that waits for its peer gives up within SHORT seconds.
+        A write that waits for its peer gives up within SHORT_WAIT_SECONDS.
         """
         self._retired = True
         if not self._writing.acquire(timeout=wait):

@@ -4,7 +4,7 @@ The process serves one client on its own stdin and stdout, and exits when its in
 
     `serve`    read a line, act, write a line     ...     end of input: finish what runs, and exit
 
-Whatever a tool prints goes to stderr: stdout is for messages alone.
+What a tool prints goes to stderr: stdout is for messages alone.
 
 Revisions   2026-07-28: the server exits at end of input, and sends no requests.
 Threads     the thread that called `serve` is the reader; workers answer.
@@ -28,9 +28,10 @@ from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.runtime.threads.pipes import poll_for, widen
 from mcp_ref.runtime.threads.signals import IN_PEACE, Handled
 
-__all__ = [
-    "serve",
-]
+__all__ = ["serve"]
+
+GRACE_SECONDS = 1.0
+"""How long running requests may go on after end of input."""
 
 
 def serve(server: Any) -> None:
@@ -48,7 +49,7 @@ def serve(server: Any) -> None:
             limit = server.max_message_bytes
             read_lines(incoming, connection.receive, connection.too_long, limit, signals.bell.wait)
             if signals.bell.reason is None:
-                server.hang_up(connection, GRACE)
+                server.hang_up(connection, GRACE_SECONDS)
             else:
                 reason = signals.bell.reason
         except KeyboardInterrupt:
@@ -61,16 +62,11 @@ def serve(server: Any) -> None:
             write.retire(0.5)
 
 
-GRACE = 1.0
-"""Seconds that running requests get to finish after end of input."""
-
-
 @contextlib.contextmanager
 def _own_streams() -> Iterator[tuple[int, int]]:
-    """stdin and stdout for the protocol alone, as descriptors that nobody else knows.
+    """stdin and stdout for the protocol alone, under descriptors that no other code uses.
 
-    Whoever prints meanwhile, a library or a child of a tool, prints to stderr; whoever reads stdin
-    finds it empty.
+    Meanwhile what a library or a child of a tool prints goes to stderr, and stdin is empty for them.
     # spec: basic/transports/stdio/stdout-only-mcp, basic/transports/stdio/stderr-logging
     """
     for standard in (0, 1, 2):
@@ -103,13 +99,13 @@ class _Streams:
         forks.tell(self)
 
     def forked(self) -> None:
-        """In a forked child they lead nowhere, so that the client sees the end of the parent as its end."""
+        """In a forked child: replace both, so that the client sees end of input when the parent exits."""
         for descriptor in self.descriptors:
             os.dup2(self._nothing, descriptor, inheritable=False)
 
 
 def _ensure_open(standard: int) -> None:
-    """A standard stream that was closed reads as empty and takes everything."""
+    """Open a standard stream that was closed on the null device."""
     try:
         os.fstat(standard)
     except OSError:
@@ -120,7 +116,7 @@ def _ensure_open(standard: int) -> None:
 
 
 class _Bell:
-    """What the thread that reads waits for besides input: a signal, or that reading is to end.
+    """Wakes the thread that reads when there is no input: for a signal, or to end reading.
 
     Threads     `ring` is for any, `wait` for the one that reads.
     """
@@ -132,18 +128,18 @@ class _Bell:
             os.set_blocking(end, False)
         self._poll = poll_for(descriptor, select.POLLIN)
         self._poll.register(self._woken, select.POLLIN)
-        self._ringing = threading.Lock()  # so that nothing is written to a descriptor of somebody else's
+        self._ringing = threading.Lock()  # so that `ring` never writes to a closed, reused descriptor
         self._is_closed = False  # guarded by _ringing
         self.reason: str | None = None
-        """Why reading is to end."""
+        """Why reading ends; None while it goes on."""
         self.is_waited_for = False
         """Whether `wait` will soon look at `reason`."""
 
     def wait(self) -> bool:
-        """Until there is input; False if reading is to end. A signal just before the poll wakes it, too."""
+        """Wait for input; False if reading is to end. A signal just before the poll wakes it as well."""
         while self.reason is None:
             self.is_waited_for = True
-            events = [found for found, _ in self._poll.poll()]
+            events = [descriptor for descriptor, _ in self._poll.poll()]
             self.is_waited_for = False
             if self._woken in events:
                 os.read(self._woken, 512)  # the signal's own function has run, or runs next
@@ -152,15 +148,15 @@ class _Bell:
         return False
 
     def ring(self, reason: str) -> None:
-        """Have reading end."""
+        """End reading, for this reason."""
         with self._ringing:
             self.reason = reason
             if not self._is_closed:
-                with contextlib.suppress(BlockingIOError):  # full: it wakes as it is
+                with contextlib.suppress(BlockingIOError):  # full: what is in it wakes the reader
                     os.write(self.wake, b"x")
 
     def close(self) -> None:
-        """Nothing is read any more."""
+        """Close the pipe, after the last `wait`."""
         with self._ringing:
             self._is_closed = True
             os.close(self._woken)
@@ -168,8 +164,9 @@ class _Bell:
 
 
 class _Signals:
-    """SIGTERM ends `serve` like Ctrl-C does, so that lifespans are left properly. Off the main thread there
-    are no signals to hear.
+    """SIGTERM ends `serve` like Ctrl-C does, so that lifespans are left properly.
+
+    Only on the main thread: Python delivers no signals to others.
 
         while the lifespan is entered   the signal interrupts it
         while a line is waited for      the signal ends the wait
@@ -185,11 +182,12 @@ class _Signals:
     def __enter__(self) -> _Signals:
         self._exits.callback(self.bell.close)
         if threading.current_thread() is threading.main_thread():
-            heard = signal.set_wakeup_fd(self.bell.wake, warn_on_full_buffer=False)
-            self._exits.callback(signal.set_wakeup_fd, heard)
-            interrupts = signal.getsignal(signal.SIGINT) == signal.default_int_handler  # else it is not ours
+            previous = signal.set_wakeup_fd(self.bell.wake, warn_on_full_buffer=False)
+            self._exits.callback(signal.set_wakeup_fd, previous)
+            # An application that handles or ignores SIGINT itself goes on doing so.
+            interrupts = signal.getsignal(signal.SIGINT) == signal.default_int_handler
             numbers = (signal.SIGTERM, signal.SIGINT) if interrupts else (signal.SIGTERM,)
-            self._exits.enter_context(Handled(self._hear, numbers))
+            self._exits.enter_context(Handled(self._on_signal, numbers))
             forks.tell(self)
         return self
 
@@ -201,11 +199,12 @@ class _Signals:
         signal.set_wakeup_fd(-1)
 
     def end(self) -> None:
-        """The end has begun: from now on signals are not heard for a while."""
+        """Ignore signals for a while, since the end has begun."""
         if self._since is None:
             self._since = time.monotonic()
 
-    def _hear(self, number: int, frame: Any) -> None:
+    def _on_signal(self, number: int, frame: Any) -> None:
+        """End a wait for a line by the bell, and interrupt anything else."""
         if self._since is not None and time.monotonic() - self._since < IN_PEACE:
             return
         first = self._since is None

@@ -109,7 +109,7 @@ def test_the_environment_is_safe_and_can_be_added_to(monkeypatch: pytest.MonkeyP
     assert seen["OWN"] == "é"
     assert seen["PATH"] == os.environ["PATH"]
     assert seen["LANG"] == "C.UTF-8"
-    assert set(seen) - {"LC_CTYPE"} <= {*stdio.INHERITED, "OWN"}
+    assert set(seen) - {"LC_CTYPE"} <= {*stdio.INHERITED_VARIABLES, "OWN"}
     assert "TERM" not in seen
     assert stdio.safe_environment({"TERM": "dumb"})["TERM"] == "dumb"
 
