@@ -43,7 +43,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_questio
 from mcp_ref.basic.patterns.subscriptions import server as subscriptions
 from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.basic.utilities import ping
-from mcp_ref.basic.versioning import Method, Revision, dress, is_modern, revision
+from mcp_ref.basic.versioning import Method, Revision, add_modern_fields, is_modern, revision
 from mcp_ref.client import roots
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.client.elicitation.url_mode import UrlElicitationRequired
@@ -370,7 +370,7 @@ class Server(Registry):
                 lifecycle.refuse_initialize(self, context.params)
             versioning.enter(context, self._modern, self._supported)
         else:
-            lifecycle.enter(context, has_modern=bool(self._modern))
+            lifecycle.context_from_session(context, has_modern=bool(self._modern))
         context.server = self
         context.lifespan = self._lifespan_value
         context.identity = self._identity

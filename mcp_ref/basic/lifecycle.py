@@ -5,9 +5,9 @@
     client -> server   notifications/initialized
     ... anything that both declared, until the transport closes ...
 
-What the handshake agreed on is the session's state: later requests are served with it. The server
-answers in the version it was offered if it has it, else in its own newest; the client then takes
-that or leaves.
+What the handshake agreed on is the session's state: later requests are served with it. The server answers in
+the version that it was offered if it supports it, else in its own newest; the client then accepts that or
+disconnects.
 
 Revisions   2024-11-05 to 2025-11-25.  2026-07-28 has no handshake (basic/versioning).
             2025-06-18  version and capabilities MUST be respected, no longer SHOULD
@@ -16,12 +16,14 @@ Revisions   2024-11-05 to 2025-11-25.  2026-07-28 has no handshake (basic/versio
     NEW         initialize                  ANSWERED
     ANSWERED    notifications/initialized   OPEN
 
-    Until it is OPEN the server takes the next step and `ping` only; anything else is an error that
-    says what is missing. A second `initialize` is one as well.
+    Until it is OPEN the server takes the next step and `ping` only; anything else is an error that says what
+    is missing. A second `initialize` is an error as well.
 
-Threads     the reader runs `on_initialize` and `on_initialized`, so that what follows on the wire finds
-            the session as they left it. `enter` runs on workers (for ping and initialize: on the
+Threads     the reader runs `on_initialize` and `on_initialized`, so that what follows on the wire finds the
+            session as they left it. `context_from_session` runs on workers (for ping and initialize: on the
             reader) and only reads.
+Not here    shutdown and time-outs: the transports end a connection, and each request has its own deadline
+            (basic/patterns/index/requester).
 """
 
 from __future__ import annotations
@@ -30,16 +32,8 @@ import enum
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import (
-    InvalidParams,
-    InvalidRequest,
-)
-from mcp_ref.basic.index.general_fields import (
-    Implementation,
-    JSONObject,
-    RequestMeta,
-    ResultMeta,
-)
+from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest
+from mcp_ref.basic.index.general_fields import Implementation, JSONObject, RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import (
     TABLE,
@@ -51,10 +45,7 @@ from mcp_ref.basic.versioning import (
     newest,
     newest_first,
 )
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    LocalError,
-)
+from mcp_ref.runtime.errors import InvalidResponse, LocalError
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import Mismatch, checker, pruner, since, until, was
 
@@ -201,37 +192,38 @@ class Session:
         self.server_capabilities: Json = {}
         self.log_level: LoggingLevel | None = None
         self.is_lasting = True
-        """False where each message is served on its own: then nothing can be told between two."""
+        """False where each message is served on its own: then no notification can be sent between two."""
         self.roots: Any = None
-        """Of the client, while they are known (client/roots)."""
+        """The client's roots, while they are known (client/roots)."""
 
     def declares_changes(self, kind: str) -> bool:
-        """Whether the client is to be told of changes to this list."""
+        """Whether the server declared listChanged for this list."""
         return self.server_capabilities.get(kind, {}).get("listChanged") is True
 
     @property
     def is_ready(self) -> bool:
-        """Whether the handshake is done, so that anything may be said."""
+        """Whether the handshake is done, so that either side may send anything."""
         return self.state is State.OPEN
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a session, that is, a negotiated revision."""
+        """Whether a revision was negotiated."""
         return self.state is not State.NEW
 
     def assume(self, agreed: Revision, capabilities: Json) -> None:
-        """Where there is no handshake to remember: what a client that sent one would have been told."""
-        self.revision, self.server_capabilities = (
-            agreed,
-            pruner(ServerCapabilities, agreed.date)(capabilities),
-        )
+        """Open a session without a handshake, with what the server would have answered to one.
+
+        For a message that is served on its own, over HTTP without a session: the table is not followed.
+        """
+        self.revision = agreed
+        self.server_capabilities = pruner(ServerCapabilities, agreed.date)(capabilities)
         self.state = State.OPEN
 
     def step(self, event: str) -> None:
-        """Follow the table above. Raises InvalidRequest where it has no row."""
+        """Go to the next state, by TRANSITIONS. Raises InvalidRequest where it has no row for the event."""
         following = TRANSITIONS.get((self.state, event))
         if following is None:
-            raise InvalidRequest(f"{event} makes no sense here: the session is {self.state.value}")
+            raise InvalidRequest(f"{event} is not allowed now: the session is {self.state.value}")
         self.state = following
 
 
@@ -244,9 +236,11 @@ def on_initialize(server: Any, params: Json, context: RequestContext) -> Json:
     # spec: basic/lifecycle/init-response, basic/versioning/dual-era-selects-legacy
     # spec: basic/versioning/initialize-scoped-to-process
     """
+    # Step 1: only a new connection may be initialized.
     session = context.connection.session
     if (session.state, "initialize") not in TRANSITIONS:
         raise InvalidRequest("initialize: this connection is initialized already")
+    # Step 2: choose the version, and check the params by its schema.
     offered = params.get("protocolVersion")
     if type(offered) is not str:
         raise InvalidParams("initialize: protocolVersion: must be a string")
@@ -255,13 +249,16 @@ def on_initialize(server: Any, params: Json, context: RequestContext) -> Json:
         checker(InitializeRequestParams, agreed.date, ("_meta",))(params)
     except Mismatch as problem:
         raise InvalidParams(f"initialize: {problem}") from None
+    # Step 3: store what both sides declared.
     session.revision = agreed
     session.client_info = params["clientInfo"]
     session.client_capabilities = params["capabilities"]
     session.server_capabilities = pruner(ServerCapabilities, agreed.date)(
         server.capabilities(agreed, tells=session.is_lasting)
     )
+    # Step 4: await notifications/initialized.
     session.step("initialize")
+    # Step 5: answer with the version and the server's half.
     result: Json = {
         "protocolVersion": agreed.date,
         "capabilities": session.server_capabilities,
@@ -286,9 +283,9 @@ def negotiate(offered: str, supported: Iterable[str]) -> Revision:
 
 
 def refuse_initialize(server: Any, params: Any) -> NoReturn:
-    """What a server without the legacy era answers, whatever else is wrong with the request.
+    """Refuse initialize on a server without the legacy era, whatever else is wrong with the request.
 
-    Its client knows no better, and this may be all that its user gets to see.
+    The error lists the versions: it may be all that the user of a legacy client gets to see.
     # spec: basic/versioning/initialize-error-names-versions
     # spec: basic/versioning/modern-only-initialize-stdio, basic/versioning/modern-only-initialize-http
     """
@@ -299,7 +296,7 @@ def refuse_initialize(server: Any, params: Any) -> NoReturn:
 
 
 def on_initialized(connection: Connection) -> bool:
-    """The client is ready; False if this is not the time to say so."""
+    """Open the session, since the client is ready; False, and ignored, in any other state than ANSWERED."""
     try:
         connection.session.step("notifications/initialized")
     except InvalidRequest as problem:
@@ -308,16 +305,16 @@ def on_initialized(connection: Connection) -> bool:
     return True
 
 
-MODERN_WAY = "put io.modelcontextprotocol/protocolVersion and .../clientCapabilities into params._meta"
-"""What else a request may do that came before initialize, where the server is a modern one as well."""
+MODERN_HINT = "put io.modelcontextprotocol/protocolVersion and .../clientCapabilities into params._meta"
+"""The other way in for a request that came before initialize, on a server of both eras."""
 
 
-def enter(context: RequestContext, *, has_modern: bool = True) -> None:
-    """Fill the context of a request from the session it belongs to; `has_modern`: there is another way in."""
+def context_from_session(context: RequestContext, *, has_modern: bool = True) -> None:
+    """Fill the context of a request from its session; `has_modern`: the server has the modern era as well."""
     session = context.connection.session
     if context.method not in ("ping", "initialize"):
         if session.state is State.NEW:  # spec: basic/lifecycle/init-first
-            otherwise = f", or (2026-07-28) {MODERN_WAY}" if has_modern else ""
+            otherwise = f", or (2026-07-28) {MODERN_HINT}" if has_modern else ""
             raise InvalidParams(f"{context.method[:80]}: not initialized; send initialize first{otherwise}")
         if session.state is State.ANSWERED:
             raise InvalidRequest(f"{context.method[:80]}: send notifications/initialized first")
@@ -349,7 +346,10 @@ NOTIFICATIONS = (Notification("notifications/initialized", "Initialized", "clien
 
 
 def initialize_params(offer: Revision, capabilities: Any, info: Any) -> Json:
-    """# spec: basic/lifecycle/init-request, basic/lifecycle/offer-supported-version"""
+    """The params of initialize: the version offered, and what this client is and can do.
+
+    # spec: basic/lifecycle/init-request, basic/lifecycle/offer-supported-version
+    """
     return {
         "protocolVersion": offer.date,
         "capabilities": pruner(ClientCapabilities, offer.date)(capabilities),
@@ -358,23 +358,29 @@ def initialize_params(offer: Revision, capabilities: Any, info: Any) -> Json:
 
 
 def accept(connection: Connection, result: Json, supported: Iterable[str]) -> Json:
-    """Take the server's answer to `initialize`, and say so; or raise, and the caller disconnects.
+    """Take the server's answer to `initialize` and send notifications/initialized; or raise.
+
+    Where it raises, the caller disconnects.
 
     # spec: basic/lifecycle/disconnect-on-unsupported, schema/initialize-must-disconnect
     # spec: basic/lifecycle/handle-version-mismatch, schema/initialize-older-versions
     """
+    # Step 1: the version must be one that this client supports.
     offered = result.get("protocolVersion")
     agreed = newest({offered} & set(supported), Era.LEGACY) if isinstance(offered, str) else None
     if agreed is None:
         raise LocalError(f"the server speaks {offered!r:.40}; this client {', '.join(supported)}")
+    # Step 2: the result must be valid in that version.
     try:
         checker(InitializeResult, agreed.date)(result)
     except Mismatch as problem:
         raise InvalidResponse(f"initialize: {problem}") from None
+    # Step 3: store what was agreed on.
     session = connection.session
     session.revision = agreed
     session.server_capabilities = result["capabilities"]
     session.step("initialize")
+    # Step 4: tell the server that this client is ready.
     connection.notify("notifications/initialized")  # spec: basic/lifecycle/initialized-notification
     session.step("notifications/initialized")
     return result

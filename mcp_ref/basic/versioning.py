@@ -1,23 +1,23 @@
 """Versioning and compatibility (page: basic/versioning), and the modern door.
 
-There are two eras. In the *legacy* one (until 2025-11-25) an `initialize` handshake opens a session
-that remembers version, identity and capabilities (basic/lifecycle). In the *modern* one each
-request carries them in its `_meta`, and is accepted or rejected on its own:
+There are two eras. In the *legacy* one (until 2025-11-25) an `initialize` handshake opens a session that
+remembers version, identity and capabilities (basic/lifecycle). In the *modern* one each request carries them
+in its `_meta`, and is accepted or rejected on its own:
 
     client -> server   any request, `_meta` with protocolVersion and clientCapabilities
     server -> client   its result, or -32022 with the versions it supports
-    client -> server   the request again, in a version both know
+    client -> server   the request again, in a version that both support
 
-A server of ours is *dual-era*: whoever sends modern `_meta` is served statelessly, whoever sends
-`initialize` gets a session, both on one pipe and at once.
+A server of ours is *dual-era*: a request with modern `_meta` is served statelessly, `initialize` opens a
+session, both on one pipe and at once.
 
-This module has the facts of all five revisions (`TABLE`), the rows that pages add to the tables of
-messages (`Method`, `Notification`), the modern door (`enter`) and what it does to results on their way
-out (`dress`).
+This module has the facts of all five revisions (`TABLE`), the rows that pages add to the tables of messages
+(`Method`, `Notification`), the modern door (`context_from_meta`) and what it does to results on their way out
+(`add_modern_fields`).
 
 Revisions   2026-07-28.  The facts cover all.
 Errors      -32022 UnsupportedProtocolVersion, -32021 MissingRequiredClientCapability.
-Threads     `enter` and `dress` run on the request's worker.
+Threads     `context_from_meta` and `add_modern_fields` run on the request's worker.
 Not here    how a client finds out a server's era (basic/transports/stdio/backward_compatibility).
 """
 
@@ -111,7 +111,7 @@ class Era(enum.Enum):
 
 @dataclass(frozen=True, eq=False)
 class Revision:
-    """One published revision, as the questions that other pages ask about it. Equal to its date."""
+    """One published revision: the facts that other pages need. Equal to its date."""
 
     date: str
     era: Era = Era.LEGACY
@@ -126,7 +126,7 @@ class Revision:
     polls: bool = False
     """basic/transports: an event stream begins with an id, so that the client may be sent away and return."""
     resource_not_found: int = -32002
-    """server/resources: the code for a resource that there is not."""
+    """server/resources: the error code for a resource that does not exist."""
 
     @property
     def modern(self) -> bool:
@@ -174,13 +174,13 @@ def revision(date: str) -> Revision:
 
 
 def newest(dates: Iterable[str], era: Era) -> Revision | None:
-    """The newest of these that we know in an era."""
+    """The newest revision of an era among these dates, or None."""
     known = [r for r in TABLE if r.era is era and r.date in set(dates)]
     return known[-1] if known else None
 
 
 def newest_first(dates: Iterable[str]) -> list[str]:
-    """Dates in the order in which peers are told of them: who takes the first takes the best."""
+    """Dates in the order in which a peer is offered them: a peer that takes the first takes the newest."""
     return sorted(dates, reverse=True)
 
 
@@ -188,7 +188,7 @@ Sender: TypeAlias = Literal["client", "server", "either"]
 
 
 class Row:
-    """What the rows of methods and of notifications have in common."""
+    """The sender and the revisions of a message: what rows of methods and of notifications share."""
 
     sender: Sender
     since: str
@@ -199,7 +199,7 @@ class Row:
         return REVISIONS.index(self.since) <= REVISIONS.index(date) <= REVISIONS.index(self.until)
 
     def is_sent_by(self, side: Sender) -> bool:
-        """Whether this side is one that sends it."""
+        """Whether this side sends it."""
         return self.sender in (side, "either")
 
 
@@ -212,7 +212,7 @@ class Method(Row):
 
     name: str
     handler: Callable[[Any, Any, Any], Any]
-    """`handler(endpoint, params, context)`; its result is the result."""
+    """`handler(endpoint, params, context)`; returns the result."""
     since: str = REVISIONS[0]
     until: str = REVISIONS[-1]
     params: Any = None
@@ -227,20 +227,20 @@ class Method(Row):
     asks: bool = False
     """basic/patterns/mrtr: the result may be a question."""
     encode: Callable[[Json], Encoded] | None = None
-    """How to write the result, where the ordinary way would be wasteful."""
+    """How to encode the result, where plain JSON encoding would be wasteful."""
     handler_checks: bool = False
-    """The handler checks the params itself, because it is what finds out the revision."""
+    """The handler checks the params itself, because the revision is known only there (initialize)."""
 
     @property
     def definition(self) -> str:
-        """What the official schema calls it: "CallTool", as in CallToolRequest and CallToolResult."""
+        """Its name in the official schema: "CallTool", as in CallToolRequest and CallToolResult."""
         if self.result is not None:
             return str(self.result.__name__).removesuffix("Result")
         last = self.name.rpartition("/")[2]
         return last[0].upper() + last[1:]
 
     def check(self, params: Json, date: str) -> None:
-        """Params as the page has them, or InvalidParams with the place of each fault."""
+        """Check the params by the page's schema. Raises InvalidParams with the place of each fault."""
         if self.params is None or self.handler_checks:
             return
         try:
@@ -253,12 +253,12 @@ class Method(Row):
 class Notification(Row):
     """A row of the table of notifications: who sends it, and in which revisions.
 
-    Two rows for one that the two sides send in different revisions.
+    A notification that the two sides send in different revisions has two rows.
     """
 
     name: str
     definition: str
-    """What the official schema calls it: "ToolListChanged", as in ToolListChangedNotification."""
+    """Its name in the official schema: "ToolListChanged", as in ToolListChangedNotification."""
     sender: Sender
     since: str = REVISIONS[0]
     until: str = REVISIONS[-1]
@@ -267,7 +267,7 @@ class Notification(Row):
 
 
 def methods(rows: tuple[Method, ...], date: str) -> dict[str, Method]:
-    """The table of one revision. A method without a row in force does not exist there."""
+    """The table of one revision. A method without a row for it does not exist there."""
     return {row.name: row for row in rows if row.holds(date)}
 
 
@@ -275,7 +275,10 @@ def methods(rows: tuple[Method, ...], date: str) -> dict[str, Method]:
 
 
 class UnsupportedProtocolVersion(ProtocolError):
-    """# spec: basic/versioning/unsupported-version-error, basic/versioning/unsupported-version-data"""
+    """The protocol version of a request is not one that this server supports.
+
+    # spec: basic/versioning/unsupported-version-error, basic/versioning/unsupported-version-data
+    """
 
     code = -32022
 
@@ -290,11 +293,14 @@ class UnsupportedProtocolVersion(ProtocolError):
 
 
 class InvalidMeta(InvalidParams):
-    """The `_meta` of a request lacks what each request brings, or has it wrong."""
+    """The `_meta` of a modern request lacks a required field, or has one of a wrong type."""
 
 
 class MissingRequiredClientCapability(ProtocolError):
-    """# spec: basic/index/missing-capability-error"""
+    """The client did not declare a capability that its request needs.
+
+    # spec: basic/index/missing-capability-error
+    """
 
     code = -32021
 
@@ -323,12 +329,11 @@ def is_modern(params: Json) -> bool:
     return type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)
 
 
-def enter(context: RequestContext, modern: Iterable[str], supported: Iterable[str]) -> None:
+def context_from_meta(context: RequestContext, modern: Iterable[str], supported: Iterable[str]) -> None:
     """Fill the context of a request from its own `_meta`, and from nothing else.
 
-    `modern` are the versions that it may name, `supported` those that the server speaks in any way: an error
-    lists them all, as `server/discover` does. A client that reads a legacy one there knows that it may send
-    initialize instead.
+    `modern` are the versions that it may name, `supported` all that the server speaks: an error lists these,
+    as `server/discover` does. A client that finds a legacy version there may send initialize instead.
 
     # spec: basic/index/no-state-from-prior-requests, basic/versioning/version-judged-per-request
     # spec: basic/index/connection-is-not-session, basic/index/no-connection-affinity
@@ -352,9 +357,9 @@ def enter(context: RequestContext, modern: Iterable[str], supported: Iterable[st
 
 
 def require_capability(context: RequestContext, required: Json) -> None:
-    """Go on only if the client declared these capabilities.
+    """Raise MissingRequiredClientCapability unless the client declared these capabilities.
 
-    `{"elicitation": {"url": {}}}` asks for a part of one.
+    `{"elicitation": {"url": {}}}` requires a part of one.
     # spec: basic/index/no-undeclared-capability, architecture/index/respect-declared-capabilities
     # spec: basic/versioning/extension-fallback-or-reject
     """
@@ -363,37 +368,37 @@ def require_capability(context: RequestContext, required: Json) -> None:
         raise MissingRequiredClientCapability(missing)
 
 
-IMPLIED: dict[str, Json] = {"elicitation": {"form": {}}}
-"""What a capability stands for that was declared empty.
+IMPLIED_PARTS: dict[str, Json] = {"elicitation": {"form": {}}}
+"""The parts that a capability has if it was declared empty.
 
 # spec: client/elicitation/empty-capability-means-form
 """
 
 
 def missing_capabilities(required: Json, declared: Any) -> Json:
-    """What is required and was not declared, in the form in which it would be."""
+    """The required capabilities that were not declared, in the form in which they would be."""
     lacking = {}
     for name, parts in required.items():
         if not isinstance(declared, dict) or name not in declared:
             lacking[name] = parts
         elif isinstance(parts, dict):
-            inner = missing_capabilities(parts, declared[name] or IMPLIED.get(name, {}))
+            inner = missing_capabilities(parts, declared[name] or IMPLIED_PARTS.get(name, {}))
             if inner:
                 lacking[name] = inner
     return lacking
 
 
-def dress(result: Json, context: RequestContext, hints: Json | None) -> Json:
-    """What a modern result has besides what its handler said."""
+def add_modern_fields(result: Json, context: RequestContext, hints: Json | None) -> Json:
+    """Add the fields of a modern result that handlers leave out: resultType, `_meta` and caching hints."""
     # spec: basic/index/result-type-present, basic/index/result-type-complete
-    dressed = {"resultType": "complete", **result}
+    full = {"resultType": "complete", **result}
     identity = context.identity
     if identity is not None:  # spec: basic/index/meta-server-info
-        dressed["_meta"] = {SERVER_INFO: identity, **result.get("_meta", {})}
+        full["_meta"] = {SERVER_INFO: identity, **result.get("_meta", {})}
     # spec: server/utilities/caching/hints-required, server/utilities/caching/interim-without-hints
-    if hints is not None and dressed["resultType"] == "complete":
-        dressed = {**hints, **dressed}
-    return dressed
+    if hints is not None and full["resultType"] == "complete":
+        full = {**hints, **full}
+    return full
 
 
 # --------------------------------------------------------------------------- client half
@@ -412,9 +417,9 @@ RESULT_TYPES = frozenset({"complete", "input_required"})
 
 
 def result_type(result: Json, also: Iterable[str] = ()) -> str:
-    """What kind of result this is. Raises ValueError for one we do not know.
+    """The resultType of a result. Raises ValueError for an unknown one.
 
-    `also` are the values of the extensions that this client advertises.
+    `also` are the values of the extensions that this client declares.
     # spec: basic/index/result-type-supported-set, basic/index/result-type-absent-complete
     # spec: basic/index/result-type-extension-values
     """

@@ -83,9 +83,7 @@ def test_a_session_follows_the_table_and_nothing_else(state, event):
         session.step(event)
         assert session.state is expected[state, event]
     else:
-        with pytest.raises(
-            InvalidRequest, match=f"{event} makes no sense here: the session is {state.value}"
-        ):
+        with pytest.raises(InvalidRequest, match=f"{event} is not allowed now: the session is {state.value}"):
             session.step(event)
         assert session.state is state
 

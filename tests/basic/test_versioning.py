@@ -653,15 +653,19 @@ def test_a_legacy_result_is_as_its_handler_made_it(date):
 def test_hints_for_caches_are_on_complete_results_of_cacheable_methods_only():
     hints = {"ttlMs": 5, "cacheScope": "public"}
     context = type("Bare", (), {"identity": None})()
-    assert versioning.dress({"a": 1}, context, None) == {"resultType": "complete", "a": 1}
-    assert versioning.dress({"a": 1}, context, hints) == {"resultType": "complete", "a": 1, **hints}
-    assert versioning.dress({"ttlMs": 9}, context, hints) == {
+    assert versioning.add_modern_fields({"a": 1}, context, None) == {"resultType": "complete", "a": 1}
+    assert versioning.add_modern_fields({"a": 1}, context, hints) == {
+        "resultType": "complete",
+        "a": 1,
+        **hints,
+    }
+    assert versioning.add_modern_fields({"ttlMs": 9}, context, hints) == {
         "resultType": "complete",
         "ttlMs": 9,
         "cacheScope": "public",
     }
     interim = {"resultType": "input_required"}
-    assert versioning.dress(interim, context, hints) == interim
+    assert versioning.add_modern_fields(interim, context, hints) == interim
 
 
 def test_dressing_leaves_what_the_handler_made_untouched():

@@ -1,4 +1,4 @@
-"""Subscriptions (page: basic/patterns/subscriptions): who hears of which changes, in either era.
+"""Subscriptions (page: basic/patterns/subscriptions): which client hears of which changes, in either era.
 
     client -> server   subscriptions/listen {notifications: {toolsListChanged?, resourceSubscriptions?, ...}}
     server -> client   notifications/subscriptions/acknowledged {notifications: what it agreed to}
@@ -7,6 +7,6 @@
 
 The headings of the page are the steps of this one exchange, and each has a half on either side:
 
-    server   the shapes; acknowledges, tells of changes, ends the stream
-    client   opens the stream, hears of changes, opens it again after it was lost
+    server   the shapes; acknowledges, reports changes, ends the stream
+    client   opens the stream, hears of changes, opens it again after a loss
 """

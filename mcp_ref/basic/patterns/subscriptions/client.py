@@ -4,15 +4,15 @@
         for change in changes:            # blocks; ends when closed from any thread
             print(change.kind, change.uri)
 
-    modern   a subscriptions/listen request, open for as long as somebody listens
-    legacy   resources/subscribe for each URI; lists are told of anyway
+    modern   a subscriptions/listen request, open until the user closes it
+    legacy   resources/subscribe for each URI; changes of lists come without a request
 
 Revisions   all.
-Errors      what the server does not tell of is in `refused`, and no error; a connection that is lost is.
-Threads     the reader runs `on_notification` and leaves changes with each `Changes`, whose user takes
-            them on a thread of their own. `close` may be called by any thread. The dict of pending
-            changes has each of them once, and so is bounded. Legacy: `subscribing` of the client makes
-            those that begin to watch a resource and those that cease to do so one after another.
+Errors      what the server will not report is in `refused`, and no error; a lost connection is one.
+Threads     the reader runs `on_notification` and leaves changes with each `Changes`, whose user takes them on
+            another thread. `close` may be called by any thread. The dict of pending changes has each of them
+            once, and so is bounded. Legacy: the client's lock `subscribing` keeps subscribing and
+            unsubscribing from overlapping.
 """
 
 from __future__ import annotations
@@ -26,12 +26,8 @@ from typing import TYPE_CHECKING, Any
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.subscriptions.server import ACKNOWLEDGED, KINDS, LISTS, Change
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    McpError,
-    RequestTimeout,
-)
+from mcp_ref.basic.patterns.subscriptions.server import ACKNOWLEDGED, FILTER_MEMBERS, KIND_BY_METHOD, Change
+from mcp_ref.runtime.errors import ConnectionClosed, McpError, RequestTimeout
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Deadline
@@ -45,43 +41,44 @@ __all__ = ["Changes", "on_notification"]
 
 _log = logger("mcp_ref.subscriptions")
 
-MAX_AT_ONCE = 32
+MAX_REQUESTS_AT_ONCE = 32
 """Requests to subscribe, or to unsubscribe, that are under way at once."""
 
 MAX_PENDING = 10_000
-"""Changes of what nobody asked for by name, but of a part of it, that wait for whoever listens."""
+"""Changes of sub-resources that wait to be taken. URIs asked for by name are bounded by the request."""
+
 MAX_PENDING_CHARACTERS = 4_000_000
-"""And characters of their URIs."""
+"""Length of the URIs of these changes."""
 
-LONGEST = 3600.0
-"""Seconds after which every wait looks again."""
+MAX_WAIT_SECONDS = 3600.0
+"""The longest single wait on a condition; a longer one is made of several."""
 
-STEADY = 5.0
-"""Seconds for which a subscription must have lasted to count as a good one."""
+STEADY_SECONDS = 5.0
+"""How long a subscription must last for its loss to count as the first in a row."""
 
-TRIES = 7
-"""Losses of the connection in a row, before listening is given up: half a minute, in the end."""
+MAX_LOSSES = 7
+"""Losses of the connection in a row before listening fails, after about half a minute of pauses."""
 
 
 class Changes:
-    """What changed on the server, one after another. Iterate over it, from one thread at a time.
+    """The changes on the server, one after another. Iterate over it, from one thread at a time.
 
-    The iteration ends when this is closed, or when the server ends the subscription and all that it told
-    before has been taken. It raises when the connection is lost; a modern server that crashed is started
-    again and listened to anew, and then all counts as changed, since nobody knows.
+    The iteration ends when this is closed, or when the server has ended the subscription and all changes
+    before that have been taken. It raises when the connection is lost. A modern server that crashed is
+    started again and listened to anew; then all counts as changed, since changes may have been missed.
     """
 
     def __init__(self, client: Any, kinds: Iterable[str], uris: Iterable[str]) -> None:
         self.client = client
         self.kinds, self.uris = frozenset(kinds), tuple(dict.fromkeys(uris))
         if not self.kinds and not self.uris:
-            raise ValueError("listen to something: tools, prompts or resources=True, or resources=[uri]")
+            raise ValueError("name what to listen to: tools, prompts or resources=True, or resources=[uri]")
         self._watched = frozenset(self.uris)
         self._news = threading.Condition()
         # All below guarded by _news.
         self._pending: dict[Change, None] = {}
         self._pending_size = 0  # characters of their URIs
-        self._overflowed = False  # and that was said
+        self._overflowed = False  # and that was logged
         self._agreed: set[str] | None = None  # None: no answer yet
         self._problem: McpError | None = None
         self._over = False
@@ -91,7 +88,7 @@ class Changes:
         self.call: Call | None = None
         """The open request, in the modern era."""
         self.connection: Connection = client.connection
-        """Where it was sent."""
+        """The connection that it listens on."""
         forks.tell(self)
 
     def forked(self) -> None:
@@ -99,11 +96,11 @@ class Changes:
         self._news = threading.Condition()
         self._problem, self._next_try = ConnectionClosed(INHERITED), 0.0
 
-    # -- what its user does ------------------------------------------------------------------
+    # -- for its user ------------------------------------------------------------------------
 
     @property
     def refused(self) -> set[str]:
-        """Kinds and URIs that the server does not tell of, though it was asked to.
+        """Kinds and URIs whose changes the server does not report, though it was asked to.
 
         # spec: basic/patterns/subscriptions/client-checks-ack
         """
@@ -111,24 +108,34 @@ class Changes:
             return {*self.kinds, *self.uris} - (self._agreed or set())
 
     def next(self, timeout: float | None = None) -> Change | None:
-        """The next change; None if there is none in time, or none will come."""
+        """The next change; None after the time-out, or once the subscription has ended."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
             with self._news:
-                while not (self._pending or self._over or self._problem):
-                    left = LONGEST if end is None else end - time.monotonic()
-                    if left <= 0:
-                        return None
-                    self._news.wait(min(left, LONGEST))
+                if not self._wait_for_news(end):
+                    return None
                 if self._pending:
-                    change = next(iter(self._pending))
-                    del self._pending[change]
-                    self._pending_size -= len(change.uri or "")
-                    self._overflowed = False
-                    return change
+                    return self._take()
                 if self._over or not self._may_try(end):
                     return None
             self._resume()
+
+    def _wait_for_news(self, end: float | None) -> bool:
+        """Wait for a change, the end or a loss; False if none comes in time. Holds _news."""
+        while not (self._pending or self._over or self._problem):
+            left = MAX_WAIT_SECONDS if end is None else end - time.monotonic()
+            if left <= 0:
+                return False
+            self._news.wait(min(left, MAX_WAIT_SECONDS))
+        return True
+
+    def _take(self) -> Change:
+        """The oldest pending change. Holds _news."""
+        change = next(iter(self._pending))
+        del self._pending[change]
+        self._pending_size -= len(change.uri or "")
+        self._overflowed = False
+        return change
 
     def __iter__(self) -> Iterator[Change]:
         return self
@@ -140,7 +147,7 @@ class Changes:
         return change
 
     def close(self) -> None:
-        """Listen no longer; whoever waits for a change is let go. Any thread, any number of times."""
+        """End listening, and the wait of a thread in `next`. Any thread, any number of times."""
         with self._news:
             self._pending.clear()
             self._pending_size = 0
@@ -157,10 +164,10 @@ class Changes:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    # -- how it goes ---------------------------------------------------------------------------
+    # -- for the client ------------------------------------------------------------------------
 
     def open(self) -> Changes:
-        """Begin to listen; returns when the server has agreed."""
+        """Begin to listen; returns when the server has acknowledged it."""
         self._opened = time.monotonic()
         self.connection = self.client.alive()
         if self.connection.failure is not None:
@@ -178,11 +185,11 @@ class Changes:
             self.client.listening.discard(self)
             stop(self)
         elif self.refused:
-            _log.warning("the server does not tell of changes of %s", ", ".join(sorted(self.refused)))
+            _log.warning("the server does not report changes of %s", ", ".join(sorted(self.refused)))
         return self
 
     def _resume(self) -> None:
-        """The connection was lost: listen on a new one, if there is one, else raise what happened.
+        """Listen on a new connection after the loss of one; raise the error where there is no new one.
 
         # spec: basic/patterns/subscriptions/stdio-relisten
         # spec: basic/patterns/subscriptions/reconnect-on-abrupt-close
@@ -195,27 +202,31 @@ class Changes:
             return
         if not isinstance(problem, ConnectionClosed) or self.client.alive().failure is not None:
             self.client.listening.discard(self)
-            raise problem.with_traceback(None)  # without the frames of those who were told before
+            raise problem.with_traceback(None)  # without the frames of earlier raises
         with self._news:
             self._problem = self._agreed = None
         try:
             self.open()
         except ConnectionClosed as again:
-            if self._losses >= TRIES:
+            if self._losses >= MAX_LOSSES:
                 raise
             self.client.listening.add(self)
             with self._news:
                 self._lost(again)
             return
         refused = self.refused
-        for change in (*map(Change, sorted(self.kinds)), *(Change("resource", uri) for uri in self.uris)):
+        for change in self.all_changes():
             if (change.uri or change.kind) not in refused:
                 self.push(change)
 
-    def _may_try(self, end: float | None) -> bool:
-        """Wait until it is time to listen anew; False if the caller has no time for that. Holds _news.
+    def all_changes(self) -> list[Change]:
+        """A change of each kind and URI: for a new connection, since changes may have been missed."""
+        return [*map(Change, sorted(self.kinds)), *(Change("resource", uri) for uri in self.uris)]
 
-        At once the first time, then later and later: a server needs a while to start again.
+    def _may_try(self, end: float | None) -> bool:
+        """Wait until it is time to listen anew; False if that is after `end`. Holds _news.
+
+        At once the first time, then after longer and longer pauses: a server needs a while to start again.
         """
         if not self._problem:
             return True
@@ -227,18 +238,18 @@ class Changes:
         return not self._over
 
     def push(self, change: Change) -> None:
-        """Something changed, once or more since somebody looked. Runs on the reader."""
+        """Add a change, unless it is pending already. Runs on the reader."""
         with self._news:
             if self._over or change in self._pending:
                 return
-            # What was asked for by name is as much as was asked for; of its parts there is no end.
+            # URIs asked for by name are bounded by the request. Sub-resources are not, so they are capped.
             named = change.uri is None or change.uri in self._watched
             size = len(change.uri or "")
             if not named and (
                 len(self._pending) >= MAX_PENDING or self._pending_size + size > MAX_PENDING_CHARACTERS
             ):
                 if not self._overflowed:
-                    _log.warning("changes are forgotten, since nobody takes them: %.200r", change)
+                    _log.warning("changes are dropped, since too many wait to be taken: %.200r", change)
                 self._overflowed = True
                 return
             self._pending[change] = None
@@ -246,13 +257,13 @@ class Changes:
             self._news.notify_all()
 
     def agree(self, agreed: Iterable[str]) -> None:
-        """What the server will tell of."""
+        """Store the kinds and URIs whose changes the server will report."""
         with self._news:
             self._agreed = set(agreed)
             self._news.notify_all()
 
     def end(self, problem: McpError | None) -> None:
-        """Nothing more will come: for this reason, or because the server ended it properly."""
+        """End the subscription: by an error, or without one, gracefully by the server."""
         with self._news:
             if problem is None or self.client.is_closed:
                 self._over = True
@@ -265,73 +276,83 @@ class Changes:
             self._news.notify_all()
 
     def _lost(self, problem: McpError) -> None:
-        """The subscription broke. Holds _news."""
+        """Store the loss of the subscription, and when to listen anew. Holds _news."""
         if self._problem is None:
             self._problem, now = problem, time.monotonic()
-            self._losses = 1 if now - self._opened > STEADY else self._losses + 1
-            # A process that is gone is started anew, and not often (api/pipe_transport): that needs no pause.
+            self._losses = 1 if now - self._opened > STEADY_SECONDS else self._losses + 1
+            # A process that exited is started again, and not often (api/pipe_transport): no pause is needed.
             at_once = self._losses == 1 or self.connection.failure is not None
             self._next_try = now if at_once else now + 0.25 * 2**self._losses
 
     def wait_for_agreement(self, deadline: Deadline) -> bool:
-        """False if it does not come in time. Raises what came instead; what comes after it is for `next`."""
+        """Wait for the acknowledgment; False if it is late. Raises an error that came instead of it."""
         with self._news:
             while self._agreed is None and not self._over and self._problem is None:
                 left = deadline.left()
                 if left <= 0:
                     return False
-                self._news.wait(min(left, LONGEST))
+                self._news.wait(min(left, MAX_WAIT_SECONDS))
             if self._agreed is None and self._problem is not None:
                 raise self._problem.with_traceback(None)
             return True
 
     def wants(self, change: Change) -> bool:
-        """Whether somebody here listens to this, or to what it is a part of."""
+        """Whether this change is listened to, or that of a resource that it is a part of."""
         if change.uri is None:
             return change.kind in self.kinds
         return change.uri in self._watched or any(_is_part(change.uri, uri) for uri in self.uris)
 
 
 def on_notification(client: Any, method: str, params: Json) -> None:
-    """A notification of the server's that may be about a change. Runs on the reader.
+    """Give an acknowledgment or a change to the subscriptions that it is for. Runs on the reader.
 
-    In the modern era its subscriptionId says who is meant.
+    In the modern era the subscriptionId of the notification names the one subscription.
     # spec: basic/patterns/subscriptions/stdio-correlate, basic/patterns/subscriptions/multiple-concurrent
     """
     if method == ACKNOWLEDGED:
-        for changes in _meant(client, params):
-            changes.agree(_honoured(params.get("notifications")))
-    elif method in KINDS:
-        uri = params.get("uri")
-        change = Change(KINDS[method], uri if isinstance(uri, str) and KINDS[method] == "resource" else None)
-        if change.kind == "resource" and change.uri is None:
-            return
-        for changes in _meant(client, params) if client.revision.modern else list(client.listening):
-            if changes.wants(change):
-                changes.push(change)
+        for changes in _of_subscription(client, params):
+            changes.agree(_acknowledged(params.get("notifications")))
+        return
+    change = _change_of(method, params)
+    if change is None:
+        return
+    for changes in _of_subscription(client, params) if client.revision.modern else list(client.listening):
+        if changes.wants(change):
+            changes.push(change)
+
+
+def _change_of(method: str, params: Json) -> Change | None:
+    """The change that a notification reports, if it is one that does."""
+    kind = KIND_BY_METHOD.get(method)
+    if kind is None:
+        return None
+    if kind != "resource":
+        return Change(kind)
+    uri = params.get("uri")
+    return Change(kind, uri) if isinstance(uri, str) else None
 
 
 def _is_part(uri: str, whole: str) -> bool:
-    """Whether a resource is within another: then it may be told of though only the other was named.
+    """Whether a resource is within another: a server may report it though only the other was named.
 
     # spec: schema/updated-sub-resource
     """
     return uri.startswith(whole) and (whole.endswith("/") or uri[len(whole)] in "/?#")
 
 
-def _meant(client: Any, params: Json) -> list[Changes]:
-    """Whoever waits for an answer to the request that this notification names."""
+def _of_subscription(client: Any, params: Json) -> list[Changes]:
+    """The subscription whose request this notification names, if it is open."""
     meta = params.get("_meta")
     name = meta.get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
     call = client.connection.waiting.get(name) if type(name) is int else None
     return [] if call is None else [c for c in list(client.listening) if c.call is call]
 
 
-def _honoured(notifications: Any) -> set[str]:
-    """The kinds and URIs of an acknowledged filter, however it is made."""
+def _acknowledged(notifications: Any) -> set[str]:
+    """The kinds and URIs in an acknowledged filter; malformed members are ignored."""
     if not isinstance(notifications, dict):
         return set()
-    kinds = {kind for kind, member in LISTS.items() if notifications.get(member) is True}
+    kinds = {kind for kind, member in FILTER_MEMBERS.items() if notifications.get(member) is True}
     uris = notifications.get("resourceSubscriptions")
     return kinds | {uri for uri in uris if isinstance(uri, str)} if isinstance(uris, list) else kinds
 
@@ -340,14 +361,17 @@ def _honoured(notifications: Any) -> set[str]:
 
 
 def _request(changes: Changes) -> None:
-    """Send it, and wait for the acknowledgment.  # spec: architecture/index/updates-need-listen-stream"""
+    """Send subscriptions/listen, and wait for the acknowledgment.
+
+    # spec: architecture/index/updates-need-listen-stream
+    """
     client = changes.client
-    wanted: Json = {LISTS[kind]: True for kind in sorted(changes.kinds)}
+    wanted: Json = {FILTER_MEMBERS[kind]: True for kind in sorted(changes.kinds)}
     if changes.uris:
         wanted["resourceSubscriptions"] = list(changes.uris)
     connection = changes.connection
 
-    def prepare(call: Call) -> None:  # before it is sent: the answer may be quicker than we are
+    def prepare(call: Call) -> None:  # before it is sent: the acknowledgment may arrive before `call` returns
         changes.call = call
 
     def on_done(call: Call) -> None:
@@ -358,7 +382,7 @@ def _request(changes: Changes) -> None:
     try:
         in_time = changes.wait_for_agreement(call.deadline)
     except BaseException:
-        connection.cancel(call, "nobody listens any more")
+        connection.cancel(call, "the subscription was closed")
         raise
     if not in_time:
         connection.cancel(call, "no acknowledgment in time")
@@ -366,21 +390,21 @@ def _request(changes: Changes) -> None:
 
 
 def stop(changes: Changes) -> None:
-    """Tell the server that nobody listens any more.
+    """Cancel the request, or unsubscribe.
 
     # spec: basic/patterns/subscriptions/client-cancels
     """
     if not changes.client.revision.modern:
         _unsubscribe(changes)
     elif changes.call is not None:
-        changes.connection.cancel(changes.call, "nobody listens any more")
+        changes.connection.cancel(changes.call, "the subscription was closed")
 
 
-# ---------------------------------------------------------------------- legacy: by way of the session
+# ---------------------------------------------------------------------- legacy: the session's subscriptions
 
 
 def _subscribe(changes: Changes) -> None:
-    """resources/subscribe for each URI."""
+    """Send resources/subscribe for each URI, and note which lists the server declared."""
     client = changes.client
     declared: Json = client.server_capabilities or {}
     agreed = {kind for kind in changes.kinds if declared.get(kind, {}).get("listChanged")}
@@ -388,20 +412,22 @@ def _subscribe(changes: Changes) -> None:
         with client.subscribing:
             agreed |= set(_subscribed(client, changes.uris))
     changes.agree(agreed)
-    if changes.connection.failure is not None:  # it may have been too early to be told so
+    if changes.connection.failure is not None:  # it may have failed before this was among `listening`
         raise changes.connection.failure
 
 
 def renew(client: Any) -> None:
-    """The session is another one: subscribe again. All counts as changed, since nobody knows."""
+    """Subscribe again, in a new session."""
     for changes in list(client.listening):
+        # Step 1: the new session has no subscriptions yet.
         _subscribe(changes)
-        for change in (*map(Change, sorted(changes.kinds)), *(Change("resource", u) for u in changes.uris)):
+        # Step 2: changes may have been missed between the two sessions, so all counts as changed.
+        for change in changes.all_changes():
             changes.push(change)
 
 
 def _subscribed(client: Any, uris: Sequence[str]) -> Iterator[str]:
-    """Those of which the server tells from now on."""
+    """Subscribe to these URIs; yields those that the server accepts."""
     with contextlib.closing(_ask_for_each(client, "resources/subscribe", uris)) as outcomes:
         for uri, problem in outcomes:
             if problem is None:
@@ -415,15 +441,15 @@ def _subscribed(client: Any, uris: Sequence[str]) -> Iterator[str]:
 def _ask_for_each(
     client: Any, method: str, uris: Sequence[str]
 ) -> Generator[tuple[str, McpError | None], None, None]:
-    """A request for each URI, and what went wrong with it, if anything.
+    """Send a request for each URI; yields each with its error, or None.
 
-    One is sent first; as long as the server is content, then two at once, four, and up to MAX_AT_ONCE. One
-    after the other, each would wait for the way there and back.
+    One request is sent first; as long as there is no error, then two at once, four, and so on up to
+    MAX_REQUESTS_AT_ONCE. One after the other, each would cost a round trip.
     """
     start, at_once = 0, 1
     while start < len(uris):
         some = uris[start : start + at_once]
-        start, at_once = start + len(some), min(2 * at_once, MAX_AT_ONCE)
+        start, at_once = start + len(some), min(2 * at_once, MAX_REQUESTS_AT_ONCE)
         calls: list[Any] = []
         try:
             calls.extend(client.submit(method, {"uri": uri}) for uri in some)
@@ -442,19 +468,19 @@ def _ask_for_each(
 
 
 def _unsubscribe(changes: Changes) -> None:
-    """Unless somebody else of this client listens to the same."""
+    """Send resources/unsubscribe for each URI that no other `Changes` of this client listens to."""
     client = changes.client
     with client.subscribing:
-        kept = changes.refused.union(*(other.uris for other in list(client.listening)))
+        still_wanted = changes.refused.union(*(other.uris for other in list(client.listening)))
         if changes.connection.failure is not None:
             return
-        uris = [uri for uri in changes.uris if uri not in kept]
+        uris = [uri for uri in changes.uris if uri not in still_wanted]
         try:
             with contextlib.closing(_ask_for_each(client, "resources/unsubscribe", uris)) as outcomes:
                 for uri, problem in outcomes:
-                    if problem is not None:  # then it goes on; what comes of it is ignored
+                    if problem is not None:  # the server goes on reporting changes, which are ignored
                         _log.info("%.200r: %s", uri, problem)
                         if not isinstance(problem, ErrorResponse):
-                            return  # no answer comes: one such wait is enough
+                            return  # no answer: do not wait for another one
         except McpError as problem:
             _log.info("nothing more can be unsubscribed: %s", problem)

@@ -1,23 +1,24 @@
-"""Subscriptions (page: basic/patterns/subscriptions): who hears of which changes, in either era.
+"""Subscriptions (page: basic/patterns/subscriptions): which client hears of which changes, in either era.
 
     client -> server   subscriptions/listen {notifications: {toolsListChanged?, resourceSubscriptions?, ...}}
     server -> client   notifications/subscriptions/acknowledged {notifications: what it agreed to}
     server -> client   notifications/tools/list_changed, notifications/resources/updated {uri}, ...
     server -> client   {}            the response, when the server ends it; or the client cancels it
 
-The request stays open, and its id stands in the `_meta` of all that belongs to it. No thread waits for it.
+The request stays open, and its id is in the `_meta` of all notifications that belong to it. No thread waits
+for it.
 
-Until 2025-11-25 the same changes flow without asking: of lists, to every client that was told of
-`listChanged`; of resources, to those that sent resources/subscribe (server/resources). Behind the two
-ways stands one list of listeners, and on the client one call, `client.listen(...)`.
+Until 2025-11-25 the same changes come without such a request: of lists, to every client to which the server
+declared `listChanged`; of resources, to those that sent resources/subscribe (server/resources). Both eras
+share one list of listeners, and on the client one call, `client.listen(...)`.
 
 Here are the shapes and the server's half; the client's is basic/patterns/subscriptions/client.
 
 Revisions   2026-07-28 for subscriptions/listen; the changes in all.
 Errors      too many listeners or URIs: 429. URIs of no resource are left out of the acknowledgment.
-Threads     `tell` may be called by any thread, and does not wait: clients hear of a change from
-            `mcp_ref changes`, one thread at a time, which lives for one round. A client that does not
-            read holds up no other: what it is to hear waits, each change once.
+Threads     `tell` may be called by any thread, and does not wait: the thread `mcp_ref changes` sends the
+            notifications. There is one at a time, and it ends after one round. A client that does not read
+            delays no other: its changes wait, each of them once.
 """
 
 from __future__ import annotations
@@ -29,10 +30,7 @@ from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import (
-    MethodNotFound,
-    TooManyRequests,
-)
+from mcp_ref.basic.index.error_responses import MethodNotFound, TooManyRequests
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.patterns.index.connection import DEFERRED
@@ -56,7 +54,10 @@ _log = logger("mcp_ref.subscriptions")
 
 
 class SubscriptionFilter(TypedDict, total=False):
-    """What is not in it is not told.  # spec: basic/patterns/subscriptions/omitted-means-unsubscribed"""
+    """The changes that a client wants to hear of, and no others.
+
+    # spec: basic/patterns/subscriptions/omitted-means-unsubscribed
+    """
 
     toolsListChanged: bool
     promptsListChanged: bool
@@ -89,60 +90,86 @@ class SubscriptionsAcknowledgedNotificationParams(TypedDict, total=False):
     notifications: Required[SubscriptionFilter]
 
 
-_LAST = since("2026-07-28")
+_MODERN = since("2026-07-28")
 DEFINITIONS: dict[str, Any] = {
-    "SubscriptionFilter": Annotated[SubscriptionFilter, _LAST],
-    "SubscriptionsListenResultMetaObject": Annotated[SubscriptionsListenResultMeta, _LAST],
+    "SubscriptionFilter": Annotated[SubscriptionFilter, _MODERN],
+    "SubscriptionsListenResultMetaObject": Annotated[SubscriptionsListenResultMeta, _MODERN],
 }
 
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
 class Change(NamedTuple):
-    """Something that is no longer as it was: a list ("tools", "prompts", "resources") or a "resource"."""
+    """A change of a list ("tools", "prompts", "resources") or of one "resource"."""
 
     kind: str
     uri: str | None = None
 
     @property
     def method(self) -> str:
-        """The notification that tells it."""
-        return NOTICES[self.kind]
+        """The notification that reports it."""
+        return METHOD_BY_KIND[self.kind]
 
 
-NOTICES = {
+METHOD_BY_KIND = {
     "tools": "notifications/tools/list_changed",
     "prompts": "notifications/prompts/list_changed",
     "resources": "notifications/resources/list_changed",
     "resource": "notifications/resources/updated",
 }
-KINDS = {method: kind for kind, method in NOTICES.items()}
-LISTS = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
+KIND_BY_METHOD = {method: kind for kind, method in METHOD_BY_KIND.items()}
+FILTER_MEMBERS = {
+    "tools": "toolsListChanged",
+    "prompts": "promptsListChanged",
+    "resources": "resourcesListChanged",
+}
 
 # ----------------------------------------------------------------------- server half
 
-MAX_STREAMS, MAX_URIS = 2_000, 10_000
-"""What one connection has at most: subscriptions/listen requests, and resources that it watches."""
-TOO_MANY_URIS = f"a connection watches at most {MAX_URIS} resources"
+MAX_STREAMS = 2_000
+"""Open subscriptions/listen requests on one connection."""
 
-BURST = 0.02
-"""Seconds in which several changes of the same become one notification."""
-AGAIN = 0.1
-"""Seconds until a client that does not read is tried again."""
-LAST = 0.5
-"""Seconds that an acknowledgment gets whose connection is about to end."""
+MAX_URIS = 10_000
+"""Resources that one connection may watch."""
+
+TOO_MANY_URIS = f"a connection can watch {MAX_URIS} resources and no more: unsubscribe from others first"
+
+BURST_SECONDS = 0.02
+"""How long changes are collected, so that several of the same become one notification."""
+
+RETRY_SECONDS = 0.1
+"""The pause before a client that does not read is tried again."""
+
+ACKNOWLEDGMENT_SECONDS = 0.5
+"""How long `close` waits for an acknowledgment that is being sent."""
 
 
 def on_listen(server: Any, params: Json, context: RequestContext) -> Any:
-    """Acknowledge, and leave the request open.
+    """Acknowledge a subscription, and leave its request open.
 
     # spec: basic/patterns/subscriptions/ack-first, basic/patterns/subscriptions/nothing-before-ack
     # spec: basic/patterns/subscriptions/ack-lists-honoured-subset
     # spec: basic/patterns/subscriptions/ack-order-per-subscription
     # spec: basic/index/support-base-versioning-patterns
     """
-    wanted = params["notifications"]
-    agreed: Json = {name: True for kind, name in LISTS.items() if wanted.get(name) and server.offers(kind)}
+    # Step 1: agree to the part of the filter that this server can serve.
+    agreed = _agree(server, params["notifications"])
+    # Step 2: add the stream, so that changes from now on wait for it.
+    kinds = {kind for kind, member in FILTER_MEMBERS.items() if member in agreed}
+    stream = Stream(context, kinds, set(agreed.get("resourceSubscriptions", ())))
+    server.listeners.add(stream)
+    # Step 3: acknowledge it, before any change is reported.
+    stream.say(ACKNOWLEDGED, {"notifications": agreed}, wait=None)
+    # Step 4: report changes from now on. The response comes when the subscription ends.
+    server.listeners.begin(stream)
+    return LATER
+
+
+def _agree(server: Any, wanted: Json) -> Json:
+    """The part of a filter that the server can serve: lists that it offers, resources that exist."""
+    agreed: Json = {
+        member: True for kind, member in FILTER_MEMBERS.items() if wanted.get(member) and server.offers(kind)
+    }
     if "resourceSubscriptions" in wanted and server.offers("resources"):
         uris = list(dict.fromkeys(wanted["resourceSubscriptions"]))
         if len(uris) > MAX_URIS:
@@ -177,21 +204,23 @@ NOTIFICATIONS = (
 
 
 class Listener:
-    """A client of the legacy era: it hears of the lists that were declared, and of what it subscribed to."""
+    """A client of the legacy era: hears of lists with listChanged, and of resources that it subscribed to."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         # Guarded by the lock of Listeners.
-        self.uris: AbstractSet[str] = frozenset()  # until there is one
+        self.uris: AbstractSet[str] = frozenset()  # a set from the first subscription on
         self.pending: dict[Change, None] = {}
 
     @property
     def ready(self) -> bool:
-        """Whether it may be told something by now; what it is to hear waits until then."""
+        """Whether notifications may be sent to it; its changes wait until then."""
         return self.connection.session.is_ready
 
     def wants(self, change: Change) -> bool:
-        """# spec: server/resources/updated-notification, basic/lifecycle/negotiated-capabilities-only
+        """Whether this client is to hear of a change.
+
+        # spec: server/resources/updated-notification, basic/lifecycle/negotiated-capabilities-only
         # spec: schema/list-changed-unsubscribed
         """
         if change.uri is not None:
@@ -204,7 +233,7 @@ class Listener:
 
 
 class Stream(Listener):
-    """A subscriptions/listen request: it hears of what its filter names, and of nothing else."""
+    """A subscriptions/listen request: hears of the changes that its filter names, and of no others."""
 
     def __init__(self, context: RequestContext, kinds: set[str], uris: set[str]) -> None:
         super().__init__(context.connection)
@@ -217,13 +246,15 @@ class Stream(Listener):
         return self.acknowledged
 
     def wants(self, change: Change) -> bool:
-        """# spec: basic/patterns/subscriptions/only-requested-types, server/resources/updated-on-listen
+        """Whether the filter names a change.
+
+        # spec: basic/patterns/subscriptions/only-requested-types, server/resources/updated-on-listen
         # spec: server/tools/list-changed-subscribed, server/prompts/list-changed-subscribed
         """
         return change.kind in self.kinds if change.uri is None else change.uri in self.uris
 
     def say(self, method: str, params: Json | None, wait: float | None) -> None:
-        """Send one notification of this subscription; nothing after its end.
+        """Send one notification of this subscription, unless it has ended.
 
         # spec: basic/patterns/subscriptions/id-is-request-id, basic/index/meta-subscription-id
         """
@@ -233,8 +264,10 @@ class Stream(Listener):
                 self.connection.notify(method, tagged, wait=wait, outbox=self.context.outbox)
 
     def end(self, reason: str) -> None:
-        """The server ends it: notifications/cancelled first and the response last. Where each request has a
-        stream of its own, the end of that says it, after the response.
+        """End the subscription, as the server: notifications/cancelled first, the response last.
+
+        Where each request has a stream of its own, there is no notification: the stream ends after the
+        response.
 
         # spec: basic/patterns/subscriptions/graceful-response
         # spec: basic/patterns/subscriptions/graceful-result-meta
@@ -243,19 +276,19 @@ class Stream(Listener):
         name = self.context.request_id
         if not self.context.outbox.closes:
             self.say("notifications/cancelled", {"requestId": name, "reason": reason}, wait=1.0)
-        result = dress({"_meta": {SUBSCRIPTION_ID: name}}, self.context, None)
+        result = add_modern_fields({"_meta": {SUBSCRIPTION_ID: name}}, self.context, None)
         self.connection.complete(self.context, result, wait=1.0)
 
 
 class Listeners:
-    """Everybody who hears of the changes of one server."""
+    """All clients and subscriptions that hear of the changes of one server."""
 
     def __init__(self) -> None:
         forks.tell(self)
         self.forked()
 
     def forked(self) -> None:
-        """At the beginning, and again in a forked child: nobody hears of changes yet."""
+        """Begin without listeners: at the start, and again in a forked child."""
         self._lock = threading.Lock()
         # All below guarded by _lock.
         self._sessions: dict[Connection, Listener] = {}
@@ -264,12 +297,12 @@ class Listeners:
         self._telling = False
 
     def attach(self, connection: Connection) -> None:
-        """A client is there. It hears something once its session is open."""
+        """Add a client. It hears of changes once its session is open."""
         with self._lock:
             self._sessions[connection] = Listener(connection)
 
     def detach(self, connection: Connection) -> None:
-        """It is gone, and its subscriptions with it.
+        """Remove a client that has gone, and its subscriptions.
 
         # spec: basic/patterns/subscriptions/ends-with-transport
         """
@@ -279,7 +312,10 @@ class Listeners:
             self._closing.pop(connection, None)
 
     def subscribe(self, connection: Connection, uri: str) -> None:
-        """Legacy: resources/subscribe.  # spec: architecture/index/subscription-capability-needed"""
+        """Legacy: serve resources/subscribe.
+
+        # spec: architecture/index/subscription-capability-needed
+        """
         if not connection.session.server_capabilities.get("resources", {}).get("subscribe"):
             raise MethodNotFound("resources/subscribe was not declared when this session began")
         with self._lock:
@@ -291,14 +327,14 @@ class Listeners:
                 listener.uris.add(uri)
 
     def unsubscribe(self, connection: Connection, uri: str) -> None:
-        """Legacy: resources/unsubscribe."""
+        """Legacy: serve resources/unsubscribe."""
         with self._lock:
             listener = self._sessions.get(connection)
             if listener is not None and isinstance(listener.uris, set):
                 listener.uris.discard(uri)
 
     def add(self, stream: Stream) -> None:
-        """Modern: a subscription that is to be acknowledged. It ends with its request."""
+        """Modern: add a subscription, before it is acknowledged. It ends with its request."""
         with self._lock:
             streams = self._streams.get(stream.connection, [])
             if len(streams) >= MAX_STREAMS:
@@ -310,7 +346,7 @@ class Listeners:
         stream.context.ends_with(lambda reason: self._remove(stream))
 
     def begin(self, stream: Stream) -> None:
-        """It was acknowledged: what changed meanwhile is told now."""
+        """Modern: report changes to a subscription from now on, since it was acknowledged."""
         stream.acknowledged = True
         closing = self._closing.get(stream.connection)
         if closing is not None:
@@ -319,13 +355,14 @@ class Listeners:
             self._tell_soon()
 
     def opened(self, connection: Connection) -> None:
-        """Legacy: the client is ready for what changed meanwhile."""
+        """Legacy: report changes to a client from now on, since its session is open."""
         with self._lock:
             listener = self._sessions.get(connection)
         if listener is not None and listener.pending:
             self._tell_soon()
 
     def _remove(self, stream: Stream) -> bool:
+        """Remove a subscription; False if it was removed before."""
         with self._lock:
             streams = self._streams.get(stream.connection, [])
             if stream not in streams:
@@ -336,22 +373,22 @@ class Listeners:
             return True
 
     def close(self, connection: Connection, reason: str) -> None:
-        """End the subscriptions of a client, gracefully; also those that are being acknowledged just now."""
-        end, pause = time.monotonic() + LAST, threading.Event()
+        """End the subscriptions of a client gracefully, and wait for those that are being acknowledged."""
+        end, pause = time.monotonic() + ACKNOWLEDGMENT_SECONDS, threading.Event()
         while True:
             with self._lock:
                 self._closing[connection] = reason
                 streams = list(self._streams.get(connection, ()))
             for stream in streams:
                 if stream.acknowledged and self._remove(stream):
-                    with contextlib.suppress(ConnectionClosed):  # this one's client went first
+                    with contextlib.suppress(ConnectionClosed):  # the client has closed this one's stream
                         stream.end(reason)
             if all(stream.acknowledged for stream in streams) or time.monotonic() > end:
                 return
-            pause.wait(0.005)  # a worker is at it
+            pause.wait(0.005)  # a worker is sending the acknowledgment
 
     def tell(self, change: Change) -> None:
-        """Something changed: whoever wants to hear of it will, soon, and once for many changes."""
+        """Report a change soon to all that want it; many of the same become one notification."""
         with self._lock:
             wanting = [listener for listener in self._all() if listener.wants(change)]
             for listener in wanting:
@@ -360,47 +397,49 @@ class Listeners:
             self._tell_soon()
 
     def _all(self) -> Iterator[Listener]:
-        """Holds _lock."""
+        """All listeners of both eras. Holds _lock."""
         yield from self._sessions.values()
         for streams in self._streams.values():
             yield from streams
 
-    def _tell_soon(self, seconds: float = BURST) -> None:
+    def _tell_soon(self, seconds: float = BURST_SECONDS) -> None:
+        """Schedule a round, unless one is scheduled or under way."""
         with self._lock:
             if self._telling:
                 return
             self._telling = True
-        self._on_a_thread(lambda: later(seconds, self._tell_on_a_thread))
+        self._start_or_log(lambda: later(seconds, self._start_telling))
 
-    def _tell_on_a_thread(self) -> None:
-        """Neither the timers may wait for a client that does not read, nor clients for a free worker."""
+    def _start_telling(self) -> None:
+        """Run a round on a thread of its own: a slow client must block neither the timers nor a worker."""
         thread = threading.Thread(target=self._tell_all, name="mcp_ref changes", daemon=True)
-        self._on_a_thread(thread.start)
+        self._start_or_log(thread.start)
 
-    def _on_a_thread(self, start: Callable[[], object]) -> None:
+    def _start_or_log(self, start: Callable[[], object]) -> None:
+        """Start a timer or a thread."""
         try:
             start()
-        except RuntimeError:  # the system has no more threads to give: the next change tries again
-            _log.exception("clients are not told what changed")
+        except RuntimeError:  # the system is out of threads: the next change tries again
+            _log.exception("the changes could not be reported")
             self._telling = False
 
     def _tell_all(self) -> None:
-        """One round; what changed meanwhile, or could not be told, is for the next."""
+        """Run one round. Changes that come meanwhile, or could not be sent, are left to the next."""
         with self._lock:
             waiting = self._waiting()
-        told = [self._tell_one(listener) for listener in waiting]
+        read_by = [self._tell_one(listener) for listener in waiting]
         with self._lock:
             self._telling = False
             more = bool(self._waiting())
         if more:
-            self._tell_soon(BURST if all(told) else AGAIN)
+            self._tell_soon(BURST_SECONDS if all(read_by) else RETRY_SECONDS)
 
     def _waiting(self) -> list[Listener]:
-        """Those that something is to be told. Holds _lock."""
+        """The listeners with changes to send. Holds _lock."""
         return [listener for listener in self._all() if listener.pending and listener.ready]
 
     def _tell_one(self, listener: Listener) -> bool:
-        """False if the client does not read just now."""
+        """Send the pending changes of a listener; False if its client does not read just now."""
         with self._lock:
             changes = list(listener.pending)
             listener.pending.clear()
@@ -417,7 +456,7 @@ class Listeners:
         return True
 
     def _leave(self, listener: Listener) -> None:
-        """Its client is gone: of a subscription that may be no more than its own stream."""
+        """Remove a listener whose connection is closed; for a subscription, that may be its stream alone."""
         if isinstance(listener, Stream):
             self._remove(listener)
         else:

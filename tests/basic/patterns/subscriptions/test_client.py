@@ -224,7 +224,7 @@ def test_a_wait_may_be_longer_than_a_lock_can_count():
 def test_listening_to_nothing_is_an_error(date):
     with connect(demo(), revision=date) as client:
         for wanted in ({}, {"resources": []}, {"tools": False, "resources": False}):
-            with pytest.raises(ValueError, match="listen to something"):
+            with pytest.raises(ValueError, match="name what to listen to"):
                 client.listen(**wanted)
         assert not client.listening
 
@@ -473,7 +473,7 @@ def test_what_the_server_does_not_tell_of_is_known_and_no_error(agreed, refused,
     client, _ = scripted(f"open_modern()\nbegin({agreed!r})\ngo_on()")
     with client, client.listen(tools=True, resources=["demo://a", "demo://b"]) as changes:
         assert changes.refused == refused
-        assert ("does not tell" in caplog.text) == bool(refused)
+        assert ("does not report" in caplog.text) == bool(refused)
 
 
 @every
@@ -616,7 +616,7 @@ def test_what_waits_is_weighed(caplog):
         assert seen[-1] == "demo://a"
         assert 60 < len(seen) < 70
         assert changes._pending_size == 0
-    assert sum("changes are forgotten" in record.getMessage() for record in caplog.records) == 1
+    assert sum("changes are dropped" in record.getMessage() for record in caplog.records) == 1
 
 
 @every
@@ -645,7 +645,7 @@ def test_what_waits_is_bounded_and_what_was_asked_for_by_name_is_always_kept(dat
         while (found := changes.next(0)) is not None:
             seen.append(found.uri)
         assert seen == ["demo://a", *(f"demo://a/{n}" for n in range(9)), "demo://b"]
-        assert caplog.text.count("changes are forgotten") == 1
+        assert caplog.text.count("changes are dropped") == 1
 
 
 # -- the server is gone ----------------------------------------------------------------------------
@@ -1073,7 +1073,7 @@ def test_a_server_that_comes_back_is_found_again(monkeypatch):
 
 
 def test_a_server_that_stays_away_is_given_up(monkeypatch):
-    monkeypatch.setattr(module, "TRIES", 2)
+    monkeypatch.setattr(module, "MAX_LOSSES", 2)
 
     def handle(request, wire):
         if len(wire.site.of("subscriptions/listen")) == 1:
