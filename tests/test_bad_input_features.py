@@ -2469,7 +2469,7 @@ def test_once_with_what_cannot_be_kept(revision: str, kind: str) -> None:
     """The tool says so, or the request. What is only no text, or too long, hurts where it has to travel."""
     with connect(strange(), revision=revision, elicitation=number) as client:
         if revision == MODERN and kind in ("surrogate", "long"):
-            with pytest.raises(ErrorResponse, match="cannot travel"):
+            with pytest.raises(ErrorResponse, match="do not fit requestState"):
                 client.call_tool("once", {"kind": kind})
         else:
             result = client.call_tool("once", {"kind": kind})

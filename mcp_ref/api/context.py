@@ -171,7 +171,7 @@ class Context(RequestContext):
     @property
     def request_state(self) -> str | None:
         """The requestState of that result, as the handler made it."""
-        return None if self.exchange is None else self.exchange.own
+        return None if self.exchange is None else self.exchange.handler_state
 
     def require_capability(self, **required: Json) -> None:
         """Go on only with a client that declared this: `ctx.require_capability(sampling={})`."""

@@ -72,7 +72,7 @@ def test_in_the_modern_era_a_server_asks_nothing():
         assert not raw.aside  # nothing came before it
     problem = handler.outcome()
     assert isinstance(problem, LocalError)
-    assert "in 2026-07-28 a server sends no requests, so not vendor/question either" in str(problem)
+    assert "vendor/question: in 2026-07-28 a server sends no requests" in str(problem)
 
 
 @pytest.mark.spec(

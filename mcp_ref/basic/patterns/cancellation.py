@@ -1,22 +1,22 @@
 """Cancellation (page: basic/patterns/cancellation; basic/utilities/cancellation until 2025-11-25).
 
-Whoever sent a request may say that it no longer wants the answer:
+The sender of a request may say that it no longer wants the answer:
 
     notifications/cancelled {requestId, reason?}
 
-The receiver stops the work if it can and sends nothing more about that request. The notification
-races with the answer: both sides take either order. A cancellation that makes no sense is ignored.
+The receiver stops the work if it can and sends nothing more about that request. The notification races with
+the answer: both sides take either order. A cancellation of an unknown or finished request is ignored.
 
 Revisions   2024-11-05  either side cancels its own requests, but never `initialize`
             2025-11-25  a task is cancelled with tasks/cancel instead
             2026-07-28  clients only, and on stdio only; a server sends it only to end a
                         subscriptions/listen stream (basic/patterns/subscriptions)
 
-A request is also cancelled when its deadline passes, when its caller is interrupted, and with the request
-of the peer's on whose behalf it was made.
+A request is also cancelled when its deadline passes, when its caller is interrupted, and when the peer
+cancels the request on whose behalf it was made.
 
-Threads     `on_cancelled` runs on the reader; `send` on whichever thread gives up, which is the reader
-            for what ends with a request of the peer's.
+Threads     `on_cancelled` runs on the reader; `send` on the thread that gives up, which is the reader where
+            a request of the peer's is cancelled.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ NOTIFICATIONS = (
 
 
 def send(connection: Requester, call: Call, reason: str) -> None:
-    """Tell the peer that a request of ours is given up.
+    """Send notifications/cancelled for a request of ours.
 
     The caller has taken it out of `waiting`, so it was ours and still running.
     # spec: basic/patterns/cancellation/client-issued-only
     # spec: basic/patterns/cancellation/client-sends-cancelled
 
-    A server of the modern era asks nothing, and so has nothing to give up.
+    A server of the modern era sends no requests, and so has none to cancel.
     # spec: basic/patterns/cancellation/server-cancels-nothing-else
     """
     if call.method == "initialize":  # spec: basic/patterns/cancellation/init-not-cancelled
@@ -75,14 +75,14 @@ def send(connection: Requester, call: Call, reason: str) -> None:
         params = {"requestId": call.id, "reason": reason}
         connection.notify("notifications/cancelled", params, wait=0.2, outbox=call.outbox)
     except ConnectionClosed:
-        pass  # then the peer knows, or reads nothing anyway
+        pass  # the peer cannot be told any more, and does no more work for us
 
 
 # --------------------------------------------------------------------------- receiver
 
 
 def on_cancelled(connection: Connection, params: Json) -> None:
-    """Stop a request that the peer sent, if there still is one."""
+    """Cancel a request that the peer sent, if it still runs."""
     request_id, reason = params.get("requestId"), params.get("reason")
     if not is_id(request_id):  # spec: basic/patterns/cancellation/ignore-malformed
         _log.info("ignored a cancellation without a proper requestId")
@@ -91,7 +91,7 @@ def on_cancelled(connection: Connection, params: Json) -> None:
     call = connection.waiting.get(request_id)
     if call is not None and call.method == "subscriptions/listen" and type(request_id) is int:
         connection.settle(call, {})  # the server ends it; its response may still follow
-    # What the peer asked of us, never what we asked of it.
+    # Only a request that the peer sent: an id of ours may be the same number.
     # spec: basic/patterns/cancellation/same-direction-only
     elif connection.cancel_serving(request_id, reason):
         # spec: basic/patterns/cancellation/log-reason, basic/patterns/cancellation/stop-processing
@@ -100,4 +100,4 @@ def on_cancelled(connection: Connection, params: Json) -> None:
     else:
         # spec: basic/patterns/cancellation/ignore-invalid, basic/patterns/cancellation/ignore-completed
         # spec: basic/patterns/cancellation/may-ignore, schema/cancelled-late
-        _log.debug("ignored a cancellation of %r, which does not run", request_id)
+        _log.debug("ignored a cancellation of %r: no such request runs", request_id)

@@ -1,7 +1,7 @@
 """Progress (page: basic/patterns/progress; basic/utilities/progress until 2025-11-25).
 
-Whoever wants to hear how far a request is puts a `progressToken` into its `_meta`; the other side
-may then send, as often as it likes and until it answers,
+A requester that wants to know how far its request is puts a `progressToken` into its `_meta`. The other
+side may then send, as often as it likes and until it answers,
 
     notifications/progress {progressToken, progress, total?, message?}
 
@@ -11,9 +11,9 @@ Revisions   2024-11-05  either direction
             2025-03-26  + message
             2026-07-28  from server to client only
 
-Threads     `report` runs on the thread that works; `on_progress` on the reader, which leaves the
-            report with the call; the thread that waits for the answer then runs the callback (where
-            none waits, for a future: the client's thread for events).
+Threads     `report` runs on the thread that works; `on_progress` on the reader, which leaves the report
+            with the call. The thread that waits for the answer then runs the callback (for a future, where
+            no thread waits: the client's thread for events).
 """
 
 from __future__ import annotations
@@ -35,14 +35,15 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.index.requester import Call
 
-__all__ = ["OnProgress", "Report", "ask", "on_progress", "report"]
+__all__ = ["OnProgress", "Report", "on_progress", "report", "with_token"]
 
 _log = logger("mcp_ref.progress")
 
-KEPT = 1000
+MAX_WAITING_REPORTS = 1000
 """Reports that wait for a slow callback; older ones give way, since the newest says it all."""
+
 MAX_WAITING_CHARACTERS = 1_000_000
-"""Of their messages: so many reports as long as the newest may wait."""
+"""Length of the messages that wait for a slow callback, each taken to be as long as the newest."""
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -67,7 +68,7 @@ NOTIFICATIONS = (
 
 
 class Report(NamedTuple):
-    """What a callback gets: `on_progress(progress, total, message)`."""
+    """The arguments of a callback: `on_progress(progress, total, message)`."""
 
     progress: float
     total: float | None
@@ -76,11 +77,11 @@ class Report(NamedTuple):
 
 OnProgress: TypeAlias = Callable[[float, float | None, str | None], Any]
 
-# ----------------------------------------------------------------------- whoever works
+# ---------------------------------------------------------------------------- responder
 
 
 def report(context: RequestContext, progress: float, total: float | None, message: str | None) -> None:
-    """Send a report, if the peer asked for any and this one is news.
+    """Send notifications/progress, if the peer gave a token and the progress has grown since the last one.
 
     # spec: basic/patterns/progress/send-optional, basic/patterns/progress/active-token-only
     # spec: basic/patterns/progress/may-send-none
@@ -88,14 +89,13 @@ def report(context: RequestContext, progress: float, total: float | None, messag
     token = context.progress_token
     if token is None or context.is_over:  # spec: basic/patterns/progress/stop-after-completion
         return
-    if not _is_number(progress) or (total is not None and not _is_number(total)):
-        raise ValueError(f"progress and total are finite numbers, not {progress!r} of {total!r}")
-    # spec: basic/patterns/progress/payload
-    params: Json = {"progressToken": token, "progress": progress}
-    if total is not None:  # spec: basic/patterns/progress/omit-total
-        params["total"] = total
-    if message is not None and context.revision.reaches("2025-03-26"):
-        params["message"] = message
+    if not all(map(_is_number, (progress,) if total is None else (progress, total))):
+        raise ValueError(f"progress and total must be finite numbers, not {progress!r} of {total!r}")
+    if not context.revision.reaches("2025-03-26"):
+        message = None
+    # spec: basic/patterns/progress/payload, basic/patterns/progress/omit-total
+    fields = {"progressToken": token, "progress": progress, "total": total, "message": message}
+    params = {name: value for name, value in fields.items() if value is not None}
     with context.speaking:
         last = context.progress_sent
         if last is None or progress > last:  # spec: basic/patterns/progress/value-increases
@@ -104,6 +104,7 @@ def report(context: RequestContext, progress: float, total: float | None, messag
 
 
 def _is_number(value: Any) -> bool:
+    """Whether a value is a finite JSON number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:
@@ -112,40 +113,52 @@ def _is_number(value: Any) -> bool:
         return False
 
 
-# ------------------------------------------------------------------------ whoever asked
+# ---------------------------------------------------------------------------- requester
 
 
-def ask(params: Json | None, call: Call) -> Json:
-    """The params of a request whose progress is wanted. Its id serves as the token.
+def with_token(params: Json | None, call: Call) -> Json:
+    """Params with a progress token, for a call whose progress is wanted: its id serves as the token.
 
     # spec: basic/patterns/progress/token-unique, basic/patterns/progress/token-in-request-meta
     """
-    call.reports = deque(maxlen=KEPT)
+    call.reports = deque(maxlen=MAX_WAITING_REPORTS)
     params = params or {}
     return {**params, "_meta": {**params.get("_meta", {}), "progressToken": call.id}}
 
 
 def on_progress(connection: Connection, params: Json) -> None:
-    """A report arrived: leave it with the call it belongs to, and restart that call's clock."""
+    """Leave a report that arrived with the call it belongs to, and restart that call's time-out."""
     token, progress = params.get("progressToken"), params.get("progress")
-    total, message = params.get("total"), params.get("message")
     # spec: basic/patterns/progress/track-tokens
     call = connection.waiting.get(token) if type(token) is int else None
-    # A modern server asks nothing, and so waits for no report of a client.
+    # A modern server sends no requests, and so waits for no report of a client.
     # spec: basic/patterns/progress/server-to-client-only
     if call is None or call.reports is None:
-        _log.info("ignored progress for %r, which nobody waits for", token)
+        _log.info("ignored progress for %r: no running request wants it", token)
         return
-    if progress is None or not _is_number(progress):
+    if not _is_number(progress):
         _log.info("ignored progress that is no number: %.80r", progress)
         return
-    total = total if _is_number(total) else None
-    report = Report(progress, total, message if isinstance(message, str) else None)
-    with contextlib.suppress(IndexError):  # whoever takes them may take the last one meanwhile
-        while len(call.reports) * len(report.message or "") > MAX_WAITING_CHARACTERS:
-            call.reports.popleft()
-    call.reports.append(report)
+    _append(call.reports, _report_of(params))
     call.deadline.restart()
     call.wake()
     if call.on_report is not None:
         call.on_report(call)
+
+
+def _report_of(params: Json) -> Report:
+    """The report in these params. Optional members of a wrong type are left out."""
+    total, message = params.get("total"), params.get("message")
+    return Report(
+        params["progress"],
+        total if _is_number(total) else None,
+        message if isinstance(message, str) else None,
+    )
+
+
+def _append(reports: deque[Report], report: Report) -> None:
+    """Store a report for the caller; the oldest give way while their messages may be too long."""
+    with contextlib.suppress(IndexError):  # the caller may take the last one meanwhile
+        while len(reports) * len(report.message or "") > MAX_WAITING_CHARACTERS:
+            reports.popleft()
+    reports.append(report)

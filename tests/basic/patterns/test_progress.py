@@ -270,7 +270,7 @@ def test_bad_reports_are_ignored_one_by_one(revision: str) -> None:
 
 def test_reports_that_wait_are_weighed() -> None:
     """Each with a message of 100 KB: ten of them, and the newest."""
-    reports = deque[progress.Report](maxlen=progress.KEPT)
+    reports = deque[progress.Report](maxlen=progress.MAX_WAITING_REPORTS)
     call = SimpleNamespace(reports=reports, deadline=SimpleNamespace(restart=int), wake=int, on_report=None)
     connection: Any = SimpleNamespace(waiting={1: call})
     for number in range(100):
@@ -280,7 +280,7 @@ def test_reports_that_wait_are_weighed() -> None:
     assert reports[-1].progress == 99
     for number in range(100, 1200):
         progress.on_progress(connection, {"progressToken": 1, "progress": number, "message": "short"})
-    assert len(reports) == progress.KEPT
+    assert len(reports) == progress.MAX_WAITING_REPORTS
 
 
 def test_a_slow_callback_gets_the_newest_reports() -> None:
@@ -289,7 +289,7 @@ def test_a_slow_callback_gets_the_newest_reports() -> None:
     open_modern()
     call = receive("vendor/x")
     token = call["params"]["_meta"]["progressToken"]
-    for n in range({2 * progress.KEPT}):
+    for n in range({2 * progress.MAX_WAITING_REPORTS}):
         send(method="notifications/progress", params={{"progressToken": token, "progress": n}})
     send(method="vendor/sent")
     receive("vendor/go-on")
@@ -308,9 +308,9 @@ def test_a_slow_callback_gets_the_newest_reports() -> None:
 
         # The listener for all notifications must not be kept busy by the reports themselves.
         client.request("vendor/x", on_progress=slow)
-    assert heard[-1] == 2 * progress.KEPT - 1
+    assert heard[-1] == 2 * progress.MAX_WAITING_REPORTS - 1
     assert heard == sorted(heard)
-    assert len(heard) <= progress.KEPT + 1
+    assert len(heard) <= progress.MAX_WAITING_REPORTS + 1
 
 
 @pytest.mark.spec("basic/patterns/progress/server-to-client-only")

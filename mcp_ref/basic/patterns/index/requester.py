@@ -7,7 +7,7 @@ Revisions   2024-11-05  either side asks the other
 
 Threads     caller      any thread in `request`: waits for its own answer and runs its `on_progress`
             reader      runs `deliver`
-            `waiting` is a plain dict: whoever takes an entry out owns its end, and that decides every
+            `waiting` is a plain dict: the thread that takes an entry out owns its end, and that decides every
             race between an answer, a time-out, a cancellation and the end of the connection.
 """
 
@@ -20,10 +20,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.index.error_responses import (
-    InvalidRequest,
-    error_response,
-)
+from mcp_ref.basic.index.error_responses import InvalidRequest, error_response
 from mcp_ref.basic.index.messages import Json, RequestId, encode, is_id
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.runtime.checks import check_seconds
@@ -46,10 +43,15 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.runtime.threads.outbox import WayOut
 
-__all__ = [
-    "Call",
-    "Requester",
-]
+__all__ = ["Call", "Requester"]
+
+_log = logger("mcp_ref.connection")
+
+MAX_IN_FLIGHT = 10_000
+"""Requests of ours that may wait for an answer on one connection."""
+
+CLOSE_REASON_SECONDS = 1.0
+"""How long a failed write waits for the end of the connection: the reader knows a better reason for it."""
 
 
 class Call:
@@ -77,21 +79,21 @@ class Call:
         self.outcome: Json | McpError = {}
         # Progress that the caller has not seen yet. Old reports may be lost, the newest never is.
         self.reports: deque[progress.Report] | None = None
-        # For callers that do not wait: run by the reader, so they only hand on.
+        # For callers that do not wait. The reader runs these, so they must not block.
         self.on_done: Callable[[Call], object] | None = None
         self.on_report: Callable[[Call], object] | None = None
         self._wakes = threading.Lock()
         self._wakes.acquire()
 
     def wake(self) -> None:
-        """Let the caller look at what is new."""
+        """Wake the thread that waits, to look at `reports` and `done`."""
         try:
             self._wakes.release()
         except RuntimeError:
-            pass  # it was told already and has not looked yet
+            pass  # it was woken already and has not looked yet
 
     def finish(self, outcome: Json | McpError) -> None:
-        """The answer, or the reason why there is none. Only whoever took the call out of `waiting`."""
+        """Store the answer, or the error instead of one. For the thread that took it out of `waiting`."""
         self.outcome = outcome
         self.done = True
         self.wake()
@@ -99,7 +101,7 @@ class Call:
             self.on_done(self)
 
     def wait(self, on_progress: progress.OnProgress | None) -> bool:
-        """Until the outcome is there; False if the deadline passes first. Runs on the caller."""
+        """Wait for the outcome; False if the deadline passes first. Runs on the caller's thread."""
         while True:
             if not self._wakes.acquire(timeout=self.deadline.pause()) and self.deadline.left() <= 0:
                 return False
@@ -109,23 +111,14 @@ class Call:
                 return True
 
     def result(self) -> Json:
-        """The result of a finished call; raises what came instead."""
+        """The result of a finished call; raises the error if there is none."""
         if isinstance(self.outcome, McpError):
             raise self.outcome
         return self.outcome
 
 
-_log = logger("mcp_ref.connection")
-
-MAX_IN_FLIGHT = 10_000
-"""Requests of ours that may wait for an answer on one connection."""
-
-GOING = 1.0
-"""Seconds in which a peer that reads no more may turn out to be gone: then its end is the better reason."""
-
-
 class Requester:
-    """What we ask of one peer."""
+    """The requests that we send to one peer, and the answers that we wait for."""
 
     def __init__(self, outbox: WayOut, *, timeout: float, max_timeout: float | None) -> None:
         self.timeout = check_seconds("timeout", timeout)
@@ -143,9 +136,9 @@ class Requester:
 
     @property
     def failure(self) -> ConnectionClosed | None:
-        """Why nobody answers any more; None as long as somebody may.
+        """Why the connection is over; None while it is not.
 
-        A new exception each time. One that was raised refers to the frames of whoever caught it: shared among
+        A new exception each time. One that was raised refers to the frames that it passed: shared among
         callers, it would keep the arguments of all their calls, and show them to each other.
         """
         return None if self._reason is None else ConnectionClosed(self._reason)
@@ -162,9 +155,9 @@ class Requester:
         prepare: Callable[[Call], object] | None = None,
         outbox: WayOut | None = None,
     ) -> Call:
-        """Send a request. Whoever calls must wait for it, or give `on_done`, which the reader runs.
+        """Send a request. The caller must wait for it, or give `on_done`, which the reader runs.
 
-        `prepare` sees the call before it is sent. `outbox` is the way it goes, if not the usual one.
+        `prepare` is run with the call before it is sent. `outbox` sends it, if not the connection's own.
         """
         if len(self.waiting) >= MAX_IN_FLIGHT:
             raise LocalError(f"{MAX_IN_FLIGHT} requests are waiting for an answer already")
@@ -174,7 +167,7 @@ class Requester:
         call.on_done, call.on_report = on_done, on_report
         message: Json = {"jsonrpc": "2.0", "id": call.id, "method": method}
         if wants_progress:
-            params = progress.ask(params, call)
+            params = progress.with_token(params, call)
         if params is not None:
             message["params"] = params
         line = encode(message)
@@ -186,20 +179,25 @@ class Requester:
         else:
             try:
                 self.transmit(call, params, line)
-            except Full as problem:
-                self.settle(call, RequestTimeout(f"{method}: {problem}"))
             except ConnectionClosed as problem:
-                if self._over.acquire(timeout=GOING):  # the reader may find out why, and says it better
-                    self._over.release()
-                self.settle(call, self.failure or problem)
+                self._settle_unsent(call, problem)
             except BaseException:  # Ctrl-C, when the message was out
                 self.cancel(call, "the caller stopped waiting")
                 raise
         return call
 
     def transmit(self, call: Call, params: Json | None, line: bytes) -> None:
-        """Have a request travel. Where each has a way of its own, this is what differs."""
+        """Put a request on the wire. A transport that sends each request on its own overrides this."""
         call.outbox.send(line, call.deadline.left())
+
+    def _settle_unsent(self, call: Call, problem: ConnectionClosed) -> None:
+        """End a request that could not be sent."""
+        if isinstance(problem, Full):
+            self.settle(call, RequestTimeout(f"{call.method}: {problem}"))
+            return
+        if self._over.acquire(timeout=CLOSE_REASON_SECONDS):  # the reader may learn a better reason
+            self._over.release()
+        self.settle(call, self.failure or problem)
 
     def request(
         self,
@@ -224,8 +222,8 @@ class Requester:
             with on_behalf_of.ending(lambda reason: self.cancel(call, reason)):
                 return self._outcome(call, on_progress)
         except BaseException:
-            # Ctrl-C, or a callback that raised: the caller waits no more. It stands around `_outcome`, not in
-            # it: Python looks for signals where a function begins, which is before its first `try`.
+            # Ctrl-C, or a callback that raised: the caller waits no more. This stands around `_outcome`, not
+            # in it: Python looks for signals where a function begins, which is before its first `try`.
             self.cancel(call, "the caller stopped waiting")
             raise
 
@@ -236,7 +234,7 @@ class Requester:
         timeout: float | None = None,
         on_behalf_of: RequestContext,
     ) -> list[Json]:
-        """Send several requests at once and wait for all results. If one fails, the others are given up."""
+        """Send several requests at once and wait for all results. If one fails, the others are cancelled."""
         calls: list[Call] = []
 
         def give_up(reason: str) -> None:
@@ -246,7 +244,7 @@ class Requester:
         with on_behalf_of.ending(give_up):
             try:
                 for method, params in requests:
-                    # One by one: the next may fail.
+                    # Appended one by one, so that those before one that fails are cancelled.
                     calls.append(self.call(method, params, timeout=timeout, outbox=on_behalf_of.outbox))
                 on_behalf_of.check_cancelled()
                 return [self._outcome(call, None) for call in calls]
@@ -254,7 +252,7 @@ class Requester:
                 give_up("another question beside it failed")
 
     def _outcome(self, call: Call, on_progress: progress.OnProgress | None) -> Json:
-        """Wait for a call. Runs on the thread that wants its result."""
+        """Wait for a call and return its result. Runs on the caller's thread."""
         answered = call.wait(on_progress)
         # spec: basic/patterns/cancellation/timeout-sends-cancelled, basic/lifecycle/handle-request-timeout
         if not answered and self.cancel(call, "no answer in time"):
@@ -262,7 +260,7 @@ class Requester:
         return call.result()
 
     def cancel(self, call: Call, reason: str) -> bool:
-        """Give up a request of ours; False if its end came first."""
+        """Cancel a request of ours, and tell the peer; False if its end came first."""
         # spec: basic/patterns/cancellation/in-progress-only
         if not self.settle(call, RequestCancelled(f"{call.method}: {reason}")):
             return False
@@ -280,7 +278,7 @@ class Requester:
         return True
 
     def forget(self, call: Call) -> bool:
-        """Wait no longer for an answer that may still come; say nothing to the peer. False if it came."""
+        """Stop waiting for an answer that may still come, without telling the peer. False if it came."""
         return self.waiting.pop(call.id, None) is not None
 
     def notify(
@@ -298,11 +296,11 @@ class Requester:
         (outbox or self.outbox).send(encode(message), wait)
 
     def deliver(self, message: Json) -> None:
-        """A response: to whoever waits for it."""
+        """Give a response to the call that waits for it."""
         call_id = message.get("id")
         call = self.waiting.pop(call_id, None) if is_id(call_id) else None
         if call is None:
-            # Late, or to nobody.  # spec: basic/patterns/cancellation/ignore-late-response
+            # Late, or never asked for.  # spec: basic/patterns/cancellation/ignore-late-response
             _log.info("ignored a response to %r: %.200r", call_id, message.get("error", "a result"))
         elif "error" in message:
             call.finish(error_response(message["error"]))
@@ -312,34 +310,34 @@ class Requester:
             call.finish(InvalidResponse(f"{call.method}: the result is not an object"))
 
     def deliver_none(self, call_id: Any, problem: InvalidRequest) -> None:
-        """What should be a response, and is none: whoever waits for it waits in vain."""
+        """Fail the call that a malformed response is meant for."""
         call = self.waiting.pop(call_id, None) if is_id(call_id) else None
         if call is None:
-            _log.warning("ignored a response that is none: %s", problem)
+            _log.warning("ignored a malformed response: %s", problem)
         else:
             call.finish(InvalidResponse(f"{call.method}: {problem}"))
 
     def fail(self, reason: str) -> ConnectionClosed:
-        """Nobody answers any more: whoever waits, or asks later, is told why. May be called twice."""
+        """End the connection for this reason: all calls fail with it, waiting or new. May be called twice."""
         if self._reason is None:
             self._reason = reason
-            with contextlib.suppress(RuntimeError):  # another thread was as quick
+            with contextlib.suppress(RuntimeError):  # another thread failed it at the same time
                 self._over.release()
         for call in list(self.waiting.values()):
             self.settle(call, ConnectionClosed(self._reason))
         return ConnectionClosed(self._reason)
 
     def unwritable(self, reason: str) -> None:
-        """Nothing more can be sent: whoever waits is told soon, unless there is an end to tell of before.
+        """Fail the connection soon, since nothing can be sent. The reader may learn a better reason before.
 
-        Any thread, the one that reads as well: it waits for nothing.
+        For any thread, the reader as well: it does not block.
         """
         if self._reason is None:
-            with contextlib.suppress(RuntimeError):  # the system has no more threads to give
-                later(GOING, lambda: self.fail(reason))
+            with contextlib.suppress(RuntimeError):  # the system is out of threads
+                later(CLOSE_REASON_SECONDS, lambda: self.fail(reason))
 
     def forked(self) -> None:
-        """In a forked child: nothing is asked on this connection, and no answer comes."""
+        """In a forked child: the connection is the parent's, and no answer comes here."""
         self.is_inherited = True
         self._reason = INHERITED
         self._over = threading.Lock()
@@ -347,5 +345,6 @@ class Requester:
         calls = list(self.waiting.values())
         self.waiting.clear()
         for call in calls:
-            if call.on_done is None:  # perhaps it is the thread that forked which waits; others are not there
+            # Only the thread that forked exists here: it may wait for one of these.
+            if call.on_done is None:
                 call.finish(ConnectionClosed(INHERITED))

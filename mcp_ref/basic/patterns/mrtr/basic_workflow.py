@@ -1,7 +1,7 @@
-"""Multi round-trip requests (page: basic/patterns/mrtr): one blocking ask, in either era.
+"""Multi round-trip requests (page: basic/patterns/mrtr): one blocking call that asks, in either era.
 
-A server that needs something from the client before it can answer says so in its result; the client
-sends the request again, with what was asked for:
+A server that needs something from the client before it can answer says so in its result; the client sends
+the request again, with what was asked for:
 
     client -> server   tools/call                                             id 1
     server -> client   {resultType: "input_required", inputRequests?, requestState?}
@@ -11,25 +11,26 @@ sends the request again, with what was asked for:
 An author writes the same in both eras, `answer = ctx.elicit("Sure?", Confirm)`:
 
     legacy   the question travels as a request of the server's own, and the thread waits
-    modern   `ask` unwinds the handler (InputRequired); with the retry it runs again from its top, and
-             each question that was answered gets its answer at once, in order, until it ends
+    modern   `ask` unwinds the handler (InputRequired); with the retry it runs again from its top, and each
+             question that was answered gets its answer at once, in order, until the handler ends
 
-What was answered so far travels in requestState, signed and bound to method, params and principal
-(runtime/seals), so that any process that knows the secret can serve the retry. A question that is not the
-same again, or stands elsewhere, is asked anew and never gets the answer of another. `ctx.once` keeps
-what must not be done twice.
+The answers so far travel in requestState, signed and bound to method, params and principal (runtime/seals),
+so that any process that knows the secret can serve the retry. Answers are matched by position and question:
+if the handler asks something else than before, that question and all after it are asked anew. `ctx.once`
+stores the value of what must not be done twice.
 
-A handler may also return an input_required result of its own making; then `ctx.input_responses` and
-`ctx.request_state` (signed on its way as well) are what the retry brings: in the modern era only.
+A handler may also return an input_required result that it made itself, in the modern era only. Then the
+retry brings `ctx.input_responses` and `ctx.request_state`, which is signed on its way as well.
 
-Server half   `ask`, `once`, `resume`, `question`, `finish_handler_made`; what runs again is in
-basic/patterns/mrtr/replay
-Client half   `gather`, `retry`; the loop around them is `Client.request`, or whoever uses `Client.resume`
+Server half   `ask`, `once`, `resume`, `question`, `finish_handler_made`; how a handler runs again is in
+              basic/patterns/mrtr/replay
+Client half   `gather`, `retry`; the loop around them is `Client.request`, or the user of `Client.resume`
 
 Revisions   2026-07-28, on tools/call, prompts/get and resources/read; `ask` in all.
-Errors      state or responses that are not what they should be: -32602. What the client did not declare
-            is not asked: -32021, and a LocalError in the legacy era.
-Threads     `ask`: the request's worker, or one that its handler made. `gather`: whoever waits for a result.
+Errors      a state that was changed, or a response of the wrong shape: -32602. A capability that the client
+            did not declare: -32021, and a LocalError in the legacy era.
+Threads     `ask`: the request's worker, or one that its handler made. `gather`: the thread that waits for
+            the result.
 """
 
 from __future__ import annotations
@@ -37,11 +38,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    InvalidParams,
-    ProtocolError,
-)
+from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, ProtocolError
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.replay import (
@@ -63,17 +60,17 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext, ServerRole
     from mcp_ref.basic.versioning import Revision
 
-    # What servers ask and clients answer: mcp_ref/schema makes both of the rows on the pages in `client`.
+    # Requests of servers and results of clients: mcp_ref/schema makes both from the rows of `client`.
     InputRequest = Json
     InputResponse = Json
 
 __all__ = ["InputRefused", "InputRequests", "InputRequired", "InputResponses", "Question", "ask", "once"]
 
 MAX_ROUNDS = 30
-"""That a client answers by itself, and a server for its author in the legacy era."""
+"""Rounds that a client answers by itself, and that a server runs for a handler in the legacy era."""
 
-ASKING = ("tools/call", "prompts/get", "resources/read")
-"""What may be answered with a question.
+METHODS_THAT_ASK = ("tools/call", "prompts/get", "resources/read")
+"""Methods whose result may be input_required.
 
 # spec: basic/patterns/mrtr/supported-requests, basic/patterns/mrtr/unsupported-requests
 """
@@ -104,7 +101,7 @@ DEFINITIONS: dict[str, Any] = {
     "InputResponses": Annotated[InputResponses, since("2026-07-28")],
 }
 
-# ------------------------------------------------------------------------------- what may be asked
+# ------------------------------------------------------------------------- requests for input
 
 
 class InputRequestType(NamedTuple):
@@ -117,7 +114,7 @@ class InputRequestType(NamedTuple):
     needs: Callable[[Json, Revision], Json]
     """The capability that a client declares in order to be asked this, by its params and revision."""
     question: Callable[[Json, RequestContext], Question]
-    """The question that these params ask. Raises ValueError or TypeError for what cannot be asked so."""
+    """The question that these params ask. Raises ValueError or TypeError for params that are not valid."""
     check_result: Callable[[Any, str], object]
     """Raises Mismatch for a result that this date's shape does not allow."""
     answer: Callable[[Any, Json, RequestContext | None], Json]
@@ -128,28 +125,28 @@ class InputRequestType(NamedTuple):
 
 
 def ask(context: RequestContext, questions: Sequence[Question], timeout: float | None = None) -> list[Any]:
-    """The answers to some questions, asked all at once.
+    """Ask several questions at once, and return their answers.
 
     # spec: basic/patterns/mrtr/use-mrtr, basic/patterns/mrtr/server-may-respond
     """
     server_of(context)
     if context.is_over:
         context.check_cancelled()
-        raise LocalError(f"{context.method} was answered: nothing can be asked for it any more")
+        raise LocalError(f"{context.method} was answered already: ask the client before the handler returns")
     if not questions:
         return []
-    return WAYS[context.revision.era](context, questions, timeout)
+    return ASK_BY_ERA[context.revision.era](context, questions, timeout)
 
 
 def server_of(context: RequestContext) -> ServerRole:
-    """The server that answers a request. Raises LocalError where it is a client that does."""
+    """The server that answers a request. Raises LocalError where a client answers it."""
     if context.server is None:
-        raise LocalError("only a server asks its client")
+        raise LocalError("only the handlers of a server can ask; this request is answered by a client")
     return context.server
 
 
 def check_declared(context: RequestContext, method: str, needs: Json) -> None:
-    """What the client did not declare is never asked.
+    """Raise if the client did not declare what a request to it needs.
 
     # spec: basic/patterns/mrtr/no-undeclared-input-request, basic/lifecycle/negotiated-capabilities-only
     """
@@ -164,15 +161,13 @@ def check_declared(context: RequestContext, method: str, needs: Json) -> None:
 def check_may_request(
     context: RequestContext, method: str, params: Json | None, timeout: float | None
 ) -> float | None:
-    """Raises LocalError if a server may not send this request now; else how long to wait for its answer."""
+    """Seconds to wait for the answer to a server's request; raises LocalError if it may not be sent now."""
     if context.revision.modern:
-        raise LocalError(f"in {context.revision} a server sends no requests, so not {method} either")
+        raise LocalError(f"{method}: in {context.revision} a server sends no requests")
     # spec: basic/lifecycle/no-requests-before-initialized
     if method != "ping" and context.session is not None and not context.session.is_ready:
         raise LocalError(f"{method}: the client did not send notifications/initialized yet; ask it later")
-    kind = context.server.input_requests.get(method) if context.server is not None else None
-    if kind is not None:
-        check_declared(context, method, kind.needs(params or {}, context.revision))
+    _check_needs(context, method, params or {})
     if not context.outbox.two_way:
         raise LocalError(
             f"{method}: a client cannot be asked here while its request runs: responses are JSON "
@@ -180,14 +175,21 @@ def check_may_request(
         )
     context.check_cancelled()
     if timeout is None and method.startswith(("sampling/", "elicitation/")):
-        return FOR_PEOPLE  # somebody is to read this, and to think
+        return FOR_PEOPLE  # a person has to read this, and to think
     return timeout
+
+
+def _check_needs(context: RequestContext, method: str, params: Json) -> None:
+    """Raise LocalError if the client did not declare what the page of this method requires."""
+    kind = context.server.input_requests.get(method) if context.server is not None else None
+    if kind is not None:
+        check_declared(context, method, kind.needs(params, context.revision))
 
 
 def request_all(
     context: RequestContext, several: Sequence[tuple[str, Json]], timeout: float | None
 ) -> list[Json]:
-    """The results of several requests that are sent at once; all have the time that the slowest may take."""
+    """Send several requests at once, and return their results. All share the longest of their time-outs."""
     if not several:
         return []
     limits = [check_may_request(context, method, params, timeout) for method, params in several]
@@ -198,44 +200,46 @@ def request_all(
         raise context.given_up(problem) from problem
 
 
-def _by_request(context: RequestContext, questions: Sequence[Question], timeout: float | None) -> list[Any]:
-    """Legacy: each question is a request of ours, and this thread waits. What lacks is message_of there."""
+def _ask_by_request(
+    context: RequestContext, questions: Sequence[Question], timeout: float | None
+) -> list[Any]:
+    """Legacy: send each question as a request, and wait on this thread."""
     results = request_all(context, [(q.method, q.params) for q in questions], timeout)
     return [question.read(result) for question, result in zip(questions, results, strict=True)]
 
 
-def _by_round(context: RequestContext, questions: Sequence[Question], timeout: float | None) -> list[Any]:
-    """Modern: the answers that the client sent along, or the end of this round."""
+def _ask_in_round(context: RequestContext, questions: Sequence[Question], timeout: float | None) -> list[Any]:
+    """Modern: take the answers that the retry brought, or end this round with InputRequired."""
     if not context.asks:  # spec: basic/patterns/mrtr/unsupported-requests
-        raise LocalError(f"{context.method}: only {', '.join(ASKING)} may ask the client")
+        raise LocalError(f"{context.method}: only {', '.join(METHODS_THAT_ASK)} may ask the client")
     needs: Json = {}
     for question in questions:
         for name, parts in question.needs.items():
             needs[name] = {**needs.get(name, {}), **parts}
-    require_capability(context, needs)  # all that lacks is message_of at once
+    require_capability(context, needs)  # for all questions together: one error names all that is missing
     return exchange_of(context).ask(questions)
 
 
 def ask_again(context: RequestContext, questions: Sequence[Question]) -> NoReturn:
-    """Ask once more what was answered last: the answers were not enough. Raises InputRequired.
+    """Ask the last questions once more, since their answers were not enough. Raises InputRequired.
 
     # spec: basic/patterns/mrtr/repeat-input-required
     """
     exchange_of(context).ask_again(questions)
 
 
-WAYS = {Era.LEGACY: _by_request, Era.MODERN: _by_round}
-"""How a question gets to the client."""
+ASK_BY_ERA = {Era.LEGACY: _ask_by_request, Era.MODERN: _ask_in_round}
+"""How questions get to the client, by the era of the request."""
 
 
 def once(context: RequestContext, name: str, run: Callable[[], Any]) -> Any:
-    """What `run` returns, as JSON; it runs the first time only, also where the handler is replayed."""
+    """The value of `run`, as JSON; it runs the first time only, also where the handler is replayed."""
     check_text(name=name)
     return exchange_of(context).once(name, run)
 
 
 def exchange_of(context: RequestContext) -> Exchange:
-    """What was asked in this request."""
+    """The questions and answers of this request."""
     if context.exchange is None:
         context.exchange = Exchange(context.method)
     return context.exchange
@@ -245,7 +249,7 @@ def exchange_of(context: RequestContext) -> Exchange:
 
 
 def resume(context: RequestContext) -> None:
-    """A retry came in: check its state, and have its answers ready. Raises InvalidParams.
+    """Check the state of a retry, and take its answers. Raises InvalidParams.
 
     # spec: basic/patterns/mrtr/request-state-untrusted, basic/patterns/mrtr/request-state-reject-tampered
     # spec: basic/patterns/mrtr/malformed-is-error, basic/patterns/mrtr/retry-self-contained
@@ -261,11 +265,13 @@ def resume(context: RequestContext) -> None:
             raise InvalidParams(f"{context.method}: requestState is refused: {problem}") from None
     exchange = context.exchange = Exchange(context.method, state)
     exchange.responses = responses
-    exchange.hear(responses, lambda key, method, response: check_response(key, method, response, context))
+    exchange.take_responses(
+        responses, lambda key, method, response: check_response(key, method, response, context)
+    )
 
 
 def question(context: RequestContext) -> Json:
-    """The InputRequiredResult that asks what is pending.
+    """The InputRequiredResult with the pending questions.
 
     # spec: basic/index/result-type-input-required
     # spec: basic/patterns/mrtr/at-least-one-field, basic/patterns/mrtr/input-requests-optional
@@ -275,12 +281,12 @@ def question(context: RequestContext) -> Json:
     return {
         "resultType": "input_required",
         "inputRequests": exchange.pending,
-        "requestState": _sealed(context, exchange.state()),
+        "requestState": _seal(context, exchange.state()),
     }
 
 
 def _binding(context: RequestContext) -> bytes:
-    """What a requestState belongs to.
+    """The request that a requestState is bound to, as bytes.
 
     # spec: basic/patterns/mrtr/request-state-principal, basic/patterns/mrtr/request-state-request-digest
     """
@@ -289,17 +295,22 @@ def _binding(context: RequestContext) -> bytes:
     return canonical([context.principal, context.method, params])
 
 
-def _sealed(context: RequestContext, state: Json) -> str:
-    """# spec: basic/patterns/mrtr/request-state-integrity, basic/patterns/mrtr/request-state-expiry"""
+def _seal(context: RequestContext, state: Json) -> str:
+    """The requestState that carries a state: signed, bound to the request, and with an expiry.
+
+    # spec: basic/patterns/mrtr/request-state-integrity, basic/patterns/mrtr/request-state-expiry
+    """
     try:
         text: str = server_of(context).seal.sign(state, _binding(context))
     except ValueError as problem:
-        raise InternalError(f"{context.method}: what was answered so far cannot travel: {problem}") from None
+        raise InternalError(
+            f"{context.method}: the answers so far do not fit requestState: {problem}"
+        ) from None
     return text
 
 
 def check_response(key: str, method: str, response: Any, context: RequestContext) -> None:
-    """The shape of one answer; its contents are the asker's to check. Raises InvalidParams.
+    """Check the shape of one answer; `Question.read` checks its contents. Raises InvalidParams.
 
     # spec: basic/patterns/mrtr/validate-input-responses
     """
@@ -314,11 +325,11 @@ def is_question(result: Any) -> bool:
     return isinstance(result, dict) and result.get("resultType") == "input_required"
 
 
-# ------------------------------------------------ server half: results of a handler's own making
+# -------------------------------------------------- server half: results that a handler made
 
 
 def finish_handler_made(context: RequestContext, result: Json) -> Json:
-    """An input_required result that a handler made itself, checked and with its state signed.
+    """Check an input_required result that a handler made itself, and sign its state.
 
     Raises InternalError for one that breaks a rule of the pages of its questions. There is no such result
     before 2026-07-28: `ctx.elicit` and the others ask in every revision.
@@ -330,24 +341,28 @@ def finish_handler_made(context: RequestContext, result: Json) -> Json:
         )
     questions = _questions_of(context, result)
     exchange = exchange_of(context)
-    exchange.own = result.get("requestState")
-    asked = {key: {"method": each.method, "params": each.params} for key, each in questions.items()}
-    found = {**result, "inputRequests": asked} if "inputRequests" in result else dict(result)
+    exchange.handler_state = result.get("requestState")
+    finished = dict(result)
+    if "inputRequests" in result:
+        finished["inputRequests"] = {
+            key: {"method": each.method, "params": each.params} for key, each in questions.items()
+        }
     state = exchange.state()
-    return {**found, "requestState": _sealed(context, state)} if state else found
+    if state:
+        finished["requestState"] = _seal(context, state)
+    return finished
 
 
 def _questions_of(context: RequestContext, result: Json) -> dict[str, Question]:
-    """The questions of a handler's own result, each as the page of its method makes it."""
+    """The questions of a result that a handler made, each as the page of its method makes it."""
     if result.get("inputRequests") is None and result.get("requestState") is None:
         raise InternalError(f"{context.method}: input_required without inputRequests or requestState")
     kinds = server_of(context).input_requests
     try:
         checker(InputRequiredResult, LATEST.date)(result)
-        asked = result.get("inputRequests", {})
         questions = {
             key: kinds[each["method"]].question(each.get("params", {}), context)
-            for key, each in asked.items()
+            for key, each in result.get("inputRequests", {}).items()
         }
         for question in questions.values():
             check_declared(context, question.method, question.needs)
@@ -359,19 +374,20 @@ def _questions_of(context: RequestContext, result: Json) -> dict[str, Question]:
 
 
 def responses(context: RequestContext) -> Json:
-    """What a retry brought for the questions of a handler's own. Raises InvalidParams.
+    """The answers that a retry brought for a result that the handler made. Raises InvalidParams.
 
-    Which they were, only the handler knows: each is to be an answer to something that may be asked.
+    Only the handler knows its questions, so each answer is checked to be one to any request for input.
     """
-    found = context.exchange.responses if context.exchange is not None else {}
-    kinds = server_of(context).input_requests.values() if found else ()
-    for key, response in found.items():
+    answers = context.exchange.responses if context.exchange is not None else {}
+    kinds = server_of(context).input_requests.values() if answers else ()
+    for key, response in answers.items():
         if not any(_is_result(kind, response, context) for kind in kinds):
-            raise InvalidParams(f"inputResponses.{key:.80}: answers nothing that may be asked")
-    return found
+            raise InvalidParams(f"inputResponses.{key:.80}: is no result of a request for input")
+    return answers
 
 
 def _is_result(kind: InputRequestType, response: Any, context: RequestContext) -> bool:
+    """Whether this is the shape of a result of such a request."""
     try:
         kind.check_result(response, context.revision.date)
     except Mismatch:
@@ -383,55 +399,57 @@ def _is_result(kind: InputRequestType, response: Any, context: RequestContext) -
 
 
 class InputRefused(LocalError):
-    """What the server asked for cannot be had: the request was not sent again."""
+    """The client cannot or will not give what the server asked for, and has not sent the request again."""
 
 
 def check_question(at: Revision, method: str, result: Json) -> None:
-    """Whether an input_required result is one, in answer to this. Raises InvalidResponse.
+    """Check that a request may be answered with this input_required result. Raises InvalidResponse.
 
     # spec: basic/patterns/mrtr/unsupported-requests
     """
-    if not at.modern or method not in ASKING:
+    if not at.modern or method not in METHODS_THAT_ASK:
         raise InvalidResponse(f"{method}: the server asks for input, which it must not do here")
-    asked, state = result.get("inputRequests", {}), result.get("requestState", "")
-    if not isinstance(asked, dict) or not ("inputRequests" in result or "requestState" in result):
+    requests, state = result.get("inputRequests", {}), result.get("requestState", "")
+    if not isinstance(requests, dict) or not ("inputRequests" in result or "requestState" in result):
         raise InvalidResponse(f"{method}: input_required without inputRequests or requestState")
     if not isinstance(state, str):
         raise InvalidResponse(f"{method}: input_required with a requestState that is no string")
 
 
 def gather(client: Any, method: str, result: Json) -> Json:
-    """The answers to all questions of a result, from this client's callbacks.
+    """Answer all questions of a result, by this client's callbacks.
 
-    Raises InputRefused: there is no message in which a modern client could refuse.
+    Raises InputRefused, since there is no message in which a modern client could refuse.
     # spec: basic/patterns/mrtr/client-constructs-inputs, basic/patterns/mrtr/input-response-keys-match
     # spec: schema/input-responses-all-keys, schema/input-results-bare
     """
     check_question(client.revision, method, result)
     responses: Json = {}
-    asked = result.get("inputRequests", {})
-    if len(asked) > MAX_QUESTIONS:
-        raise InvalidResponse(f"{method}: {len(asked)} questions at once; {MAX_QUESTIONS} are the most")
-    for key, request in asked.items():  # all of them, before anybody is asked anything
+    requests = result.get("inputRequests", {})
+    if len(requests) > MAX_QUESTIONS:
+        raise InvalidResponse(
+            f"{method}: {len(requests)} questions at once; at most {MAX_QUESTIONS} are answered"
+        )
+    for key, request in requests.items():  # all of them, before any callback runs
         _check_request(f"{method}: inputRequests.{key:.80}", request, client.input_requests)
-    for key, request in asked.items():
+    for key, request in requests.items():
         try:
             responses[key] = client.fulfil(request["method"], request.get("params", {}), None)
         except ProtocolError as problem:
-            said = f"{method}: the server asked for {request['method']}: {problem}"
-            raise InputRefused(said) from problem
+            reason = f"{method}: the server asked for {request['method']}: {problem}"
+            raise InputRefused(reason) from problem
     return responses
 
 
 def _check_request(place: str, request: Any, known: Container[str]) -> None:
-    """Raises InvalidResponse for what is nothing that may be asked."""
+    """Raise InvalidResponse for a request that a server may not make of this client."""
     method = request.get("method") if isinstance(request, dict) else None
     if not isinstance(method, str) or method not in known or not isinstance(request.get("params", {}), dict):
-        raise InvalidResponse(f"{place} is nothing that may be asked")
+        raise InvalidResponse(f"{place} is no request that this client can answer")
 
 
 def retry(params: Json, result: Json, responses: Json) -> Json:
-    """The params of the next round: the same request, with what was asked for.
+    """The params of the next round: the same request, with the answers and the state.
 
     # spec: basic/patterns/mrtr/client-echoes-state, basic/patterns/mrtr/client-no-invented-state
     # spec: basic/patterns/mrtr/request-state-opaque, basic/patterns/mrtr/inputs-not-for-other-requests

@@ -768,7 +768,7 @@ def test_each_caller_is_told_of_the_end_by_an_exception_of_its_own() -> None:
 def test_where_nothing_more_can_be_sent_what_waits_fails_unless_the_peer_turns_out_to_be_gone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "GOING", 0.01)
+    monkeypatch.setattr(module, "CLOSE_REASON_SECONDS", 0.01)
     wire = Wire()
     call = wire.requester.call("vendor/x")
     wire.requester.unwritable("the server closed its input")
@@ -779,7 +779,7 @@ def test_where_nothing_more_can_be_sent_what_waits_fails_unless_the_peer_turns_o
     with pytest.raises(ConnectionClosed, match="closed its input"):  # the first reason counts
         wire.requester.request("vendor/y")
 
-    monkeypatch.setattr(module, "GOING", PATIENCE)
+    monkeypatch.setattr(module, "CLOSE_REASON_SECONDS", PATIENCE)
     wire = Wire()
     call = wire.requester.call("vendor/x")
     wire.requester.unwritable("the server closed its input")

@@ -719,7 +719,7 @@ def test_a_state_that_grows_too_large_is_a_clear_error(server):
 
     with (
         connect(server, revision=MODERN, elicitation=lambda question: True) as client,
-        pytest.raises(ErrorResponse, match="what was answered so far cannot travel"),
+        pytest.raises(ErrorResponse, match="the answers so far do not fit requestState"),
     ):
         client.call_tool("tool")
 
@@ -926,7 +926,7 @@ def test_no_other_method_asks(server, raw):
 def test_a_client_asks_nobody():
     """Its handlers of a server's requests have a context too."""
     context = SimpleNamespace(server=None)
-    with pytest.raises(LocalError, match="only a server asks its client"):
+    with pytest.raises(LocalError, match="only the handlers of a server can ask"):
         mrtr.ask(context, [])
 
 
@@ -1100,7 +1100,7 @@ def test_responses_that_answer_nothing_are_refused_where_they_are_looked_at():
         assert json.loads(text(call(raw, "tool", inputResponses=good))) == good
         for wrong in (5, None, {}, {"action": "yes"}):
             said = refused(call(raw, "tool", inputResponses={"a": YES, "key": wrong}))
-            assert said == "inputResponses.key: answers nothing that may be asked"
+            assert said == "inputResponses.key: is no result of a request for input"
 
 
 def test_a_legacy_client_cannot_answer_what_was_not_asked():
@@ -1263,14 +1263,20 @@ def test_the_caller_answers_some_and_the_client_the_rest():
         ({"inputRequests": None}, "without inputRequests or requestState"),
         ({"requestState": 5}, "a requestState that is no string"),
         ({"requestState": None}, "a requestState that is no string"),
-        ({"inputRequests": {"a": {"method": "tools/call"}}}, "inputRequests.a is nothing that may be asked"),
-        ({"inputRequests": {"a": 5}}, "inputRequests.a is nothing that may be asked"),
-        ({"inputRequests": {"a": {"params": {}}}}, "inputRequests.a is nothing that may be asked"),
+        (
+            {"inputRequests": {"a": {"method": "tools/call"}}},
+            "inputRequests.a is no request that this client can answer",
+        ),
+        ({"inputRequests": {"a": 5}}, "inputRequests.a is no request"),
+        (
+            {"inputRequests": {"a": {"params": {}}}},
+            "inputRequests.a is no request that this client can answer",
+        ),
         (
             {"inputRequests": {"a": {"method": ["roots/list"]}}},
-            "inputRequests.a is nothing that may be asked",
+            "inputRequests.a is no request that this client can answer",
         ),
-        ({"inputRequests": {"a": {"method": "roots/list", "params": 5}}}, "inputRequests.a is nothing"),
+        ({"inputRequests": {"a": {"method": "roots/list", "params": 5}}}, "inputRequests.a is no request"),
     ],
     ids=repr,
 )

@@ -44,7 +44,7 @@ class Rounds:
             self.exchange = Exchange("tools/call", self.state)
             if self.asked:
                 responses = {key: answer(key, request) for key, request in self.asked[-1].items()}
-                self.exchange.hear({k: v for k, v in responses.items() if v is not None}, taken)
+                self.exchange.take_responses({k: v for k, v in responses.items() if v is not None}, taken)
             try:
                 self.result = run(self.exchange)
                 return
@@ -125,11 +125,11 @@ def test_what_was_not_answered_is_asked_again_and_nothing_else():
 @pytest.mark.spec("basic/patterns/mrtr/ignore-extra-inputs")
 def test_answers_to_what_was_not_asked_are_ignored():
     exchange = Exchange("tools/call")
-    exchange.hear({"elicitation-1": {"said": "before it was asked"}, "x": 5}, taken)
+    exchange.take_responses({"elicitation-1": {"said": "before it was asked"}, "x": 5}, taken)
     with pytest.raises(InputRequired):
         exchange.ask([question("a")])
     again = Exchange("tools/call", exchange.state())
-    again.hear({"elicitation-1": {"said": "a"}, "elicitation-2": {"said": "early"}}, taken)
+    again.take_responses({"elicitation-1": {"said": "a"}, "elicitation-2": {"said": "early"}}, taken)
     with pytest.raises(InputRequired):
         again.ask([question("a")]), again.ask([question("b")])
     assert list(again.pending) == ["elicitation-2"]
@@ -147,7 +147,7 @@ def test_an_answer_that_is_none_is_refused_where_it_comes_in():
         raise InvalidParams("no answer")
 
     with pytest.raises(InvalidParams):
-        Exchange("tools/call", exchange.state()).hear({"elicitation-1": 5, "x": 6}, check)
+        Exchange("tools/call", exchange.state()).take_responses({"elicitation-1": 5, "x": 6}, check)
     assert seen == [("elicitation-1", "elicitation/create", 5)]
 
 
@@ -438,7 +438,7 @@ def test_the_state_has_what_the_next_round_needs_and_no_more():
     exchange = Exchange("tools/call")
     assert exchange.state() == {}
     exchange.once("n", lambda: 1)
-    exchange.own = ""
+    exchange.handler_state = ""
     assert exchange.state() == {"once": {"n": [1, 0]}, "own": ""}
     with pytest.raises(InputRequired):
         exchange.ask([question("a")])
