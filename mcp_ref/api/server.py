@@ -10,7 +10,7 @@
 
 A server has no connection of its own: transports attach one after another, or many at once, and all
 of them are served from the same tables. `answer` is where each request passes: in by one of the two
-doors, through the hooks, to the handler of its method, and out again, dressed for its revision.
+doors, through the hooks, to the handler of its method, and out again, with the fields of its revision.
 
 Revisions   all; `Server(revisions=...)` restricts them.
 Threads     registering may happen on any thread at any time. `answer` runs on workers, one request each
@@ -362,13 +362,13 @@ class Server(Registry):
         # spec: basic/versioning/dual-era-server, basic/versioning/dual-era-concurrent
         """
         if self._modern and is_modern(context.params):
-            versioning.enter(context, self._modern, self._supported)
+            versioning.context_from_meta(context, self._modern, self._supported)
         elif self._is_modern_only:
             # No session can be opened here, so each request without the fields of `_meta` lacks them: also
             # `ping`, and a method that does not exist. The page has one answer to that, -32602.
             if context.method == "initialize":
                 lifecycle.refuse_initialize(self, context.params)
-            versioning.enter(context, self._modern, self._supported)
+            versioning.context_from_meta(context, self._modern, self._supported)
         else:
             lifecycle.context_from_session(context, has_modern=bool(self._modern))
         context.server = self
@@ -430,11 +430,11 @@ class Server(Registry):
             hints = context.hints or self.hints.get(row.name)
         if type(result) is EncodedPage:
             if at not in result.encoded:
-                full = dress(result, context, hints) if at.modern else result
+                full = add_modern_fields(result, context, hints) if at.modern else result
                 result.encoded[at] = Encoded(to_json(full).encode("utf-8"))
             return result.encoded[at]
         if at.modern:
-            result = dress(result, context, hints)
+            result = add_modern_fields(result, context, hints)
         return row.encode(result) if row.encode is not None else result
 
     def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:

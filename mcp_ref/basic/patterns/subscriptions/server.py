@@ -34,7 +34,7 @@ from mcp_ref.basic.index.error_responses import MethodNotFound, TooManyRequests
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.patterns.index.connection import DEFERRED
-from mcp_ref.basic.versioning import Method, Notification, dress
+from mcp_ref.basic.versioning import Method, Notification, add_modern_fields
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
@@ -162,7 +162,7 @@ def on_listen(server: Any, params: Json, context: RequestContext) -> Any:
     stream.say(ACKNOWLEDGED, {"notifications": agreed}, wait=None)
     # Step 4: report changes from now on. The response comes when the subscription ends.
     server.listeners.begin(stream)
-    return LATER
+    return DEFERRED
 
 
 def _agree(server: Any, wanted: Json) -> Json:
@@ -175,12 +175,7 @@ def _agree(server: Any, wanted: Json) -> Json:
         if len(uris) > MAX_URIS:
             raise TooManyRequests(TOO_MANY_URIS, 1.0)
         agreed["resourceSubscriptions"] = [uri for uri in uris if server.has_resource(uri)]
-    kinds = {kind for kind, member in LISTS.items() if member in agreed}
-    stream = Stream(context, kinds, set(agreed.get("resourceSubscriptions", ())))
-    server.listeners.add(stream)
-    stream.say(ACKNOWLEDGED, {"notifications": agreed}, wait=None)
-    server.listeners.begin(stream)
-    return DEFERRED
+    return agreed
 
 
 METHODS = (
