@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 warnings.simplefilter("ignore", MCPDeprecationWarning)
 
 server = MCPServer("official", version="2.0", log_level="CRITICAL")
+begun: dict[str, anyio.Event] = {}
 gates: dict[str, anyio.Event] = {}
 ended: dict[str, anyio.Event] = {}
 ends: dict[str, str] = {}
@@ -33,6 +34,7 @@ async def hold(name: str, ctx: Context, says: int = 0) -> str:
     """Goes on as soon as somebody opens it: silently, or after it has told of its progress."""
     for n in range(says):
         await ctx.report_progress(n + 1)
+    event(begun, name).set()
     try:
         await event(gates, name).wait()
         ends[name] = "opened"
@@ -53,9 +55,18 @@ async def release(name: str) -> None:
 
 
 @server.tool()
+async def has_begun(name: str) -> bool:
+    """Whether a call of `hold` runs; it is waited for."""
+    with anyio.move_on_after(20):
+        await event(begun, name).wait()
+        return True
+    return False
+
+
+@server.tool()
 async def how_it_ended(name: str) -> str:
     """What became of a call of `hold`; it is waited for."""
-    with anyio.move_on_after(5):
+    with anyio.move_on_after(20):
         await event(ended, name).wait()
     return ends.get(name, "not yet")
 

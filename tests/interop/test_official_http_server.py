@@ -338,13 +338,14 @@ def test_a_call_that_is_given_up_is_stopped(serve, revision, says):
         )
         if says:
             reports.get(timeout=PATIENCE)
-        else:
-            client.call_tool("add", {"a": 1, "b": 2})
+        assert client.call_tool("has_begun", {"name": held["name"]}).structured == {"result": True}
         assert call.cancel()
         assert client.call_tool("how_it_ended", {"name": held["name"]}).text == "cancelled"
         late = f"{held['name']} late"
+        call = client.submit("tools/call", {"name": "hold", "arguments": {"name": late}}, timeout=2.0)
+        assert client.call_tool("has_begun", {"name": late}).structured == {"result": True}
         with pytest.raises(RequestTimeout):
-            client.call_tool("hold", {"name": late, "says": says}, timeout=0.2)
+            call.result(PATIENCE)
         assert client.call_tool("how_it_ended", {"name": late}).text == "cancelled"
 
 
