@@ -20,7 +20,7 @@ from peers import MODERN, PATIENCE, eventually, nothing_left
 from web import Request, Wire, open_files, talking, text
 
 from mcp_ref import Client
-from mcp_ref.basic.transports.streamable_http import receiving as http_client_streams
+from mcp_ref.basic.transports.streamable_http import receiving
 
 OLD = "2025-11-25"
 ERAS = (OLD, MODERN)
@@ -30,8 +30,8 @@ Handler = Callable[[Request, Wire], object]
 @contextlib.contextmanager
 def standing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is left, and nothing was logged as an error of ours. What is resumed is resumed soon."""
-    monkeypatch.setattr(http_client_streams, "RETRY", 0.01)
-    monkeypatch.setattr(http_client_streams, "SOONEST", 0.01)
+    monkeypatch.setattr(receiving, "RETRY", 0.01)
+    monkeypatch.setattr(receiving, "SOONEST", 0.01)
     monkeypatch.setattr(
         logging.getLogger("urllib3.connection"), "disabled", True
     )  # it shows what it cannot parse

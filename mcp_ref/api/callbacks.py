@@ -17,11 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    ProtocolError,
-    TooManyRequests,
-)
+from mcp_ref.basic.index.error_responses import InternalError, ProtocolError, TooManyRequests
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import missing_capabilities
 from mcp_ref.runtime.checks import check_callable, check_seconds

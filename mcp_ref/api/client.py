@@ -30,16 +30,9 @@ from mcp_ref.api.context import INPUT_REQUESTS, Context
 from mcp_ref.api.features import Features
 from mcp_ref.api.requests import AnyLine
 from mcp_ref.basic import lifecycle, versioning
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    InvalidRequest,
-    MethodNotFound,
-)
+from mcp_ref.basic.index.error_responses import InternalError, InvalidRequest, MethodNotFound
 from mcp_ref.basic.index.general_fields import SERVER_INFO
-from mcp_ref.basic.index.messages import (
-    Json,
-    encode,
-)
+from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.subscriptions import client as listening

@@ -22,10 +22,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from mcp_ref.api.from_function.prompt import prompt_from
 from mcp_ref.api.from_function.resource import resource_from
-from mcp_ref.api.from_function.tool import (
-    listed,
-    tool_from,
-)
+from mcp_ref.api.from_function.tool import listed, tool_from
 from mcp_ref.basic.index.general_fields import Icon
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import Method, methods, revision
@@ -85,7 +82,9 @@ class Registry:
     ) -> None:
         """`changed("tools")` is called after each change of a list; `rows` are the methods there are."""
 
-        def shelf(method: str, member: str, key: str, listed: Callable[[Any, str], Json]) -> PagedList[Any]:
+        def new_list(
+            method: str, member: str, key: str, listed: Callable[[Any, str], Json]
+        ) -> PagedList[Any]:
             kind = method.partition("/")[0]
             return PagedList(
                 method,
@@ -96,14 +95,14 @@ class Registry:
                 lambda: changed(kind),
             )
 
-        self.toolbox: PagedList[RegisteredTool] = shelf("tools/list", "tools", "name", listed)
-        self.resources: PagedList[RegisteredResource] = shelf(
+        self.tools: PagedList[RegisteredTool] = new_list("tools/list", "tools", "name", listed)
+        self.resources: PagedList[RegisteredResource] = new_list(
             "resources/list", "resources", "uri", partial(_listed, Resource)
         )
-        self.templates: PagedList[RegisteredTemplate] = shelf(
+        self.templates: PagedList[RegisteredTemplate] = new_list(
             "resources/templates/list", "resourceTemplates", "uriTemplate", partial(_listed, ResourceTemplate)
         )
-        self.prompts: PagedList[RegisteredPrompt] = shelf(
+        self.prompts: PagedList[RegisteredPrompt] = new_list(
             "prompts/list", "prompts", "name", partial(_listed, Prompt)
         )
         self.logging = logging
@@ -142,11 +141,11 @@ class Registry:
 
     def add_tool(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> None:
         """Add a tool, now or while clients are connected; they are told that the list changed."""
-        self.toolbox.add(tool_from(function, **options), replace=replace)
+        self.tools.add(tool_from(function, **options), replace=replace)
 
     def remove_tool(self, name: str) -> None:
         """Remove a tool. Raises KeyError if there is none of that name."""
-        self.toolbox.remove(name)
+        self.tools.remove(name)
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
         """Decorator: the function gives the contents of a resource (api/from_function/resource).
@@ -276,7 +275,7 @@ class Registry:
         if capability in self._declared:
             return True
         if capability == "tools":
-            return self.toolbox.used
+            return self.tools.used
         if capability == "resources":
             return self.resources.used or self.templates.used
         if capability == "prompts":

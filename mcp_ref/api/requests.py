@@ -34,7 +34,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import (
     retry,
 )
 from mcp_ref.basic.patterns.progress import OnProgress
-from mcp_ref.basic.transports.streamable_http import schema_extension as tool_headers
+from mcp_ref.basic.transports.streamable_http import schema_extension
 from mcp_ref.basic.versioning import (
     TABLE,
     Era,
@@ -46,11 +46,7 @@ from mcp_ref.basic.versioning import (
 )
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    LocalError,
-    McpError,
-)
+from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.workers import QueueFull, Workers
 from mcp_ref.schema import pruner
@@ -148,7 +144,7 @@ class Asking:
         self.log_level: log_page.LoggingLevel | None = log_page.DEFAULT_LEVEL if on_log is not None else None
         self.first_log_level = self.log_level
         self.known_tools: dict[str, Any] = {}
-        self.mirrored: tool_headers.Mirrored = {}
+        self.mirrored: schema_extension.Mirrored = {}
         self.tools_fresh_until = 0.0
         self.subscribing = threading.Lock()
         """Legacy: held by whoever changes what this client is subscribed to
@@ -177,7 +173,7 @@ class Asking:
         """Which arguments of this call go into headers
         (basic/transports/streamable_http/request_metadata).
         """
-        return tool_headers.mirrored(self, params.get("name"), deadline)
+        return schema_extension.mirrored(self, params.get("name"), deadline)
 
     def fetch_tool(self, name: Any, **limits: Any) -> Any:
         """The definition of a tool as the server has it now."""
@@ -288,7 +284,7 @@ class Asking:
 
     def can_correct(self, method: str, problem: Json | McpError) -> bool:
         """Whether a request was refused before it was begun, and may be sent again in another way."""
-        return self._version_named(problem) is not None or tool_headers.is_about_headers(
+        return self._version_named(problem) is not None or schema_extension.is_about_headers(
             self, method, problem
         )
 
@@ -296,7 +292,7 @@ class Asking:
         """Find out what the version, or the headers, of this request should be."""
         named = self._version_named(problem)
         if named is None:
-            tool_headers.refresh(self, params, timeout)
+            schema_extension.refresh(self, params, timeout)
             return
         _log.info("the server goes on in %s: %.300r", named, problem)
         self.revision = named

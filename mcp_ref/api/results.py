@@ -23,13 +23,7 @@ from mcp_ref.basic.patterns import cancellation
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    LocalError,
-    McpError,
-    RequestCancelled,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, LocalError, McpError, RequestCancelled, RequestTimeout
 from mcp_ref.runtime.threads.outbox import INHERITED
 from mcp_ref.runtime.threads.timers import Timer, later
 from mcp_ref.server.content import texts

@@ -56,10 +56,7 @@ from mcp_ref.runtime.checks import (
     check_text_if_any,
 )
 from mcp_ref.runtime.hooks import run_with_hooks
-from mcp_ref.runtime.json_text import (
-    Encoded,
-    to_json,
-)
+from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.seals import Seal, secrets_of

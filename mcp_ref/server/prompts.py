@@ -31,19 +31,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    InvalidParams,
-    ProtocolError,
-)
+from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, ProtocolError
 from mcp_ref.basic.index.general_fields import Icon, RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
 from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    RequestCancelled,
-)
+from mcp_ref.runtime.errors import InvalidResponse, RequestCancelled
 from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import message_of, must, summary

@@ -34,25 +34,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import (
-    ErrorResponse,
-    InternalError,
-    InvalidParams,
-    ProtocolError,
-)
-from mcp_ref.basic.index.general_fields import (
-    Icon,
-    NotificationMeta,
-    RequestMeta,
-    ResultMeta,
-)
+from mcp_ref.basic.index.error_responses import ErrorResponse, InternalError, InvalidParams, ProtocolError
+from mcp_ref.basic.index.general_fields import Icon, NotificationMeta, RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision
 from mcp_ref.runtime.checks import check_text
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    RequestCancelled,
-)
+from mcp_ref.runtime.errors import InvalidResponse, RequestCancelled
 from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import message_of

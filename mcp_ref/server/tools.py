@@ -29,34 +29,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import (
-    InvalidParams,
-    ProtocolError,
-    TooManyRequests,
-)
+from mcp_ref.basic.index.error_responses import InvalidParams, ProtocolError, TooManyRequests
 from mcp_ref.basic.index.general_fields import Icon, RequestMeta, ResultMeta
 from mcp_ref.basic.index.json_schema_usage import BadSchema, validator
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
-from mcp_ref.basic.transports.streamable_http import schema_extension as http_annotations
+from mcp_ref.basic.transports.streamable_http import schema_extension
 from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
 from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision
 from mcp_ref.runtime import audit
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    LocalError,
-    McpError,
-    RequestCancelled,
-)
+from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError, RequestCancelled
 from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.schema import Mismatch, checker, opaque, required, since, until, was
 from mcp_ref.server import content
-from mcp_ref.server.content import (
-    ContentBlock,
-    text,
-)
+from mcp_ref.server.content import ContentBlock, text
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs, fresh_for
 from mcp_ref.server.utilities.pagination import ListParams
@@ -213,7 +201,7 @@ def _may_be_sent(structured: Any, at: Revision) -> bool:
 
 def on_list_tools(server: Any, params: Json, context: RequestContext) -> Json:
     """# spec: server/tools/list-answered"""
-    page: Json = server.toolbox.page(context.revision, params.get("cursor"))
+    page: Json = server.tools.page(context.revision, params.get("cursor"))
     return page
 
 
@@ -233,7 +221,7 @@ class _ServedCall:
 
     def tool(self) -> RegisteredTool:
         """The tool that is called. Raises InvalidParams, TooManyRequests."""
-        name, tools = self.params["name"], self.server.toolbox
+        name, tools = self.params["name"], self.server.tools
         tool: RegisteredTool | None = tools.get(name)
         if tool is None:  # spec: server/tools/protocol-errors
             raise InvalidParams(f"Unknown tool: {name[:200]}{self.server.known(tools.keys())}")
@@ -294,7 +282,7 @@ def is_quick(server: Any, context: RequestContext) -> bool:
     if context.method != "tools/call":
         return context.method in QUICK
     name = context.params.get("name")
-    tool = server.toolbox.get(name) if type(name) is str else None
+    tool = server.tools.get(name) if type(name) is str else None
     return tool is not None and tool.context is None and server.pace.is_quick(name)
 
 
@@ -462,7 +450,7 @@ def check_list(client: Any, params: Json, result: Json, timeout: float | None) -
     """Leave out definitions that are none; the others are still good."""
     tools = pagination.definitions_of("tools/list", result, "tools", "name", Tool)
     # spec: basic/transports/streamable-http/x-mcp-header-ignored-elsewhere
-    result["tools"] = http_annotations.usable(tools) if client.repeats_arguments else tools
+    result["tools"] = schema_extension.usable(tools) if client.repeats_arguments else tools
 
 
 def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> None:

@@ -13,15 +13,7 @@ import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
 from web import opened, talking, text, web
 
-from mcp_ref import (
-    Client,
-    ConnectionClosed,
-    Context,
-    McpError,
-    ProtocolError,
-    Server,
-    connect,
-)
+from mcp_ref import Client, ConnectionClosed, Context, McpError, ProtocolError, Server, connect
 from mcp_ref.api import client as module
 
 

@@ -11,12 +11,7 @@ from mcp_ref import Context, Elicit, ListRoots, Sample, Server, connect
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.patterns.index.requester import Requester
 from mcp_ref.basic.versioning import revision as revision_of
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    LocalError,
-    RequestCancelled,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, LocalError, RequestCancelled, RequestTimeout
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.threads.outbox import Outbox
 

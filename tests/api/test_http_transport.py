@@ -10,11 +10,7 @@ from web import opened, talking, text, web
 from mcp_ref import Server, connect
 from mcp_ref.api.http_transport import HttpLine
 from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    InvalidResponse,
-    LocalError,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError
 
 
 def rest(request, wire):

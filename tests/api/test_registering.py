@@ -67,8 +67,8 @@ def test_what_is_registered_stays_the_function_it_was():
         "Review x",
         "Bonjour",
     )
-    assert server.toolbox.keys() == ["add", "deux"]
-    assert server.toolbox.get("deux").definition["title"] == "Two"
+    assert server.tools.keys() == ["add", "deux"]
+    assert server.tools.get("deux").definition["title"] == "Two"
     assert server.resources.keys() == ["config://app"]
     assert server.templates.keys() == ["item:///{id}"]
     assert server.templates.get("item:///{id}").definition["mimeType"] == "text/plain"
@@ -198,7 +198,7 @@ def test_many_threads_register_at_once_and_all_of_it_is_there():
         thread.start()
     for thread in threads:
         thread.join(PATIENCE)
-    for items in (server.toolbox, server.resources, server.prompts):
+    for items in (server.tools, server.resources, server.prompts):
         assert len(items.keys()) == 200
     assert len(changed) == 600
 

@@ -27,10 +27,7 @@ from mcp_ref.basic.index.error_responses import InvalidRequest
 from mcp_ref.basic.lifecycle import TRANSITIONS, Session, State, accept, initialize_params, negotiate
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, revision
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    LocalError,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, LocalError
 from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.runtime.threads.workers import Workers
 from mcp_ref.schema import REVISIONS as ALL

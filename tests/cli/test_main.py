@@ -17,10 +17,7 @@ from mcp_ref import __version__
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
 from mcp_ref.cli import actions
 from mcp_ref.cli.main import main
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    McpError,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, McpError
 
 ROOT = Path(__file__).resolve().parents[2]
 ENV = ["--env", f"PYTHONPATH={ROOT}"]

@@ -12,12 +12,7 @@ from peers import LEGACY, MODERN, REVISIONS, nothing_left
 
 from mcp_ref import Context, ErrorResponse, Server, connect
 from mcp_ref.api.callbacks import Callbacks
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    InvalidParams,
-    MethodNotFound,
-    ProtocolError,
-)
+from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, MethodNotFound, ProtocolError
 from mcp_ref.basic.lifecycle import ClientCapabilities
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client import roots

@@ -13,15 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, plain
 
-from mcp_ref import (
-    Context,
-    ErrorResponse,
-    InvalidResponse,
-    ProtocolError,
-    RequestCancelled,
-    Server,
-    connect,
-)
+from mcp_ref import Context, ErrorResponse, InvalidResponse, ProtocolError, RequestCancelled, Server, connect
 from mcp_ref.api.from_function.prompt import assistant, prompt_from, user
 from mcp_ref.basic.versioning import TABLE
 from mcp_ref.runtime.errors import LocalError

@@ -35,10 +35,7 @@ from mcp_ref.api.context import Context
 from mcp_ref.api.from_function.common import common_members, name_of
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.index.general_fields import Icon, check_meta
-from mcp_ref.basic.index.messages import (
-    Json,
-    encode,
-)
+from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
 from mcp_ref.runtime.checks import check_callable, check_count, check_text

@@ -33,12 +33,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    InvalidParams,
-    MethodNotFound,
-    ProtocolError,
-)
+from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, MethodNotFound, ProtocolError
 from mcp_ref.basic.index.general_fields import JSONObject, RequestMeta
 from mcp_ref.basic.index.json_schema_usage import validator
 from mcp_ref.basic.index.messages import Json

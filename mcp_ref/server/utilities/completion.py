@@ -41,20 +41,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    InvalidParams,
-    ProtocolError,
-    TooManyRequests,
-)
+from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, ProtocolError, TooManyRequests
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.versioning import Method
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    RequestCancelled,
-)
+from mcp_ref.runtime.errors import InvalidResponse, RequestCancelled
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing import functions
 from mcp_ref.runtime.typing.mismatch import message_of, summary

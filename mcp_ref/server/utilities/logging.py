@@ -189,10 +189,6 @@ def set_level(client: Any, level: LoggingLevel) -> None:
     client.log_level = level
 
 
-OnLog: TypeAlias = Any
-"""A callback `on_log(level, data, logger)`."""
-
-
 def on_message(client: Any, params: Json) -> None:
     """Pass a message to the application; an invalid one is ignored.
 

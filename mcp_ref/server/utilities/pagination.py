@@ -30,20 +30,11 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Generic, Literal, Required, TypeAlias, TypedDict, TypeVar
 
-from mcp_ref.basic.index.error_responses import (
-    ErrorResponse,
-    InvalidParams,
-)
+from mcp_ref.basic.index.error_responses import ErrorResponse, InvalidParams
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
-from mcp_ref.basic.index.messages import (
-    Json,
-    RequestId,
-)
+from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.versioning import LATEST, Revision
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import InvalidResponse, RequestTimeout
 from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks

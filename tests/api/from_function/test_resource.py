@@ -22,11 +22,7 @@ from mcp_ref.runtime.uri.templates import BadTemplate
 from mcp_ref.runtime.uri.uris import BadUri
 from mcp_ref.schema import Mismatch
 from mcp_ref.server.content import BlobResourceContents, TextResourceContents
-from mcp_ref.server.resources import (
-    RegisteredResource,
-    RegisteredTemplate,
-    ResourceNotFound,
-)
+from mcp_ref.server.resources import RegisteredResource, RegisteredTemplate, ResourceNotFound
 
 URI = "config://app"
 

@@ -26,12 +26,7 @@ from mcp_ref.basic.index.error_responses import (
     error_response,
 )
 from mcp_ref.basic.versioning import MissingRequiredClientCapability, UnsupportedProtocolVersion
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    LocalError,
-    RequestCancelled,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, LocalError, RequestCancelled, RequestTimeout
 from mcp_ref.schema import checker, definitions
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

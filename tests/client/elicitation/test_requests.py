@@ -15,21 +15,14 @@ from peers import LEGACY, MODERN, REVISIONS, Notes, RawClient, nothing_left, pla
 
 from mcp_ref import Context, McpError, ProtocolError, Server, connect
 from mcp_ref.api.callbacks import Callbacks
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    InvalidParams,
-    MethodNotFound,
-)
+from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, MethodNotFound
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client.elicitation import requests as elicitation
 from mcp_ref.client.elicitation.requests import Answer, Elicit, ElicitationRequest
 from mcp_ref.client.elicitation.url_mode import Completions, ElicitUrl, UrlElicitationRequired
 from mcp_ref.client.roots import ListRoots
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    LocalError,
-)
+from mcp_ref.runtime.errors import InvalidResponse, LocalError
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.schema import Mismatch, checker, definitions
 

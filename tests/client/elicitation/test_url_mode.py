@@ -12,10 +12,7 @@ from mcp_ref.basic.versioning import revision
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.client.elicitation.requests import Answer
 from mcp_ref.client.elicitation.url_mode import Completions, ElicitUrl, UrlElicitationRequired
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    LocalError,
-)
+from mcp_ref.runtime.errors import InvalidResponse, LocalError
 from mcp_ref.schema import Mismatch, checker, definitions, message_shapes
 
 WITH_URLS = REVISIONS[3:]

@@ -9,21 +9,13 @@ from peers import LEGACY, MODERN, PATIENCE, REVISIONS, nothing_left
 
 from mcp_ref import Context, ErrorResponse, McpError, Server, connect
 from mcp_ref.api.callbacks import Callbacks, CallbackTimeout
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    InvalidParams,
-    MethodNotFound,
-    TooManyRequests,
-)
+from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, MethodNotFound, TooManyRequests
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client.sampling import creating_messages as sampling
 from mcp_ref.client.sampling.creating_messages import Sample, SamplingRefused
 from mcp_ref.client.sampling.messages import tool_result, tool_use
 from mcp_ref.client.sampling.replies import SamplingRequest
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    LocalError,
-)
+from mcp_ref.runtime.errors import InvalidResponse, LocalError
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.schema import Mismatch, checker, definitions
 from mcp_ref.server import content

@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 from peers import PATIENCE
 
 from mcp_ref.basic.patterns.index.connection import Connection
-from mcp_ref.runtime.errors import (
-    LocalError,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import LocalError, RequestTimeout
 from mcp_ref.runtime.threads import deadlines
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 from mcp_ref.runtime.threads.outbox import Outbox

@@ -9,10 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import PATIENCE, eventually, nothing_left
 
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    LocalError,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, LocalError
 from mcp_ref.runtime.threads.outbox import Full, Outbox
 
 

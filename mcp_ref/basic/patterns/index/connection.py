@@ -56,11 +56,7 @@ from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.index.requester import Requester
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    InvalidResponse,
-    RequestCancelled,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, RequestCancelled
 from mcp_ref.runtime.json_text import Encoded, weight
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger

@@ -41,13 +41,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Required
 from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, ProtocolError
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.mrtr.replay import (
-    MAX_QUESTIONS,
-    Exchange,
-    InputRequired,
-    Question,
-    canonical,
-)
+from mcp_ref.basic.patterns.mrtr.replay import MAX_QUESTIONS, Exchange, InputRequired, Question, canonical
 from mcp_ref.basic.versioning import LATEST, Era, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError

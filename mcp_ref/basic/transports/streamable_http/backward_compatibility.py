@@ -22,10 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mcp_ref.basic.index.error_responses import (
-    ErrorResponse,
-    MethodNotFound,
-)
+from mcp_ref.basic.index.error_responses import ErrorResponse, MethodNotFound
 from mcp_ref.basic.transports.stdio.backward_compatibility import (
     NOTHING_KNOWN,
     KnownEra,
@@ -41,10 +38,7 @@ from mcp_ref.basic.transports.streamable_http.http_errors import (
 )
 from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
 from mcp_ref.basic.versioning import MODERN_CODES, Era, Revision, newest
-from mcp_ref.runtime.errors import (
-    LocalError,
-    McpError,
-)
+from mcp_ref.runtime.errors import LocalError, McpError
 from mcp_ref.runtime.logs import logger
 
 __all__ = ["PerhapsOld", "open_connection"]

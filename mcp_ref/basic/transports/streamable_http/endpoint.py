@@ -36,18 +36,10 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
-from mcp_ref.basic.index.error_responses import (
-    InvalidParams,
-    InvalidRequest,
-    ParseError,
-    ProtocolError,
-)
+from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest, ParseError, ProtocolError
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
-from mcp_ref.basic.index.messages import (
-    Json,
-    decode,
-)
-from mcp_ref.basic.transports.streamable_http import request_metadata as http_headers
+from mcp_ref.basic.index.messages import Json, decode
+from mcp_ref.basic.transports.streamable_http import request_metadata
 from mcp_ref.basic.transports.streamable_http.receiving import (
     ACCEPTED,
     HttpAnswer,
@@ -73,12 +65,7 @@ from mcp_ref.basic.transports.streamable_http.security import (
     prefers_events,
     read_body,
 )
-from mcp_ref.basic.transports.streamable_http.sessions import (
-    LegacyEra,
-    Sessions,
-    header_of,
-    mirrored,
-)
+from mcp_ref.basic.transports.streamable_http.sessions import LegacyEra, Sessions, header_of, mirrored
 from mcp_ref.basic.versioning import InvalidMeta, is_modern
 from mcp_ref.runtime.checks import check_bool, check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.errors import ConnectionClosed
@@ -415,7 +402,7 @@ class Application:
             )
         version = params["_meta"].get(PROTOCOL_VERSION)
         if type(version) is str:  # else the door says what is wrong
-            http_headers.check(header_of(environ), message, version, mirrored(self.server, message))
+            request_metadata.check(header_of(environ), message, version, mirrored(self.server, message))
 
     def _cancel(self, stream: HttpStream) -> None:
         """The client closed the stream.

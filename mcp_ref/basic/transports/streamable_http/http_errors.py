@@ -29,10 +29,7 @@ from mcp_ref.basic.index.error_responses import (
     error_response,
 )
 from mcp_ref.basic.index.messages import RequestId, decode
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    McpError,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, McpError
 from mcp_ref.runtime.http_client.exchange import HttpExchange, TooLong, without_query
 from mcp_ref.runtime.untrusted_text import one_line
 

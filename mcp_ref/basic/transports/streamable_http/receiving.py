@@ -62,12 +62,7 @@ from mcp_ref.basic.transports.streamable_http.request_metadata import STATUS
 from mcp_ref.basic.transports.streamable_http.resumability import OVERHEAD
 from mcp_ref.basic.transports.streamable_http.security import Refused
 from mcp_ref.runtime import events
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    InvalidResponse,
-    LocalError,
-    McpError,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError, McpError
 from mcp_ref.runtime.events import Events, TooLarge
 from mcp_ref.runtime.http_client.exchange import HttpExchange
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired

@@ -41,24 +41,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.index.batching import Batch
-from mcp_ref.basic.index.error_responses import (
-    ParseError,
-    ProtocolError,
-    error_response,
-)
+from mcp_ref.basic.index.error_responses import ParseError, ProtocolError, error_response
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
-from mcp_ref.basic.index.messages import (
-    Json,
-    RequestId,
-    decode,
-    encode,
-)
+from mcp_ref.basic.index.messages import Json, RequestId, decode, encode
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
-from mcp_ref.basic.transports.streamable_http import receiving as http_client_streams
-from mcp_ref.basic.transports.streamable_http import (
-    request_metadata as http_headers,
-)
+from mcp_ref.basic.transports.streamable_http import receiving, request_metadata
 from mcp_ref.basic.transports.streamable_http.http_errors import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.streamable_http.sessions import UrlSession
 from mcp_ref.runtime.errors import (
@@ -210,7 +198,7 @@ class UrlConnection(Connection):
         self._senders = Workers(4, 1000)
         self._here = threading.local()
         self.belonging = UrlSession(self)
-        self.background: http_client_streams.Background | None = None
+        self.background: receiving.Background | None = None
 
     # -- what goes out -----------------------------------------------------------------------------------
 
@@ -225,7 +213,7 @@ class UrlConnection(Connection):
         date = _date(params)
         if method is not None and date is not None:
             annotated = self.client.annotated(params, deadline) if method == "tools/call" else None
-            return {**POST, **http_headers.mirror(method, params, date, annotated)}
+            return {**POST, **request_metadata.mirror(method, params, date, annotated)}
         if self.client.revision.modern:
             said = {} if method is None else {"Mcp-Method": method}
             return {**POST, "MCP-Protocol-Version": self.client.revision.date, **said}
@@ -389,9 +377,9 @@ class UrlConnection(Connection):
         elif exchange.media_type != STREAM:
             raise wrong_type(exchange, call.method)
         elif call.reports is None or call.on_done is not None:
-            http_client_streams.follow(self, call, way, exchange)
+            receiving.follow(self, call, way, exchange)
         else:  # whoever waits has the progress to look at
-            follow = functools.partial(http_client_streams.follow, self, call, way, exchange)
+            follow = functools.partial(receiving.follow, self, call, way, exchange)
             if not self.readers.submit(lambda _: self.ending(call, follow), None, always=True):
                 raise Aborted
 
@@ -471,7 +459,7 @@ class UrlConnection(Connection):
         """Hear what belongs to no request."""
         if self.background is not None:
             self.background.stop()
-        self.background = http_client_streams.Background(self)
+        self.background = receiving.Background(self)
 
     def end(self, reason: str, *, wait: float = 0.5) -> None:
         """The connection is over; nothing of it is left, neither here nor, if it can be reached, there."""

@@ -62,7 +62,7 @@ from mcp_ref.basic.index.batching import wants_answer
 from mcp_ref.basic.index.error_responses import InvalidRequest, ProtocolError
 from mcp_ref.basic.index.messages import Json, classify
 from mcp_ref.basic.lifecycle import Session, refuse_initialize
-from mcp_ref.basic.transports.streamable_http import request_metadata as http_headers
+from mcp_ref.basic.transports.streamable_http import request_metadata
 from mcp_ref.basic.transports.streamable_http.receiving import (
     ACCEPTED,
     HttpAnswer,
@@ -74,11 +74,7 @@ from mcp_ref.basic.transports.streamable_http.receiving import (
 from mcp_ref.basic.transports.streamable_http.resumability import Log
 from mcp_ref.basic.transports.streamable_http.security import Refused, accepts, prefers_events
 from mcp_ref.basic.versioning import Revision, revision
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    InvalidResponse,
-    McpError,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, McpError
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
@@ -566,7 +562,7 @@ class LegacyEra:
         kind = classify(message)
         if kind != "response":
             paths = mirrored(self._app.server, message)
-            http_headers.check_draft(header_of(environ), message, paths, self._require_headers)
+            request_metadata.check_draft(header_of(environ), message, paths, self._require_headers)
         return kind
 
     def _stream(self, session: HttpSession | None, environ: Json, principal: str | None) -> HttpStream:
@@ -653,5 +649,5 @@ def mirrored(server: Any, message: Json) -> Paths | None:
         return None
     params = message.get("params")
     name = params.get("name") if type(params) is dict else None
-    tool = server.toolbox.get(name) if type(name) is str else None
+    tool = server.tools.get(name) if type(name) is str else None
     return None if tool is None else tool.mirrored

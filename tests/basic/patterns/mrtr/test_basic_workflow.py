@@ -24,10 +24,7 @@ from mcp_ref.client.elicitation.requests import Elicit
 from mcp_ref.client.elicitation.url_mode import ElicitUrl
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.client.sampling.creating_messages import Sample
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    LocalError,
-)
+from mcp_ref.runtime.errors import InvalidResponse, LocalError
 from mcp_ref.runtime.seals import Seal
 from mcp_ref.schema import Mismatch, checker, definitions
 

@@ -12,10 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    InvalidParams,
-)
+from mcp_ref.basic.index.error_responses import InternalError, InvalidParams
 from mcp_ref.basic.patterns.mrtr import replay
 from mcp_ref.basic.patterns.mrtr.replay import Exchange, InputRequired, Question, canonical
 from mcp_ref.runtime.errors import InvalidResponse

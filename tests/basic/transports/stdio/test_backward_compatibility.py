@@ -32,10 +32,7 @@ from mcp_ref import ConnectionClosed, ErrorResponse, InvalidResponse, RequestTim
 from mcp_ref.api import connect as connecting
 from mcp_ref.basic.transports.stdio import backward_compatibility as era
 from mcp_ref.basic.versioning import Era
-from mcp_ref.runtime.errors import (
-    LocalError,
-    McpError,
-)
+from mcp_ref.runtime.errors import LocalError, McpError
 
 
 @pytest.fixture(autouse=True)

@@ -35,10 +35,7 @@ from peers import (
 
 from mcp_ref import ConnectionClosed, connect
 from mcp_ref.basic.transports.stdio import client as stdio
-from mcp_ref.runtime.errors import (
-    LocalError,
-    McpError,
-)
+from mcp_ref.runtime.errors import LocalError, McpError
 
 
 @pytest.fixture(autouse=True)

@@ -12,11 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peers import (
-    PATIENCE,
-    eventually,
-    nothing_left,
-)
+from peers import PATIENCE, eventually, nothing_left
 
 from mcp_ref import ConnectionClosed
 from mcp_ref.basic.transports.stdio import framing as stdio

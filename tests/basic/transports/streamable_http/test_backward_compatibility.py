@@ -14,11 +14,7 @@ from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.transports.stdio.backward_compatibility import KnownEras
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError, RefusedByStatus
 from mcp_ref.basic.versioning import Era
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    LocalError,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, LocalError, RequestTimeout
 
 PLAIN = "Content-Type: text/plain"
 

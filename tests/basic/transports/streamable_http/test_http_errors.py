@@ -7,10 +7,7 @@ import time
 import pytest
 from web import web
 
-from mcp_ref.basic.index.error_responses import (
-    ErrorResponse,
-    HttpFailure,
-)
+from mcp_ref.basic.index.error_responses import ErrorResponse, HttpFailure
 from mcp_ref.basic.transports.streamable_http.http_errors import (
     HttpError,
     RefusedByStatus,

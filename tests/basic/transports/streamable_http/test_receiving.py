@@ -18,15 +18,8 @@ from peers import MODERN, PATIENCE, eventually, nothing_left
 from web import JSON, STREAM, opened, result_of, talking, text, web
 
 from mcp_ref import Context, Limit, Server, connect
-from mcp_ref.basic.index.error_responses import (
-    InvalidParams,
-    InvalidRequest,
-    MethodNotFound,
-    TooManyRequests,
-)
-from mcp_ref.basic.transports.streamable_http import receiving as http_responses
-from mcp_ref.basic.transports.streamable_http import receiving as http_streams
-from mcp_ref.basic.transports.streamable_http import receiving as http_waiting
+from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest, MethodNotFound, TooManyRequests
+from mcp_ref.basic.transports.streamable_http import receiving
 from mcp_ref.basic.transports.streamable_http import receiving as module
 from mcp_ref.basic.transports.streamable_http.receiving import (
     ACCEPTED,
@@ -44,16 +37,8 @@ from mcp_ref.basic.transports.streamable_http.receiving import (
 from mcp_ref.basic.transports.streamable_http.request_metadata import STATUS, HeaderMismatch
 from mcp_ref.basic.transports.streamable_http.resumability import OVERHEAD, Log
 from mcp_ref.basic.transports.streamable_http.security import Refused
-from mcp_ref.basic.versioning import (
-    InvalidMeta,
-    MissingRequiredClientCapability,
-    UnsupportedProtocolVersion,
-)
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    InvalidResponse,
-    RequestTimeout,
-)
+from mcp_ref.basic.versioning import InvalidMeta, MissingRequiredClientCapability, UnsupportedProtocolVersion
+from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, RequestTimeout
 from mcp_ref.runtime.threads.outbox import Full
 
 ENVIRON = {"wsgi.multithread": True}
@@ -252,7 +237,7 @@ def test_it_lets_go_only_of_clients_that_will_come_back(log):
 @pytest.fixture
 def narrow(monkeypatch):
     """Room for little."""
-    monkeypatch.setattr(http_streams, "ROOM", 10)
+    monkeypatch.setattr(receiving, "ROOM", 10)
 
 
 def saying(stream, line=b"x" * 8, end="answer"):
@@ -312,7 +297,7 @@ def test_nobody_waits_for_ever(narrow, monkeypatch):
     stream.send(b"x" * 100)  # the first always has room
     with pytest.raises(Full, match=r"0\.01 s"):
         stream.send(b"x" * 8, wait=0.01)
-    monkeypatch.setattr(http_streams, "STALL", 0.02)
+    monkeypatch.setattr(receiving, "STALL", 0.02)
     with pytest.raises(Full, match=r"0\.02 s"):
         stream.send(b"x" * 8, wait=60.0)
     with pytest.raises(Full):
@@ -503,7 +488,7 @@ def blocks(data):
 @pytest.fixture
 def hasty(monkeypatch):
     """It looks every moment whether the client is there."""
-    monkeypatch.setattr(http_responses, "LOOK", 0.01)
+    monkeypatch.setattr(receiving, "LOOK", 0.01)
 
 
 # ----------------------------------------------------------------------------------- one object
@@ -993,7 +978,7 @@ def test_what_was_cancelled_is_a_stream_without_an_answer():
 
 
 def test_a_client_that_leaves_while_nothing_was_said_is_noticed(monkeypatch):
-    monkeypatch.setattr(http_waiting, "LOOK", 0.01)
+    monkeypatch.setattr(receiving, "LOOK", 0.01)
     where, stream, gone, over = waiting(), HttpStream(environ=ENVIRON), [], []
     ours, theirs = socket.socketpair()
     with ours:
@@ -1007,7 +992,7 @@ def test_a_client_that_leaves_while_nothing_was_said_is_noticed(monkeypatch):
 
 
 def test_a_client_that_leaves_in_the_midst_of_a_stream_is_noticed(monkeypatch):
-    monkeypatch.setattr(http_responses, "LOOK", 0.01)
+    monkeypatch.setattr(receiving, "LOOK", 0.01)
     where, stream, gone, over = waiting(), HttpStream(environ=ENVIRON), [], []
     ours, theirs = socket.socketpair()
     with ours:

@@ -18,7 +18,7 @@ from web import opened, talking, text, web
 from mcp_ref import Server, connect
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.transports.streamable_http import schema_extension as tool_headers
+from mcp_ref.basic.transports.streamable_http import schema_extension
 from mcp_ref.basic.transports.streamable_http.schema_extension import (
     MAX_PARTS,
     BadAnnotation,
@@ -26,10 +26,7 @@ from mcp_ref.basic.transports.streamable_http.schema_extension import (
     annotated_by_us,
     usable,
 )
-from mcp_ref.runtime.errors import (
-    LocalError,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import LocalError, RequestTimeout
 
 REGION = {"type": "string", "x-mcp-header": "Region"}
 
@@ -326,7 +323,7 @@ def listed(server: Server, revision: str) -> Json:
 
 def mirrored(server: Server, name: str) -> Any:
     """What the transport asks for."""
-    tool = server.toolbox.get(name)
+    tool = server.tools.get(name)
     assert tool is not None
     return tool.mirrored
 
@@ -403,7 +400,7 @@ def test_a_tool_with_a_void_mark_is_not_registered():
     ):
         with pytest.raises(BadAnnotation, match=why):
             server.tool(function)
-    assert server.toolbox.keys() == []
+    assert server.tools.keys() == []
 
 
 def test_a_tool_of_ours_has_no_name_that_servers_would_drop():
@@ -551,12 +548,12 @@ def test_on_a_pipe_marks_mean_nothing():
 
 def test_what_was_found_out_of_a_tool_is_kept_until_it_is_another_one():
     with web(lists(TOOL)) as site, connect(site.url) as client:
-        first = tool_headers.mirrored(client, "query", None)
+        first = schema_extension.mirrored(client, "query", None)
         assert first == {"region": ("region",)}
         assert len(site.of("tools/list")) == 1
-        assert tool_headers.mirrored(client, "query", None) is first
+        assert schema_extension.mirrored(client, "query", None) is first
         client.list_tools()
-        assert tool_headers.mirrored(client, "query", None) is not first
+        assert schema_extension.mirrored(client, "query", None) is not first
 
 
 def silent_list(request, wire):

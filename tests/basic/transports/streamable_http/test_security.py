@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from werkzeug.exceptions import Unauthorized
 
 import mcp_ref
-from mcp_ref.basic.transports.streamable_http import security as http_security
+from mcp_ref.basic.transports.streamable_http import security
 from mcp_ref.basic.transports.streamable_http.security import (
     SMALL_BODY_BYTES,
     BodyBudget,
@@ -319,8 +319,8 @@ def test_what_is_kept_of_headers_has_a_bound():
         said = request(f"localhost:{port}", origin=f"http://localhost:{port}")
         gate.check(said)
         assert gate.cors(said)
-    assert len(gate._known_hosts) <= http_security.KEPT
-    assert len(gate._known_origins) <= http_security.KEPT
+    assert len(gate._known_hosts) <= security.KEPT
+    assert len(gate._known_origins) <= security.KEPT
 
 
 def test_hostile_values_leave_no_memory_behind():
@@ -1005,7 +1005,7 @@ def test_requests_that_still_run_do_not_count(hands):
 
 
 def test_the_principal_that_was_silent_for_longest_is_forgotten_first(hands, monkeypatch):
-    monkeypatch.setattr(http_security, "PRINCIPALS", 2)
+    monkeypatch.setattr(security, "PRINCIPALS", 2)
     rates = Rates(Limit(rate=1, burst=2))
     for name in ("ann", "bob", "ann", "cid"):  # bob goes
         rates.check(name)

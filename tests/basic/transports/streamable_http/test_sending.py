@@ -14,13 +14,9 @@ from web import ABLE, INFO, JSON, STREAM, opened, result_of, talking, text, web
 
 import mcp_ref
 from mcp_ref import Denied, Server, connect
-from mcp_ref.basic.index.error_responses import (
-    ErrorResponse,
-)
+from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.transports.streamable_http import sessions
-from mcp_ref.basic.transports.streamable_http.http_errors import (
-    HttpError,
-)
+from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
 from mcp_ref.basic.transports.streamable_http.sending import Posts, Way
 from mcp_ref.runtime.errors import (
     ConnectionClosed,

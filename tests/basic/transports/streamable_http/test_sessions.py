@@ -11,15 +11,11 @@ from peers import LEGACY, MODERN, PATIENCE, eventually, nothing_left
 from web import opened, talking, text, web
 
 from mcp_ref import Context, Server, connect
-from mcp_ref.basic.transports.streamable_http import sessions as http_client_sessions
 from mcp_ref.basic.transports.streamable_http import sessions as http_sessions
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError, RefusedByStatus
 from mcp_ref.basic.transports.streamable_http.security import Refused
 from mcp_ref.basic.transports.streamable_http.sessions import HttpSession, Sessions, owner_of
-from mcp_ref.runtime.errors import (
-    InvalidResponse,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import InvalidResponse, RequestTimeout
 from mcp_ref.runtime.threads.workers import Workers
 
 REVISION = "2025-11-25"
@@ -645,7 +641,7 @@ def test_a_new_session_is_as_the_old_one_was():
 def test_a_server_that_ends_every_session_is_given_up():
     server = EndingSessions()
     with web(server) as site, connect(site.url, revision="2025-11-25") as client:
-        for _ in range(http_client_sessions.RENEWALS):
+        for _ in range(http_sessions.RENEWALS):
             server.alive.clear()
             client.call_tool("a")
         server.alive.clear()
@@ -657,7 +653,7 @@ def test_a_server_that_ends_every_session_is_given_up():
 def test_what_was_opened_anew_a_minute_ago_no_longer_counts():
     server = EndingSessions()
     with web(server) as site, connect(site.url, revision="2025-11-25") as client:
-        for _ in range(http_client_sessions.RENEWALS):
+        for _ in range(http_sessions.RENEWALS):
             server.alive.clear()
             client.call_tool("a")
         belonging = client.connection.belonging
