@@ -3,37 +3,11 @@
 import threading
 
 import pytest
+from http_exchanges import ask, begun, ok, waits, within
 from peers import PATIENCE, eventually
-from web import JSON, STREAM, open_files, web
+from web import STREAM, open_files, web
 
 from mcp_ref.runtime.http_client.sockets import Aborted
-from mcp_ref.runtime.threads.deadlines import Clock, Deadline
-
-
-def within(seconds=5.0):
-    return Deadline(seconds, Clock())
-
-
-def ask(http, body=b"{}", method="POST", headers=None, limit=1 << 20):
-    """Status and body."""
-    with http.new(within()) as exchange:
-        exchange.send(method, headers or {}, body)
-        return exchange.status, exchange.read(limit)
-
-
-def ok(request, wire):
-    wire.answer(200, b"{}", JSON)
-
-
-def _waits(request, wire):
-    wire.stream()
-    wire.gone()
-
-
-def _begun(http):
-    exchange = http.new(within())
-    exchange.send("POST", {}, b"{}")
-    return exchange
 
 
 def test_a_connection_is_used_again(at):
@@ -65,7 +39,7 @@ def test_the_end_ends_all_and_lets_one_last_request_out(at):
             outcome.append(problem)
 
     def handle(request, wire):
-        ok(request, wire) if request.method == "DELETE" else _waits(request, wire)
+        ok(request, wire) if request.method == "DELETE" else waits(request, wire)
 
     with web(handle) as site:
         http = at(site, limit=2)
@@ -81,7 +55,7 @@ def test_the_end_ends_all_and_lets_one_last_request_out(at):
             last.send("DELETE", {})
             assert last.status == 200
         with pytest.raises(Aborted):
-            _begun(http)
+            begun(http)
 
 
 def test_nothing_is_left_open(at):

@@ -8,31 +8,16 @@ import time
 
 import pytest
 import requests
+from http_exchanges import ask, begun, ok, waits, within
 from peers import eventually
-from web import JSON, STREAM, certificate, web
+from web import STREAM, certificate, web
 
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.http_client import exchange as module
 from mcp_ref.runtime.http_client.exchange import TooLong
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
-from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 pytestmark = pytest.mark.usefixtures("own_environment")
-
-
-def within(seconds=5.0):
-    return Deadline(seconds, Clock())
-
-
-def ask(http, body=b"{}", method="POST", headers=None, limit=1 << 20):
-    """Status and body."""
-    with http.new(within()) as exchange:
-        exchange.send(method, headers or {}, body)
-        return exchange.status, exchange.read(limit)
-
-
-def ok(request, wire):
-    wire.answer(200, b"{}", JSON)
 
 
 # ------------------------------------------------------------------------------ what comes back
@@ -408,17 +393,6 @@ def test_redirects_in_a_circle_are_followed_once(at):
         assert [r.target for r in site.requests] == ["/mcp", "/a"]
 
 
-def _waits(request, wire):
-    wire.stream()
-    wire.gone()
-
-
-def _begun(http):
-    exchange = http.new(within())
-    exchange.send("POST", {}, b"{}")
-    return exchange
-
-
 # ------------------------------------------------------------------------------------- TLS
 
 
@@ -527,8 +501,8 @@ def test_a_stream_is_a_stream_whatever_its_type_has_besides(at):
 
 
 def test_what_was_aborted_has_nothing_to_drain(at):
-    with web(_waits) as site:
-        exchange = _begun(at(site))
+    with web(waits) as site:
+        exchange = begun(at(site))
         exchange.abort()
         exchange.drain()
         exchange.close()

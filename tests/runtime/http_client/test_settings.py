@@ -2,33 +2,18 @@
 
 import pytest
 import requests
+from http_exchanges import ask, ok, within
 from peers import eventually
 from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
-from web import JSON, certificate, web
+from web import certificate, web
 
 from mcp_ref import connect
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.http_client.client import HttpClient
 from mcp_ref.runtime.http_client.settings import Settings, merge_headers
-from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 pytestmark = pytest.mark.usefixtures("own_environment")
-
-
-def within(seconds=5.0):
-    return Deadline(seconds, Clock())
-
-
-def ask(http, body=b"{}", method="POST", headers=None, limit=1 << 20):
-    """Status and body."""
-    with http.new(within()) as exchange:
-        exchange.send(method, headers or {}, body)
-        return exchange.status, exchange.read(limit)
-
-
-def ok(request, wire):
-    wire.answer(200, b"{}", JSON)
 
 
 def test_headers_of_the_application_go_with_every_request(at):

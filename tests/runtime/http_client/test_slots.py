@@ -4,37 +4,22 @@ import threading
 import time
 
 import pytest
+from http_exchanges import begun, waits, within
 from peers import PATIENCE
 from web import web
 
 from mcp_ref.runtime.http_client.slots import MAX_EXTRA_EXCHANGES
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
-from mcp_ref.runtime.threads.deadlines import Clock, Deadline
-
-
-def within(seconds=5.0):
-    return Deadline(seconds, Clock())
-
-
-def _waits(request, wire):
-    wire.stream()
-    wire.gone()
-
-
-def _begun(http):
-    exchange = http.new(within())
-    exchange.send("POST", {}, b"{}")
-    return exchange
 
 
 def test_an_exchange_above_the_limit_waits_for_a_slot(at):
-    with web(_waits) as site:
+    with web(waits) as site:
         http = at(site, limit=2)
-        first, second = _begun(http), _begun(http)
+        first, second = begun(http), begun(http)
         done = threading.Event()
 
         def third():
-            with _begun(http):
+            with begun(http):
                 done.set()
 
         thread = threading.Thread(target=third)
@@ -47,9 +32,9 @@ def test_an_exchange_above_the_limit_waits_for_a_slot(at):
 
 
 def test_a_wait_for_a_slot_ends_with_the_deadline_and_with_abort(at):
-    with web(_waits) as site:
+    with web(waits) as site:
         http = at(site, limit=1)
-        first = _begun(http)
+        first = begun(http)
         with http.new(within(0.1)) as late, pytest.raises(Expired):
             late.send("POST", {}, b"{}")
         aborted = http.new(None)
@@ -63,9 +48,9 @@ def test_a_wait_for_a_slot_ends_with_the_deadline_and_with_abort(at):
 
 
 def test_urgent_exchanges_have_a_few_slots_more(at):
-    with web(_waits) as site:
+    with web(waits) as site:
         http = at(site, limit=1)
-        first = _begun(http)
+        first = begun(http)
         with http.new(within(0.05)) as usual, pytest.raises(Expired):
             usual.send("POST", {}, b"{}")
         urgent = [http.new(within(), urgent=True) for _ in range(MAX_EXTRA_EXCHANGES)]
@@ -78,9 +63,9 @@ def test_urgent_exchanges_have_a_few_slots_more(at):
 
 
 def test_an_exchange_that_pauses_before_it_begins_takes_no_slot(at):
-    with web(_waits) as site:
+    with web(waits) as site:
         http = at(site, limit=1)
-        first = _begun(http)
+        first = begun(http)
         second = http.new(within())
         second.pause(0.01)
         with pytest.raises(Expired):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gates import Gate, make_server
 from peers import (
     ENV,
     LEGACY,
@@ -57,36 +58,13 @@ def clean() -> Iterator[None]:
         yield
 
 
-class Gate:
-    """Where a tool waits until the test opens it."""
-
-    def __init__(self) -> None:
-        self.entered = threading.Semaphore(0)
-        self.open = threading.Event()
-
-    def wait(self, ctx: Context) -> str:
-        self.entered.release()
-        while not ctx.cancelled and not self.open.wait(0.01):
-            pass
-        return "through"
-
-    def is_entered(self) -> bool:
-        return self.entered.acquire(timeout=PATIENCE)
-
-
-def make_server(gate: Gate | None = None, **options: Any) -> Server:
-    server = Server("tests", version="1", **options)
-
-    @server.tool
-    def add(a: int, b: int) -> int:
-        return a + b
+def asking_server() -> Server:
+    server = make_server()
 
     @server.tool
     def ask(ctx: Context) -> str:
         return str(ctx.request("vendor/question"))
 
-    if gate is not None:
-        server.add_tool(gate.wait, name="wait")
     return server
 
 
@@ -347,7 +325,7 @@ def test_a_tool_that_outlives_its_client_harms_nobody() -> None:
 )
 def test_a_modern_server_sends_no_request() -> None:
     """2026-07-28: `ctx.request` is refused where it is called."""
-    with RawClient(make_server(), revision=MODERN) as client:
+    with RawClient(asking_server(), revision=MODERN) as client:
         asked = client.call("ask")
         answer = client.receive()
         assert answer["id"] == asked
@@ -496,7 +474,7 @@ def test_both_ask_at_once_and_ids_do_not_mix(revision: str) -> None:
 
 @pytest.mark.parametrize("revision", LEGACY)
 def test_a_client_without_such_a_method_says_so(revision: str) -> None:
-    with connect(make_server(), revision=revision) as client:
+    with connect(asking_server(), revision=revision) as client:
         result = client.call_tool("ask")
         assert result.is_error
         assert "no method 'vendor/question'" in result.text

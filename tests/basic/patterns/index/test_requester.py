@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gates import Gate, make_server
 from peers import (
     ENV,
     LEGACY,
@@ -42,7 +43,6 @@ from mcp_ref import (
     McpError,
     RequestCancelled,
     RequestTimeout,
-    Server,
     connect,
 )
 from mcp_ref.basic.patterns.index import requester as module
@@ -258,32 +258,6 @@ def test_the_outcome_is_there_before_anybody_is_told():
 def clean() -> Iterator[None]:
     with nothing_left():
         yield
-
-
-class Gate:
-    """Where a tool waits until the test opens it."""
-
-    def __init__(self) -> None:
-        self.entered = threading.Semaphore(0)
-        self.open = threading.Event()
-
-    def wait(self, ctx: Context) -> str:
-        self.entered.release()
-        while not ctx.cancelled and not self.open.wait(0.01):
-            pass
-        return "through"
-
-
-def make_server(gate: Gate | None = None, **options: Any) -> Server:
-    server = Server("tests", version="1", **options)
-
-    @server.tool
-    def add(a: int, b: int) -> int:
-        return a + b
-
-    if gate is not None:
-        server.add_tool(gate.wait, name="wait")
-    return server
 
 
 @pytest.mark.spec("basic/index/request-id-unique-in-session", "basic/index/request-id-unique-in-flight")

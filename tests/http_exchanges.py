@@ -1,0 +1,34 @@
+"""Exchanges with a server of a test, as an HttpClient makes them."""
+
+from web import JSON
+
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline
+
+
+def within(seconds=5.0):
+    return Deadline(seconds, Clock())
+
+
+def ask(http, body=b"{}", method="POST", headers=None, limit=1 << 20):
+    """Status and body."""
+    with http.new(within()) as exchange:
+        exchange.send(method, headers or {}, body)
+        return exchange.status, exchange.read(limit)
+
+
+def ok(request, wire):
+    """An empty object at once."""
+    wire.answer(200, b"{}", JSON)
+
+
+def waits(request, wire):
+    """A stream that brings nothing, until the client is gone."""
+    wire.stream()
+    wire.gone()
+
+
+def begun(http):
+    """An exchange whose response has begun."""
+    exchange = http.new(within())
+    exchange.send("POST", {}, b"{}")
+    return exchange
