@@ -73,12 +73,13 @@ async def how_it_ended(name: str) -> str:
 
 @server.tool()
 async def poll(ctx: Context, times: int = 2) -> str:
-    """Has its client leave, and come back."""
+    """Has its client leave, and goes on without it."""
     for n in range(times):
         await ctx.report_progress(n)
         await ctx.close_sse_stream()
-        await anyio.sleep(0.05)  # while which the client has gone
         await ctx.report_progress(n + 0.5)
+    ends["poll"] = "polled"
+    event(ended, "poll").set()
     return "polled"
 
 

@@ -34,6 +34,7 @@ from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
 from mcp_ref import Change, Client, ConnectionClosed, ErrorResponse, McpError, RequestTimeout, connect
 from mcp_ref.runtime.errors import LocalError
+from mcp_ref.runtime.http_client.exchange import HttpExchange
 
 TIMERS = "mcp_ref timers"
 STREAMED = LEGACY[1:]
@@ -394,8 +395,14 @@ def test_a_call_whose_stream_cannot_be_resumed_is_lost(serve, revision):
 
 
 @pytest.mark.spec("basic/transports/streamable-http/sse-client-polls")
-def test_a_client_that_is_sent_away_comes_back(serve):
-    """Twice in one call, and on the stream of GET too."""
+def test_a_client_that_is_sent_away_comes_back(serve, monkeypatch):
+    """To the stream of a call, and to the stream of GET.
+
+    Here it comes back when all has been said that it is to hear: what the SDK says between sending again what
+    was missed, and having the stream back, is on no stream at all.
+    """
+    back = threading.Event()
+    monkeypatch.setattr(HttpExchange, "pause", lambda exchange, seconds: back.wait(PATIENCE))
     reports: list[float] = []
     heard: queue.SimpleQueue[str] = queue.SimpleQueue()
     options: dict[str, Any] = {
@@ -404,16 +411,23 @@ def test_a_client_that_is_sent_away_comes_back(serve):
     }
     with (
         Line(serve(events=True, retry_interval=20)) as line,
-        connect(line.url, **options) as client,
+        connect_and_hear(line.url, **options) as client,
     ):
-        assert client.call_tool("poll", on_progress=lambda at, *more: reports.append(at)).text == "polled"
-        assert reports == [0, 0.5, 1, 1.5]
-        resumed = [sent for sent in line.sent("GET") if "last-event-id" in sent.headers]
-        assert resumed  # once or twice: the SDK may send it away before it is back
-        client.call_tool("change")
+        call = client.submit("tools/call", {"name": "poll"}, on_progress=lambda at, *more: reports.append(at))
+        assert client.call_tool("how_it_ended", {"name": "poll"}).text == "polled"
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+        assert not call.done()
+        back.set()
+        assert call.result(PATIENCE).text == "polled"
+        assert eventually(lambda: reports == [0, 0.5, 1, 1.5])
+        assert len([sent for sent in line.sent("GET") if "last-event-id" in sent.headers]) == 1
+        client.call_tool("change")  # the event has an id, by which the client comes back
         assert heard.get(timeout=PATIENCE) == "notifications/tools/list_changed"
+        back.clear()
         client.call_tool("leave")
         client.call_tool("change")
+        assert heard.empty()
+        back.set()
         assert heard.get(timeout=PATIENCE) == "notifications/tools/list_changed"
 
 

@@ -94,6 +94,8 @@ __all__ = [
     "whole",
 ]
 
+_log = logger("mcp_ref.http")
+
 ROOM = 4 << 20
 """Bytes that may wait for a client that reads slowly; then whoever has more to say waits."""
 
@@ -854,7 +856,7 @@ def _retry_after(problem: Any) -> list[tuple[str, str]]:
     return [("Retry-After", str(max(1, round(problem.data["retryAfterMs"] / 1000))))]
 
 
-_log = logger("mcp_ref.http")
+# ----------------------------------------------------------------------- client half
 
 RETRY = 1.0
 """Seconds before a stream is resumed, where the server does not say."""

@@ -312,128 +312,10 @@ class Sessions:
             self._timer = self._set_timer() if self._sessions else None
 
 
-_log = logger("mcp_ref.http")
-
 RENEWALS = 3
 """How often a session is opened anew within a minute; then its end is taken for the end."""
 
 _SESSION_ID = re.compile(r"[\x21-\x7e]{1,4096}")
-
-
-PARTING_SECONDS = 1.0
-"""Seconds that a server gets to take the end of a session."""
-
-
-class UrlSession:
-    """What tells the server whose requests these are."""
-
-    def __init__(self, connection: UrlConnection) -> None:
-        self._connection = connection
-        self.id: str | None = None
-        self.was_renewed_for_stream = False
-        """Whether this session was opened since the one before had no stream for a GET, only 404."""
-        self._agreed_before: Revision | None = None
-        self._renewal = threading.RLock()
-        self._renewing: int | None = None  # the thread that opens a new session
-        self._renewals: list[float] = []  # guarded by _renewal
-
-    def headers(self) -> dict[str, str]:
-        """Which session this is, and of which revision.
-
-        # spec: basic/transports/streamable-http/session-id-echoed
-        # spec: basic/transports/streamable-http/version-header-later-requests
-        # spec: basic/transports/streamable-http/version-header-negotiated
-        # spec: basic/lifecycle/http-version-header
-
-        The id is told to nobody else: it goes to this server alone, and into no log.
-        # spec: basic/transports/streamable-http/session-id-handled-securely
-        """
-        headers, agreed = {}, self.agreed
-        if self.id is not None:
-            headers["Mcp-Session-Id"] = self.id
-        if agreed is not None and agreed.reaches("2025-06-18"):
-            headers["MCP-Protocol-Version"] = agreed.date
-        return headers
-
-    @property
-    def agreed(self) -> Revision | None:
-        """The revision of the session; while a new one is opened, that of the last."""
-        session = self._connection.session
-        return session.revision if session.is_open else self._agreed_before
-
-    def begin(self, session_id: str | None) -> None:
-        """`initialize` was answered, and the answer named the session, or did not."""
-        if session_id is not None and _SESSION_ID.fullmatch(session_id) is None:
-            raise InvalidResponse("initialize: the session id is not made of visible ASCII characters")
-        self.id = session_id
-
-    def say_goodbye(self) -> None:
-        """# spec: basic/transports/streamable-http/session-delete"""
-        headers = self.headers()
-        if "Mcp-Session-Id" in headers:
-            try:
-                deadline = Deadline(PARTING_SECONDS, Clock())
-                with self._connection.exchanges.new(deadline, last=True) as exchange:
-                    exchange.send("DELETE", headers)
-            except (McpError, Aborted, Expired) as problem:
-                _log.debug("the end of the session: %.300r", problem)
-            self.id = None  # not before: Ctrl-C may have `end` called once more
-
-    def wait(self, deadline: Deadline) -> None:
-        """Until whoever opens a new session has done so. Raises Expired."""
-        if self._renewing not in (None, threading.get_ident()):
-            with self._alone(deadline):
-                pass
-
-    @contextlib.contextmanager
-    def _alone(self, deadline: Deadline) -> Iterator[None]:
-        """While no other thread opens a session."""
-        if not self._renewal.acquire(timeout=max(0.0, deadline.left())):
-            raise Expired
-        try:
-            yield
-        finally:
-            self._renewal.release()
-
-    def renew(self, served: str | None, lost: McpError, deadline: Deadline) -> None:
-        """Open a new session instead of `served`, which the server has ended; once for all who notice.
-
-        # spec: basic/transports/streamable-http/session-restart-on-404
-        """
-        connection = self._connection
-        with self._alone(deadline):
-            if self.id != served:
-                return  # another thread did
-            now = time.monotonic()
-            self._renewals = [before for before in self._renewals if now - before < 60]
-            if self._renewing is not None or len(self._renewals) >= RENEWALS:
-                raise lost
-            self._renewals.append(now)
-            # A server may repeat the id in what it says.
-            # spec: basic/transports/streamable-http/session-id-handled-securely
-            said = repr(lost).replace(served, "...") if served else repr(lost)
-            _log.warning("opening a new session: %.300s", said)
-            self._renewing = threading.get_ident()
-            before, self._agreed_before = connection.session, self.agreed
-            connection.session = Session()
-            try:
-                seconds = max(0.01, min(connection.timeout, deadline.left()))
-                hello = connection.client.hello()
-                connection.client.open_legacy(connection.request("initialize", hello, timeout=seconds))
-            except BaseException:
-                connection.session, self.id = before, served
-                raise
-            finally:
-                self._renewing = None
-        # Not here: whoever noticed may hold locks that this needs.
-        connection.readers.submit(self._restore, None, always=True)
-
-    def _restore(self, nothing: None) -> None:
-        """Make the new session what the old one was. Runs on a worker."""
-        try:
-            self._connection.client.renewed()
-        except McpError as problem:
-            _log.warning("the new session is not as the old one was: %.300r", problem)
 
 
 ASSUMED = "2025-03-26"
@@ -651,3 +533,121 @@ def mirrored(server: Any, message: Json) -> Paths | None:
     name = params.get("name") if type(params) is dict else None
     tool = server.tools.get(name) if type(name) is str else None
     return None if tool is None else tool.mirrored
+
+
+# ----------------------------------------------------------------------- client half
+
+PARTING_SECONDS = 1.0
+"""Seconds that a server gets to take the end of a session."""
+
+
+class UrlSession:
+    """What tells the server whose requests these are."""
+
+    def __init__(self, connection: UrlConnection) -> None:
+        self._connection = connection
+        self.id: str | None = None
+        self.was_renewed_for_stream = False
+        """Whether this session was opened since the one before had no stream for a GET, only 404."""
+        self._agreed_before: Revision | None = None
+        self._renewal = threading.RLock()
+        self._renewing: int | None = None  # the thread that opens a new session
+        self._renewals: list[float] = []  # guarded by _renewal
+
+    def headers(self) -> dict[str, str]:
+        """Which session this is, and of which revision.
+
+        # spec: basic/transports/streamable-http/session-id-echoed
+        # spec: basic/transports/streamable-http/version-header-later-requests
+        # spec: basic/transports/streamable-http/version-header-negotiated
+        # spec: basic/lifecycle/http-version-header
+
+        The id is told to nobody else: it goes to this server alone, and into no log.
+        # spec: basic/transports/streamable-http/session-id-handled-securely
+        """
+        headers, agreed = {}, self.agreed
+        if self.id is not None:
+            headers["Mcp-Session-Id"] = self.id
+        if agreed is not None and agreed.reaches("2025-06-18"):
+            headers["MCP-Protocol-Version"] = agreed.date
+        return headers
+
+    @property
+    def agreed(self) -> Revision | None:
+        """The revision of the session; while a new one is opened, that of the last."""
+        session = self._connection.session
+        return session.revision if session.is_open else self._agreed_before
+
+    def begin(self, session_id: str | None) -> None:
+        """`initialize` was answered, and the answer named the session, or did not."""
+        if session_id is not None and _SESSION_ID.fullmatch(session_id) is None:
+            raise InvalidResponse("initialize: the session id is not made of visible ASCII characters")
+        self.id = session_id
+
+    def say_goodbye(self) -> None:
+        """# spec: basic/transports/streamable-http/session-delete"""
+        headers = self.headers()
+        if "Mcp-Session-Id" in headers:
+            try:
+                deadline = Deadline(PARTING_SECONDS, Clock())
+                with self._connection.exchanges.new(deadline, last=True) as exchange:
+                    exchange.send("DELETE", headers)
+            except (McpError, Aborted, Expired) as problem:
+                _log.debug("the end of the session: %.300r", problem)
+            self.id = None  # not before: Ctrl-C may have `end` called once more
+
+    def wait(self, deadline: Deadline) -> None:
+        """Until whoever opens a new session has done so. Raises Expired."""
+        if self._renewing not in (None, threading.get_ident()):
+            with self._alone(deadline):
+                pass
+
+    @contextlib.contextmanager
+    def _alone(self, deadline: Deadline) -> Iterator[None]:
+        """While no other thread opens a session."""
+        if not self._renewal.acquire(timeout=max(0.0, deadline.left())):
+            raise Expired
+        try:
+            yield
+        finally:
+            self._renewal.release()
+
+    def renew(self, served: str | None, lost: McpError, deadline: Deadline) -> None:
+        """Open a new session instead of `served`, which the server has ended; once for all who notice.
+
+        # spec: basic/transports/streamable-http/session-restart-on-404
+        """
+        connection = self._connection
+        with self._alone(deadline):
+            if self.id != served:
+                return  # another thread did
+            now = time.monotonic()
+            self._renewals = [before for before in self._renewals if now - before < 60]
+            if self._renewing is not None or len(self._renewals) >= RENEWALS:
+                raise lost
+            self._renewals.append(now)
+            # A server may repeat the id in what it says.
+            # spec: basic/transports/streamable-http/session-id-handled-securely
+            said = repr(lost).replace(served, "...") if served else repr(lost)
+            _log.warning("opening a new session: %.300s", said)
+            self._renewing = threading.get_ident()
+            before, self._agreed_before = connection.session, self.agreed
+            connection.session = Session()
+            try:
+                seconds = max(0.01, min(connection.timeout, deadline.left()))
+                hello = connection.client.hello()
+                connection.client.open_legacy(connection.request("initialize", hello, timeout=seconds))
+            except BaseException:
+                connection.session, self.id = before, served
+                raise
+            finally:
+                self._renewing = None
+        # Not here: whoever noticed may hold locks that this needs.
+        connection.readers.submit(self._restore, None, always=True)
+
+    def _restore(self, nothing: None) -> None:
+        """Make the new session what the old one was. Runs on a worker."""
+        try:
+            self._connection.client.renewed()
+        except McpError as problem:
+            _log.warning("the new session is not as the old one was: %.300r", problem)
