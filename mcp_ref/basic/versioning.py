@@ -114,7 +114,8 @@ class Revision:
     """One published revision: the facts that other pages need. Equal to its date."""
 
     date: str
-    era: Era = Era.LEGACY
+    modern: bool = False
+    """Whether requests carry their own context, instead of having that of a session."""
     batches: bool = False
     """basic/index: a JSON array of messages is understood."""
     unreadable_id: Literal["null", "omitted"] = "null"
@@ -129,9 +130,9 @@ class Revision:
     """server/resources: the error code for a resource that does not exist."""
 
     @property
-    def modern(self) -> bool:
-        """Whether requests of this revision carry their own context."""
-        return self.era is Era.MODERN
+    def era(self) -> Era:
+        """Where the context of a request comes from."""
+        return Era.MODERN if self.modern else Era.LEGACY
 
     def __str__(self) -> str:
         return self.date
@@ -154,7 +155,7 @@ TABLE = (
     Revision("2025-11-25", unreadable_id="omitted", bad_arguments="result", structured="object", polls=True),
     Revision(
         "2026-07-28",
-        era=Era.MODERN,
+        modern=True,
         unreadable_id="omitted",
         bad_arguments="result",
         structured="any",

@@ -21,7 +21,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-__all__ = ["Encoded", "LongStrings", "NotJson", "from_json", "has_more_parts", "to_json", "weight"]
+__all__ = [
+    "Encoded",
+    "LongStrings",
+    "NotJson",
+    "from_json",
+    "has_long_string",
+    "has_more_parts",
+    "to_json",
+    "weight",
+]
 
 MAX_JSON_LEVELS = 200
 """How deep a text may nest. A deeper one would exhaust the stack of any code that walks through it."""
@@ -54,7 +63,7 @@ def from_json(text: bytes, max_parts: int = MAX_JSON_PARTS) -> Any:
     if len(text) > MAX_UNCOUNTED_BYTES and has_more_parts(text, max_parts):
         raise NotJson(f"a message has more than {max_parts:,} parts (commas and opening brackets)")
     value = _parse(text)
-    if _may_be_deep(text) and _is_deeper(value, MAX_JSON_LEVELS):
+    if len(text) > 2 * MAX_JSON_LEVELS and _may_be_deep(text) and _is_deeper(value, MAX_JSON_LEVELS):
         raise NotJson(_TOO_DEEP)
     if b"\\" in text and _LONE_SURROGATE.search(text) and not _is_encodable(value):
         raise NotJson("a string holds half a surrogate pair, which UTF-8 cannot carry")
@@ -216,6 +225,11 @@ LONG_CHARACTERS = 32_768
 
 _MARK = os.urandom(16).hex()  # at random, so that no peer can send it
 _ESCAPED = [chr(code) for code in range(32)] + ['"', "\\"]
+
+
+def has_long_string(objects: Iterable[Any]) -> bool:
+    """Whether one of these objects has a long string among its members."""
+    return any(_is_long(m) for value in objects if isinstance(value, dict) for m in value.values())
 
 
 class LongStrings:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, 
 
 from mcp_ref.basic.index.general_fields import Icon, check_meta
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.runtime.json_text import Encoded, LongStrings, to_json
+from mcp_ref.runtime.json_text import Encoded, LongStrings, has_long_string, to_json
 from mcp_ref.schema import REVISIONS, Bounds, Mismatch, checker, pruner, since, until
 
 if TYPE_CHECKING:
@@ -320,11 +320,12 @@ def texts(blocks: Any) -> str:
 
 def encode(result: Json) -> Encoded:
     """A result with content, as JSON. A long text is encoded once, also if structured content repeats it."""
-    long = LongStrings()
     # The result of a hook may be an input_required result, which has no content.
-    marked = {**result, "content": [long.mark(block) for block in result.get("content", ())]}
-    if not long.found:
+    blocks = result.get("content", ())
+    if not has_long_string(blocks):
         return Encoded(to_json(result).encode("utf-8"))
+    long = LongStrings()
+    marked = {**result, "content": [long.mark(block) for block in blocks]}
     if "structuredContent" in result:
         marked["structuredContent"] = long.mark(result["structuredContent"])
     return long.encode(marked)

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from mcp_ref.runtime.errors import ConnectionClosed, McpError
-from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads import forks, signals
 from mcp_ref.runtime.threads.signals import Uninterrupted
 
 __all__ = ["INHERITED", "Full", "Outbox", "WayOut"]
@@ -101,8 +101,12 @@ class Outbox:
         Raises ConnectionClosed when nothing can be written any more, Full when there was no room for
         the message within `wait` seconds.
         """
+        seconds = self.stall if wait is None else min(wait, self.stall)
+        if threading.get_ident() != signals.main_thread_id:
+            self._send(line, seconds)
+            return
         with Uninterrupted():
-            self._send(line, self.stall if wait is None else min(wait, self.stall))
+            self._send(line, seconds)
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """An answer goes like any other message."""
@@ -153,10 +157,11 @@ class Outbox:
         """What was added meanwhile; nothing, and then this thread is the writer no longer."""
         with self._lock:
             line = b"".join(self._waiting)
-            self._taken()
-            if not line:
+            if line:
+                self._clear()
+            else:
                 self._writing = False
-                self._room.notify_all()
+            self._room.notify_all()
             return line
 
     def _hand_over(self, rest: bytes) -> None:
@@ -181,12 +186,10 @@ class Outbox:
         if self.on_failure is not None:
             self.on_failure(str(problem))
 
-    def _taken(self) -> None:
-        """The list is in the writer's hands. Holds _lock."""
+    def _clear(self) -> None:
+        """Nothing waits any more: the writer has it, or there is no writer. Holds _lock."""
         self._waiting.clear()
-        if self._size:
-            self._size = 0
-            self._room.notify_all()
+        self._size = 0
 
     @property
     def is_busy(self) -> bool:
@@ -209,6 +212,6 @@ class Outbox:
         with self._lock:
             if self._error is None:
                 self._error = problem
-            self._taken()
+            self._clear()
             self._writing = False
             self._room.notify_all()

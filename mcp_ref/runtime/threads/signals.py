@@ -22,13 +22,13 @@ __all__ = ["IN_PEACE", "Handled", "Uninterrupted"]
 IN_PEACE = 10.0
 """Seconds after the signal that ends a server in which no other one interrupts its lifespan's end."""
 
-_MAIN = threading.main_thread().ident
+main_thread_id = threading.main_thread().ident
+"""The thread that signals interrupt: in a forked child, the one that forked."""
 
 
 def _forked() -> None:
-    """In a forked child the thread that forked is the main one."""
-    global _MAIN
-    _MAIN = threading.get_ident()
+    global main_thread_id
+    main_thread_id = threading.get_ident()
 
 
 forks.on_fork(_forked)
@@ -44,7 +44,7 @@ class Uninterrupted:
         self._noted: tuple[int, FrameType | None] | None = None
 
     def __enter__(self) -> None:
-        if threading.get_ident() == _MAIN:
+        if threading.get_ident() == main_thread_id:
             before = signal.getsignal(signal.SIGINT)
             if callable(before):  # neither ignored nor deadly: so it may raise
                 self._before = before
@@ -75,7 +75,7 @@ class Handled:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> None:
-        if threading.get_ident() != _MAIN:
+        if threading.get_ident() != main_thread_id:
             return
         forks.tell(self)
         for number in self._numbers:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
 
-__all__ = ["Codec", "Convert", "Field", "Schema", "json_kind", "load_int_key", "scalar_of"]
+__all__ = ["Codec", "Convert", "Field", "Schema", "json_kind", "load_int_key", "same", "scalar_of"]
 
 Schema = dict[str, Any]
 Convert = Callable[[Any], Any]
@@ -128,6 +128,19 @@ def _none(value: Any) -> Any:
         return None
     raise must("be null", value)
 
+
+def same(value: Any) -> Any:
+    return value
+
+
+UNCHANGED: dict[Convert, type] = {
+    _load_int: int,
+    _dump_int: int,
+    _load_float: float,
+    _load_str: str,
+    _dump_str: str,
+}
+"""A conversion that leaves each value of this very type as it is, and so need not be called for one."""
 
 INT_KEY = r"^(0|-?[1-9][0-9]{0,4000})$"
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from mcp_ref.runtime.typing.budget import Exhausted, budget
-from mcp_ref.runtime.typing.codec import Codec, Convert, Schema, json_kind
+from mcp_ref.runtime.typing.codec import UNCHANGED, Codec, Convert, Schema, json_kind, same
 from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, message_of, must, summary
 
 __all__ = [
@@ -26,13 +26,8 @@ __all__ = [
     "first",
     "object_dumper",
     "object_loader",
-    "same",
     "text_key",
 ]
-
-
-def same(value: Any) -> Any:
-    return value
 
 
 # -- arrays and maps ----------------------------------------------------------------------
@@ -61,12 +56,13 @@ def convert_row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
 def convert_members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[Any, Any]:
     """All keys and values of a map converted."""
     done, problems = {}, []
+    key_kind, kind = UNCHANGED.get(load_key), UNCHANGED.get(load)
     for key, item in value.items():
         try:
-            name = load_key(key)
+            name = key if type(key) is key_kind else load_key(key)
             if name in done:
                 raise Mismatch("is the same key as another one")
-            done[name] = load(item)
+            done[name] = item if type(item) is kind or load is same else load(item)
         except Mismatch as problem:
             problems.append(problem.under(key))
             if len(problems) == MAX_FAULTS:
@@ -112,6 +108,7 @@ def object_loader(
 ) -> Convert:
     """A JSON object -> a `make`; the members named in `constants` tell whether it is meant for one."""
     rest = None if closed else same
+    kinds = _unchanged(loads)
 
     def load(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -122,7 +119,7 @@ def object_loader(
                     loads[name](value[name])
                 except Mismatch as problem:
                     raise problem.under(name) from None
-        done = _fields(loads, required, value, rest)
+        done = _fields(loads, kinds, required, value, rest)
         return done if make is dict else _construct(make, done)
 
     return load
@@ -130,28 +127,42 @@ def object_loader(
 
 def object_dumper(dumps: dict[str, Convert], required: list[str], make: Any, rest: Convert | None) -> Convert:
     """A `make` or its members -> a JSON object; `rest` dumps what is not known, None refuses it."""
+    kinds = _unchanged(dumps)
 
     def dump(value: Any) -> Any:
         if not isinstance(value, Mapping):
             if not isinstance(value, make):  # another type with these attributes may have more of them
                 raise must(f"be {'an object' if make is dict else f'a {make.__name__}'}", value)
             value = {name: getattr(value, name) for name in dumps}
-        return _fields(dumps, required, value, rest)
+        return _fields(dumps, kinds, required, value, rest)
 
     return dump
 
 
+def _unchanged(converts: dict[str, Convert]) -> dict[str, type]:
+    """The members that a value of this type stays in as it is."""
+    return {name: UNCHANGED[convert] for name, convert in converts.items() if convert in UNCHANGED}
+
+
 def _fields(
-    converts: dict[str, Convert], required: list[str], value: Mapping[Any, Any], rest: Convert | None
+    converts: dict[str, Convert],
+    kinds: dict[str, type],
+    required: list[str],
+    value: Mapping[Any, Any],
+    rest: Convert | None,
 ) -> dict[str, Any]:
     """The members of an object converted, those that are not known by `rest`, if there is one."""
     done, problems = {}, []
     for name, item in value.items():
+        if type(item) is kinds.get(name):
+            done[name] = item
+            continue
         convert = converts.get(name, rest)
         try:
             if convert is None:
                 raise Mismatch(f"is not known here; known: {', '.join(converts) or 'none'}")
-            done[name if type(name) is str else text_key(name)] = convert(item)
+            key = name if type(name) is str else text_key(name)
+            done[key] = item if convert is same else convert(item)
         except Mismatch as problem:
             problems.append(problem.under(name))
             if len(problems) == MAX_FAULTS:

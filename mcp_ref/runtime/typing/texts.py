@@ -19,10 +19,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mcp_ref.runtime.json_text import NotJson, from_json, to_json
-from mcp_ref.runtime.typing.codec import Convert, Field, Schema
+from mcp_ref.runtime.typing.codec import Convert, Field, Schema, same
 from mcp_ref.runtime.typing.functions import parameters_of, signature_of
 from mcp_ref.runtime.typing.mismatch import Mismatch, summary
-from mcp_ref.runtime.typing.parts import same
 from mcp_ref.runtime.typing.values import Compiler
 
 __all__ = ["TextParameters", "choices_of", "text_of", "text_parameters_of"]

@@ -27,7 +27,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from mcp_ref.runtime.typing import parts
 from mcp_ref.runtime.typing.bounds import Bounds, apply_mark, check_informs
-from mcp_ref.runtime.typing.codec import INT_KEY, Codec, Convert, Field, Schema, load_int_key, scalar_of
+from mcp_ref.runtime.typing.codec import INT_KEY, Codec, Convert, Field, Schema, load_int_key, same, scalar_of
 from mcp_ref.runtime.typing.hints import fields_of, is_hashable, kind_of, replacement_for
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
 
@@ -267,7 +267,7 @@ Build = Callable[[Compiler, Any], Codec]
 
 
 def _any(compiler: Compiler, hint: Any) -> Codec:
-    return Codec({}, parts.same, dump_any, "any value")
+    return Codec({}, same, dump_any, "any value")
 
 
 def _inner(compiler: Compiler, hint: Any) -> Codec:

@@ -285,7 +285,7 @@ def test_another_thread_gives_no_signal_a_handler(as_before):
 def test_in_a_forked_child_the_thread_that_forked_is_the_main_one(noted, monkeypatch):
     """Of a process that forked on another thread: its child is interrupted on that one."""
     handler = signal.getsignal(signal.SIGINT)
-    monkeypatch.setattr(signals, "_MAIN", -1)
+    monkeypatch.setattr(signals, "main_thread_id", -1)
     with Uninterrupted():
         assert signal.getsignal(signal.SIGINT) is handler
     signals._forked()

@@ -11,6 +11,7 @@ from kinds import json_values
 
 from mcp_ref.runtime.typing import parts
 from mcp_ref.runtime.typing.budget import Exhausted
+from mcp_ref.runtime.typing.codec import same
 from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, must
 
 
@@ -32,7 +33,7 @@ def told(convert, *args):
 
 def test_same():
     thing = object()
-    assert parts.same(thing) is thing
+    assert same(thing) is thing
 
 
 def test_each():
@@ -175,8 +176,8 @@ def test_object_dumper_with_a_way_to_dump_the_rest():
 
 
 def test_first_takes_the_first_that_fits():
-    assert parts.first([doubled, parts.same], 2, "") == 4
-    assert parts.first([doubled, parts.same], "a", "") == "a"
+    assert parts.first([doubled, same], 2, "") == 4
+    assert parts.first([doubled, same], "a", "") == "a"
 
 
 def test_first_complains_for_the_alternative_that_was_meant():

@@ -24,7 +24,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from kinds import LEAVES, SIMPLE_CONTAINERS, json_values, kinds, spoilt
 
-from mcp_ref.runtime.typing import parts
+from mcp_ref.runtime.typing.codec import same
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.values import Bounds, Compiler, Field, dump_any
 
@@ -819,7 +819,7 @@ def test_a_compiled_part_is_not_changed_by_its_users():
     before = json.dumps(compiled(hint)[1])
     compiled(Annotated[hint, "described", Bounds(min_length=1)])
     assert json.dumps(compiled(hint)[1]) == before
-    assert parts.same(5) == 5
+    assert same(5) == 5
 
 
 @dataclasses.dataclass

@@ -124,15 +124,12 @@ class Writer:
 
     def __call__(self, data: bytes) -> None:
         """Write all of it."""
-        if self._write_some(data, self._stall) < len(data):
+        if self.begin(data, self._stall) < len(data):
             raise ConnectionClosed(f"{self._peer} has read nothing for {self._stall:g} s")
 
-    def begin(self, data: bytes) -> int:
-        """Write as much as the peer takes without long waits; returns the number of bytes."""
-        return self._write_some(data, min(SHORT_WAIT_SECONDS, self._stall))
-
-    def _write_some(self, data: bytes, wait: float) -> int:
+    def begin(self, data: bytes, wait: float = SHORT_WAIT_SECONDS) -> int:
         """Write until the peer takes nothing for `wait` seconds; returns the number of bytes."""
+        wait = min(wait, self._stall)
         with self._writing:
             rest = memoryview(data)
             while rest:
