@@ -30,8 +30,8 @@ Handler = Callable[[Request, Wire], object]
 @contextlib.contextmanager
 def standing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Nothing is left, and nothing was logged as an error of ours. What is resumed is resumed soon."""
-    monkeypatch.setattr(receiving, "RETRY", 0.01)
-    monkeypatch.setattr(receiving, "SOONEST", 0.01)
+    monkeypatch.setattr(receiving, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(receiving, "MIN_RETRY_SECONDS", 0.01)
     monkeypatch.setattr(
         logging.getLogger("urllib3.connection"), "disabled", True
     )  # it shows what it cannot parse

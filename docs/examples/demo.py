@@ -56,7 +56,7 @@ def use(client: Client) -> dict[str, object]:
 
 
 def book(client: Client) -> dict[str, object]:
-    """A tool that asks: whoever calls it sees nothing of that."""
+    """A tool that asks: its caller sees nothing of that."""
     return {'book("Friday")': client.call_tool("book", {"day": "Friday"}).text}
 
 

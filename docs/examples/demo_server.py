@@ -42,7 +42,7 @@ def book(day: str, ctx: Context) -> str:
 
 
 def say(what: str) -> None:
-    """For those who watch: stderr is none of the protocol's."""
+    """For people who watch: stderr is not part of the protocol."""
     print(f"             the function book() {what}", file=sys.stderr, flush=True)
 
 

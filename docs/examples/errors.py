@@ -29,7 +29,7 @@ with connect(server) as client:
         except ErrorResponse as problem:
             print("ErrorResponse", problem.code, "-", problem.message)
 
-    # Nobody answered: a local fact, which has no code.
+    # No answer came: a local fact, which has no code.
     try:
         client.request("com.example/slow", timeout=0.1)
     except RequestTimeout as problem:

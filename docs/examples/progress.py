@@ -1,4 +1,4 @@
-"""Progress and cancellation: a tool that reports how far it is and stops when nobody waits any more."""
+"""Progress and cancellation: a tool that reports how far it is and stops when its request is cancelled."""
 
 import threading
 

@@ -30,7 +30,7 @@ def review(path: str, style: Literal["short", "long"] = "short", line: int = 1):
 
 @server.prompt
 def greet(ctx: Context) -> str:
-    """Say hello to whoever asks."""
+    """Say hello to the caller."""
     return f"Say hello to the user of {ctx.client_info['name']}."
 
 

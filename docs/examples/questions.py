@@ -20,8 +20,8 @@ def book(ctx: Context) -> str:
     """Book a table."""
     try:
         answer = ctx.elicit("A table for how many?", Table)
-    except McpError as problem:  # nobody there, or an answer that fits no table
-        return f"nobody could be asked: {problem}"
+    except McpError as problem:  # no person there, or an answer that fits no table
+        return f"no person could be asked: {problem}"
     if answer.action == "decline":
         return "as you like"
     if answer.action == "cancel":

@@ -12,7 +12,7 @@ WHO = {
 
 @server.tool
 def greet(ctx: Context):
-    """Greet somebody."""
+    """Greet a person."""
     said = ctx.input_responses.get("who", {})
     if said.get("action") != "accept":
         tries = int(ctx.request_state or 0) + 1

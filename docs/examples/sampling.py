@@ -1,4 +1,4 @@
-"""Sampling: a tool asks the model of its client, which may use a tool; somebody looks at all that passes."""
+"""Sampling: a tool asks the model of its client, which may use a tool; a person reviews all that passes."""
 
 from mcp_ref import Context, Server, connect
 from mcp_ref.client.sampling.messages import tool_result, tool_use

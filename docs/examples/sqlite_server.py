@@ -173,7 +173,7 @@ def explorer(path: Path) -> Server:
 
 @contextmanager
 def watched(database: Database, server: Server) -> Iterator[None]:
-    """While the server runs, those who listen are told when the schema changes."""
+    """While the server runs, its subscribers hear when the schema changes."""
     over = threading.Event()
     first = database.version()
 

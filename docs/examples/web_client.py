@@ -1,4 +1,4 @@
-"""A client whose token is renewed, and what it makes of a server that is none."""
+"""A client whose token is renewed, and what it makes of a page that is no server."""
 
 import itertools
 import queue

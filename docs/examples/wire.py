@@ -57,7 +57,7 @@ COLOURS = {"-->": "36", "<--": "33", "title": "1", "faint": "2", "bad": "31"}
 
 
 def paint(text: str, colour: str) -> str:
-    """Coloured, where whoever reads it can see colours."""
+    """Coloured, where the output shows colours."""
     return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m" if coloured else text
 
 

@@ -2,11 +2,11 @@
 
     connect(target, elicitation=ask, sampling=my_llm, roots=["/home/user/project"])
 
-A callback may take as long as a person needs, or hang. So it runs on a thread of its own, and whoever
+A callback may take as long as a person needs, or hang. So it runs on a thread of its own, and the thread that
 waits for it has a time limit.
 
 Revisions   all; what is declared says what a server may ask for.
-Threads     `run` is called by the worker of a server's request (legacy), or by whoever waits for the
+Threads     `run` is called by the worker of a server's request (legacy), or by the thread that waits for the
             result of a request of ours (modern). The callback itself runs on `mcp_ref asking`; as many
             of these at once as the limit allows. One that hangs counts until it ends.
 """
@@ -36,7 +36,7 @@ _log = logger("mcp_ref.client")
 
 MODES = ("form", "url")
 PEOPLE = Limit(rate=10.0, burst=100, at_once=10)
-"""What a person, or a model that somebody pays for, is asked at most by default."""
+"""How often a person, or a model that costs money, is asked at most, by default."""
 
 
 MAX_SHOWN_CHARACTERS = 300
@@ -138,7 +138,7 @@ class Callbacks:
     ) -> Any:
         """What the function returns, within the time limit. Raises what it raises, as an InternalError.
 
-        `over` is set when nobody wants the answer any more.
+        `over` is set when the answer is not wanted any more.
         # spec: client/elicitation/rate-limit, client/sampling/rate-limit
         """
         wait = self.limiter.enter()
@@ -159,7 +159,7 @@ class Callbacks:
                 over.set()
 
     def _wait(self, asking: _Asking) -> None:
-        """Until it is done, nobody wants it any more, or it is too late. Raises ConnectionClosed."""
+        """Wait until it is done, not wanted any more, or late. Raises ConnectionClosed."""
         with self._lock:
             self._under_way.add(asking)
             if self._closed:
@@ -171,7 +171,7 @@ class Callbacks:
                 raise ConnectionClosed("this client was closed")
 
     def close(self) -> None:
-        """The client is closed: nobody waits for an answer any more."""
+        """The client is closed: no answer is wanted any more."""
         with self._lock:
             self._closed = True
             for asking in self._under_way:
@@ -210,7 +210,7 @@ class _Asking:
 
     def outcome(self, seconds: float) -> Any:
         if not self._finished:
-            raise CallbackTimeout(f"nobody answered within {seconds:g} s")
+            raise CallbackTimeout(f"there was no answer within {seconds:g} s")
         if isinstance(self._problem, ProtocolError):
             raise self._problem
         if self._problem is not None:

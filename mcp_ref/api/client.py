@@ -297,7 +297,7 @@ class Client(Features):
 def _dropped(
     client: weakref.ref[Client], line: AnyLine, events: Workers, server_label: str, process: int
 ) -> None:
-    """A client was never closed, and nobody has it any more; or the program ends, and it is still there.
+    """A client was dropped without `close`; or the program ends, and the client is still open.
 
     Dropped, it is closed on a thread of its own, for this one may be any, and hold any lock. A client with a
     request under way, or a subscription, is not dropped: its connection has it.

@@ -69,7 +69,7 @@ class Context(RequestContext):
 
     @property
     def http(self) -> Any:
-        """The HTTP request that brought this one, as werkzeug has it; None where there is none."""
+        """The HTTP request that brought this one, as werkzeug has it; None over stdio."""
         if self.environ is None:
             return None
         from werkzeug.wrappers import Request
@@ -164,7 +164,7 @@ class Context(RequestContext):
     def input_responses(self) -> Json:
         """The answers to an input_required result of the handler's own making, by its keys.
 
-        Raises InvalidParams for what is none.
+        Raises InvalidParams for settings that the page does not allow.
         """
         return mrtr.responses(self)
 

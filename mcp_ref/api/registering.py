@@ -144,7 +144,7 @@ class Registry:
         self.tools.add(tool_from(function, **options), replace=replace)
 
     def remove_tool(self, name: str) -> None:
-        """Remove a tool. Raises KeyError if there is none of that name."""
+        """Remove a tool. Raises KeyError for an unknown name."""
         self.tools.remove(name)
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
@@ -170,7 +170,7 @@ class Registry:
             self.resources.add(made, replace=replace)
 
     def remove_resource(self, uri: str) -> None:
-        """Remove a resource or a template, by its URI. Raises KeyError if there is none."""
+        """Remove a resource or a template, by its URI. Raises KeyError for an unknown one."""
         check_text(uri=uri)
         (self.templates if "{" in uri else self.resources).remove(uri)
 
@@ -212,7 +212,7 @@ class Registry:
         self.prompts.add(prompt_from(function, **options), replace=replace)
 
     def remove_prompt(self, name: str) -> None:
-        """Remove a prompt. Raises KeyError if there is none of that name."""
+        """Remove a prompt. Raises KeyError for an unknown name."""
         self.prompts.remove(name)
 
     def on_request(

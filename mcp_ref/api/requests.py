@@ -74,9 +74,6 @@ NEEDS = {
 }
 """The first part of a method -> the server capability behind it."""
 
-PARTS = resources.PARTS
-"""A method -> the part of that capability behind it, if only some servers with the capability have it."""
-
 BEFORE: dict[str, Callable[[Any, Json], None]] = {"tools/call": tools.review}
 AFTER: dict[str, Callable[[Any, Json, Json, float | None], None]] = {
     "tools/call": tools.check_result,
@@ -140,16 +137,14 @@ class Asking:
         self.server_info: Json = {}
         self.server_capabilities: Json | None = None
         self.instructions: str | None = None
-        # Whoever listens hears as much in the modern era as it would by default in the legacy one.
+        # A client with `on_log` gets as much in the modern era as it would by default in the legacy one.
         self.log_level: log_page.LoggingLevel | None = log_page.DEFAULT_LEVEL if on_log is not None else None
         self.first_log_level = self.log_level
         self.known_tools: dict[str, Any] = {}
         self.mirrored: schema_extension.Mirrored = {}
         self.tools_fresh_until = 0.0
         self.subscribing = threading.Lock()
-        """Legacy: held by whoever changes what this client is subscribed to
-        (basic/patterns/subscriptions/client).
-        """
+        """Legacy: held while this client subscribes or unsubscribes (basic/patterns/subscriptions/client)."""
         self._events = Workers(limit=1, queue=MAX_EVENTS, queue_bytes=MAX_EVENT_BYTES)
         self._dropping = threading.Lock()
         self._dropped = self._dropped_bytes = 0  # since the last that was not; guarded by _dropping
@@ -231,7 +226,7 @@ class Asking:
         return self._asked(method, retry(params, result, responses), rounds, timeout, on_progress)
 
     def _asked(self, method: str, params: Json, *options: Any) -> Result:
-        """What `_rounds` returns, and whoever wants to know of its end is told."""
+        """What `_rounds` returns; the page of the method is told of the end."""
         try:
             result = self._rounds(method, params, *options)
         except BaseException as problem:
@@ -404,7 +399,7 @@ class Asking:
             return None
         if capability not in declared:
             return capability
-        part = PARTS.get(method)
+        part = resources.PARTS.get(method)
         return f"{capability}.{part}" if part is not None and not declared[capability].get(part) else None
 
     def with_meta(self, params: Json) -> Json | None:

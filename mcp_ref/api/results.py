@@ -147,10 +147,10 @@ class PendingCall(Future[Result]):
         elif self._connection.waiting.pop(self.call.id, None) is not None:
             problem = RequestTimeout(f"{self.call.method}: no answer within {self.call.deadline.reached()}")
             if not self._connection.workers.submit(self._give_up, problem, always=True):
-                self.call.finish(problem)  # the connection is closed, and nobody left to be told
+                self.call.finish(problem)  # the connection is closed: there is no server to tell
 
     def _give_up(self, problem: RequestTimeout) -> None:
-        """Tell the server, then whoever waits; the other way round if that could take a while."""
+        """Tell the server, then the waiting thread; the other way round if that could take a while."""
         busy = self._connection.outbox.is_busy
         if busy:
             self.call.finish(problem)
@@ -160,7 +160,7 @@ class PendingCall(Future[Result]):
 
     def settle(self, call: Call) -> None:
         """The outcome is there: runs on whichever thread brought it about."""
-        self.call = call  # it may be here before `call` has returned to whoever sent it
+        self.call = call  # the answer may be here before `call` has returned to the sender
         if self._timer is not None:
             self._timer.cancel()
         if not self._corrected and self._client.can_correct(call.method, call.outcome):
@@ -201,7 +201,7 @@ class PendingCall(Future[Result]):
                 self.cancel()
         except McpError as problem:
             self._end(problem)
-        except BaseException as problem:  # a fault of ours must not leave whoever waits waiting
+        except BaseException as problem:  # a fault of ours must not leave the caller waiting
             self._end(LocalError(f"{self.call.method}: {problem!r}"))
             raise
 
@@ -211,7 +211,7 @@ class PendingCall(Future[Result]):
         self._client.event(lambda outcome: ended(call.method, params, outcome), outcome, always=True)
         if isinstance(outcome, RequestCancelled):
             super().cancel()
-            self.set_running_or_notify_cancel()  # whoever is in `concurrent.futures.wait` is told
+            self.set_running_or_notify_cancel()  # wakes threads in `concurrent.futures.wait`
         elif not self.set_running_or_notify_cancel():
             pass
         elif isinstance(outcome, ErrorResponse):

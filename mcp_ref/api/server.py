@@ -210,12 +210,12 @@ class Server(Registry):
         self.listeners.tell(Change(kind))
 
     def resource_updated(self, uri: str) -> None:
-        """The contents of a resource are no longer what they were: tell whoever subscribed to it."""
+        """The contents of a resource have changed: tell its subscribers."""
         check_text(uri=uri)
         self.listeners.tell(Change("resource", uri))
 
     def elicitation_complete(self, elicitation_id: str) -> bool:
-        """A person is done with what they were asked to do at a URL; False if nobody is to be told."""
+        """A person has done what they were asked to do at a URL: tell the client. False if none waits."""
         return url_elicitation.complete(self, elicitation_id)
 
     # -- what transports use -----------------------------------------------------------------
@@ -435,7 +435,7 @@ class Server(Registry):
         return row.encode(result) if row.encode is not None else result
 
     def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
-        """A notification; what is not known is ignored."""
+        """A notification; unknown ones are ignored."""
         if method == "notifications/initialized":
             if lifecycle.on_initialized(connection):
                 lose = connection.lose or functools.partial(self.detach, connection)

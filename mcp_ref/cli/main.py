@@ -33,7 +33,7 @@ from mcp_ref.server.tools import CallRefused
 
 __all__ = ["main"]
 
-_ADDRESS = re.compile(r"((?P<host>[^:\[\]\s]+):|\[(?P<six>[^\[\]\s]+)\]:)?(?P<port>[0-9]{1,5})")
+_LISTEN_ADDRESS = re.compile(r"((?P<host>[^:\[\]\s]+):|\[(?P<six>[^\[\]\s]+)\]:)?(?P<port>[0-9]{1,5})")
 
 
 _EXIT_CODES: dict[type[BaseException], int] = {
@@ -179,7 +179,7 @@ def _common() -> argparse.ArgumentParser:
 
 def _address(text: str) -> tuple[str, int]:
     """`8000`, `localhost:8000` or `[::1]:8000`."""
-    found = _ADDRESS.fullmatch(text)
+    found = _LISTEN_ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r:.80} is not [HOST:]PORT, such as localhost:8000")
     return found["host"] or found["six"] or "127.0.0.1", int(found["port"])

@@ -77,7 +77,7 @@ DEFINITIONS: dict[str, Any] = {"Root": Root}
 # ------------------------------------------------------------------------- file:// URIs
 
 # RFC 3986, "pchar" and "/". An encoded slash or NUL is refused: no file name can have one.
-_PATH = re.compile(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%(?!00|2[Ff])[0-9A-Fa-f]{2})*")
+_FILE_PATH = re.compile(r"/(?:[A-Za-z0-9._~!$&'()*+,;=:@/-]|%(?!00|2[Ff])[0-9A-Fa-f]{2})*")
 _FILE_PREFIX = "file://"
 
 
@@ -91,7 +91,7 @@ def path_of(uri: str) -> Path:
     host, slash, rest = uri.removeprefix(_FILE_PREFIX).partition("/")
     if host not in ("", "localhost"):
         raise ValueError(f"{uri!r:.200} names a file of another machine, {host!r:.80}")
-    if not _PATH.fullmatch(slash + rest):
+    if not _FILE_PATH.fullmatch(slash + rest):
         raise ValueError(f"{uri!r:.200} is not a file:// URI with an absolute path, no query and no fragment")
     return Path(os.fsdecode(urllib.parse.unquote_to_bytes(slash + rest)))
 

@@ -61,7 +61,7 @@ DENIED_ERRNOS = frozenset({errno.EACCES, errno.EPERM})
 _DIRECTORY_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_DIRECTORY
 _FILE_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
-_NAME = re.compile(r"[^/\\\0]+")
+_FILE_NAME = re.compile(r"[^/\\\0]+")
 """A name in a path. Backslashes are excluded, since other systems take them for slashes."""
 
 
@@ -158,7 +158,7 @@ class Tree:
         return len(parts) <= MAX_DEPTH and all(map(self._is_name_allowed, parts)) and self._glob.match(parts)
 
     def _is_name_allowed(self, name: str) -> bool:
-        if name in ("", ".", "..") or not _NAME.fullmatch(name):
+        if name in ("", ".", "..") or not _FILE_NAME.fullmatch(name):
             return False
         return self._hidden or not name.startswith(".")
 

@@ -19,7 +19,7 @@ __all__ = [
 
 
 class McpError(Exception):
-    """Anything this package expects to go wrong. What is not one is a bug."""
+    """The base of all errors that this package expects. Any other exception out of it is a bug."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickle: made again without `__init__`, whose arguments are not those of Exception."""

@@ -29,7 +29,7 @@ MAX_ADVICE_CHARACTERS = 500
 
 # The patterns are compiled when they are needed: importing the package is to be quick.
 # ["//"] host [":" port] ["/" path]
-_ADDRESS = r"(?a:(//)?(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)*)(:\d{1,5})?(/\S*)?)"
+_URL_WITHOUT_SCHEME = r"(?a:(//)?(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)*)(:\d{1,5})?(/\S*)?)"
 
 _LOCAL_HOST = r"\[.*|localhost|[\d.]+"
 """An IP address, or this machine: in such a place TLS is rare."""
@@ -152,7 +152,7 @@ def _with_whole_scheme(text: str) -> str:
 
 def _url(text: str) -> str | None:
     """The URL for an address without a scheme; None if it is not one."""
-    found = re.fullmatch(_ADDRESS, text)
+    found = re.fullmatch(_URL_WITHOUT_SCHEME, text)
     if found is None:
         return None
     slashes, host, port, path = found.groups()

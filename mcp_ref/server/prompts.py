@@ -180,7 +180,7 @@ def on_get_prompt(server: Any, params: Json, context: RequestContext) -> Json:
         return prompt.result(value, context.revision)
     except (ValueError, TypeError, RecursionError) as problem:
         _log.error("%s returned what is no prompt: %s", name, problem)
-        raise InternalError(f"what the prompt {name} returned is none: {message_of(problem)}") from None
+        raise InternalError(f"the prompt {name} returned no prompt: {message_of(problem)}") from None
 
 
 def write(result: Json) -> Encoded:
@@ -320,7 +320,7 @@ def get_prompt(
 
 
 def check_list(client: Any, params: Json, result: Json, timeout: float | None) -> None:
-    """Leave out definitions that are none; the others are still good."""
+    """Leave out malformed definitions; the others are still good."""
     result["prompts"] = pagination.definitions_of("prompts/list", result, "prompts", "name", Prompt)
 
 

@@ -19,7 +19,7 @@ Revisions   2024-11-05  all of it
             2025-11-25  + icons
             2026-07-28  reading may ask for input first; subscriptions are basic/patterns/subscriptions
 
-Errors      no such resource: -32002 until 2025-11-25, then -32602, with data.uri; a URI that is none:
+Errors      no such resource: -32002 until 2025-11-25, then -32602, with data.uri; a malformed URI:
             -32602; a resource that cannot be read: -32603 with its message, never a traceback.
 Threads     `on_read_resource` runs the resource's function on the request's own worker, where it may
             block; the client half runs on the caller's.
@@ -265,7 +265,7 @@ def on_list_resources(server: Any, params: Json, context: RequestContext) -> Jso
     # spec: server/resources/list-answered, server/resources/list-paginated
     # spec: server/resources/list-may-change, server/resources/list-empty-or-changing
     # spec: server/resources/list-not-per-connection
-    # Whoever is to see less than others: a hook (`@server.around`) takes it out.
+    # What a caller must not see, a hook (`@server.around`) takes out.
     # spec: server/resources/list-by-authorization
     """
     for directory in server.directories:
@@ -424,7 +424,7 @@ def is_not_found(problem: BaseException) -> bool:
 
 
 def check_resources(client: Any, params: Json, result: Json, timeout: float | None) -> None:
-    """Leave out definitions that are none; the others are still good."""
+    """Leave out malformed definitions; the others are still good."""
     found = pagination.definitions_of("resources/list", result, "resources", "uri", Resource)
     result["resources"] = found
 

@@ -426,7 +426,7 @@ def check_result(client: Any, params: Json, result: Json, timeout: float | None)
     if result.get("isError") or (known is None and "structuredContent" not in result):
         return
     fault = _fault(known, result) if known is not None else "the tool is not known"
-    if fault is not None:  # perhaps it is another tool by now: in the modern era nobody told us
+    if fault is not None:  # perhaps the tool has changed: in the modern era a client is not told
         fault = _fault(fetched(client, name, timeout=timeout), result)
     if fault is not None:
         raise InvalidResponse(f"tools/call {name}: {fault}")
@@ -447,7 +447,7 @@ def _fault(tool: Any, result: Json) -> str | None:
 
 
 def check_list(client: Any, params: Json, result: Json, timeout: float | None) -> None:
-    """Leave out definitions that are none; the others are still good."""
+    """Leave out malformed definitions; the others are still good."""
     tools = pagination.definitions_of("tools/list", result, "tools", "name", Tool)
     # spec: basic/transports/streamable-http/x-mcp-header-ignored-elsewhere
     result["tools"] = schema_extension.usable(tools) if client.repeats_arguments else tools

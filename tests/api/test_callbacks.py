@@ -133,7 +133,7 @@ def test_an_error_of_the_protocol_is_passed_on_as_it_is():
 def test_one_that_hangs_is_given_up_and_told_so():
     let_go, over = threading.Event(), threading.Event()
     with nothing_left():
-        with pytest.raises(CallbackTimeout, match=r"nobody answered within 0\.01 s"):
+        with pytest.raises(CallbackTimeout, match=r"there was no answer within 0\.01 s"):
             Callbacks(seconds=0.01).run(let_go.wait, PATIENCE, over=over)
         assert over.is_set()
         let_go.set()

@@ -303,7 +303,7 @@ def test_a_prompt_that_gives_up_or_exits_is_an_error_all_the_same():
 def test_a_prompt_that_returns_no_messages_is_an_internal_error_that_says_so(date, caplog):
     problem = refused(giving(["a", 7]), date=date)
     assert problem.code == -32603
-    assert problem.message.startswith("what the prompt it returned is none: messages[1]: must be text")
+    assert problem.message.startswith("the prompt it returned no prompt: messages[1]: must be text")
     assert "it returned what is no prompt" in caplog.text
 
 
@@ -569,7 +569,7 @@ FORMS = "must be text, a content block, a message, or a list of these"
 def test_a_prompt_that_returns_nonsense_is_an_internal_error_that_says_so(nonsense, said, caplog):
     problem = refused_message(nonsense)
     assert problem.code == -32603
-    assert problem.message.startswith(f"what the prompt it returned is none: {said}")
+    assert problem.message.startswith(f"the prompt it returned no prompt: {said}")
     assert "it returned what is no prompt" in caplog.text
 
 

@@ -15,7 +15,7 @@ def main(port: int = 8000) -> None:
         host="127.0.0.1",
         port=port,
         threads=THREADS,
-        channel_request_lookahead=1,  # else nobody learns that a client has left
+        channel_request_lookahead=1,  # else it goes unnoticed that a client has left
         connection_limit=1000,  # streams and idle clients; 100 by default
         asyncore_use_poll=True,  # select() ends at descriptor 1,023
     )

@@ -26,7 +26,7 @@ def add(a: int, b: int) -> int:
 def copy(files: int, ctx: Context) -> str:
     """Copy some files."""
     for number in range(1, files + 1):
-        ctx.sleep(0.1)  # ends at once when nobody waits for the answer any more
+        ctx.sleep(0.1)  # ends at once when the request is cancelled
         ctx.progress(number, files, message=f"file {number}")
     return f"{files} files copied"
 

@@ -9,7 +9,7 @@ descriptions, and what it returns is the messages:
     {"messages": [...], "description"?}    the result itself
 
 Revisions   all; content that a revision does not have arrives as text (server/content).
-Errors      TypeError, ValueError: a function that can be no prompt. Mismatch: what it returned is none.
+Errors      TypeError, ValueError: a function that can be no prompt. Mismatch: it returned no prompt.
 Threads     a RegisteredPrompt never changes; see server/utilities/pagination for the list of them.
 """
 

@@ -107,7 +107,7 @@ def resource_from(
     parameters = text_parameters_of(function, Context)
     if "{" in uri:
         template = Template(uri)  # spec: server/resources/uri-template-rfc6570
-        if _SCHEME.match(uri) is None:
+        if _URI_SCHEME.match(uri) is None:
             raise ValueError(f"{uri!r:.100}: a template begins with the scheme of its URIs, as in file:")
         _fit(template.variables, parameters, uri)
         if size is not None:
@@ -158,7 +158,7 @@ def _checked(shape: Any, definition: Json) -> Any:
     return definition
 
 
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_URI_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _TIME = re.compile(r"[0-9-]+(T[0-9:.,]+(Z|[+-][0-9:]+)?)?")
 
 
@@ -213,7 +213,7 @@ def _contents(value: Any, uri: str, mime_type: str | None, may_be_empty: bool) -
     # spec: server/resources/contents-text-or-blob, server/resources/multiple-contents
     """
     if value is None:
-        raise Mismatch("its function returned nothing; for what is not there it raises ResourceNotFound")
+        raise Mismatch("its function returned nothing; for an unknown resource it raises ResourceNotFound")
     if isinstance(value, list | tuple) and (value or may_be_empty) and all(map(_is_ready, value)):
         return convert_each(lambda item: _ready(item, uri, mime_type), list(value))
     return [_content(value, uri, mime_type)]

@@ -41,7 +41,7 @@ from mcp_ref.server.tools import MISSING, CallToolResult, Made, RegisteredTool, 
 __all__ = ["listed", "tool_from"]
 
 # spec: server/tools/name-length, server/tools/name-characters, server/tools/name-no-special
-_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 
 
 def tool_from(
@@ -61,7 +61,7 @@ def tool_from(
     `output_schema=False` declares none, whatever the function says it returns.
     """
     name = name_of(function, name)
-    if not _NAME.fullmatch(name):
+    if not _TOOL_NAME.fullmatch(name):
         raise ValueError(f"{name!r} is no tool name: 1 to 128 of A-Z a-z 0-9 _ - .")
     if input_schema is None:
         parameters = parameters_of(function, Context)

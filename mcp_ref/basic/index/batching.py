@@ -4,7 +4,7 @@ A JSON array of requests and notifications; the answers come back as an array, o
 any order. A batch of notifications has no answer at all.
 
 Revisions   2025-03-26 only: may be sent, must be understood. We understand, and send none but answers.
-Threads     `add` is called by whoever ends a request of the batch: its worker, or the reader that
+Threads     `add` is called by the thread that ends a request of the batch: its worker, or the reader that
             refuses or cancels it.
 """
 

@@ -1,6 +1,6 @@
 """General fields (page: basic/index, "General fields").
 
-`_meta`, where both sides attach what is not part of a method, and the fields that many shapes
+`_meta`, where both sides attach what is no part of a method, and the fields that many shapes
 share: identity (`Implementation`), icons, and the params that every request has.
 
 A key of `_meta` is a name, or a prefix and a name: `com.example/trace`. A prefix is labels with
@@ -155,9 +155,9 @@ _COMMA = r"[ \t]*+,[ \t]*+"
 _STATE = (
     r"(?:[a-z0-9][a-z0-9_*/@-]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e])?"
 )
-_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_BAGGAGE_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _IS_VALUE = r"[ \t]*+=[ \t]*+[\x21\x23-\x2b\x2d-\x3a\x3c-\x5b\x5d-\x7e]*"
-_BAGGAGE = rf"{_TOKEN}{_IS_VALUE}(?:[ \t]*+;[ \t]*+{_TOKEN}(?:{_IS_VALUE})?)*"
+_BAGGAGE = rf"{_BAGGAGE_TOKEN}{_IS_VALUE}(?:[ \t]*+;[ \t]*+{_BAGGAGE_TOKEN}(?:{_IS_VALUE})?)*"
 _TRACE = {  # spec: basic/index/trace-context-format, basic/index/trace-keys-unprefixed
     "traceparent": re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"),
     "tracestate": re.compile(rf"{_STATE}(?:{_COMMA}{_STATE}){{0,31}}"),
@@ -208,4 +208,4 @@ def check_extensions(extensions: Mapping[str, Any]) -> None:
         if match is None or match["prefix"] is None or not match["name"]:
             raise ValueError(f"{identifier!r} is not an extension's identifier: it needs prefix/name")
         if not isinstance(settings, Mapping):
-            raise ValueError(f"the settings of {identifier} are an object, {{}} if there are none")
+            raise ValueError(f"the settings of {identifier} are an object, perhaps an empty one: {{}}")

@@ -213,9 +213,9 @@ def _check_patterns(patterns: Iterable[str]) -> None:
 
 
 _REFERENCES = {"$ref", "$dynamicRef", "$recursiveRef"}
-_DATA = frozenset({"const", "enum", "default", "examples"})
+DATA_KEYWORDS = frozenset({"const", "enum", "default", "examples"})
 """Keywords whose values are no schemas, whatever they look like."""
-_NAMES = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_NAMING_KEYWORDS = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 """Keywords whose members are schemas, whatever they are called."""
 
 
@@ -231,12 +231,12 @@ def _parts_with_base(schema: Any) -> Iterator[tuple[dict[str, Any], str]]:
                 base = _resolved(base, node[key]) if isinstance(node.get(key), str) else base
             yield node, base
             stack.extend(
-                (inner, base) for key in node.keys() - _DATA for inner in _schemas_at(key, node[key])
+                (inner, base) for key in node.keys() - DATA_KEYWORDS for inner in _schemas_at(key, node[key])
             )
 
 
 def _schemas_at(key: str, value: Any) -> Iterable[Any]:
-    return value.values() if key in _NAMES and isinstance(value, dict) else (value,)
+    return value.values() if key in _NAMING_KEYWORDS and isinstance(value, dict) else (value,)
 
 
 def _leads_somewhere(schema: Any, target: str) -> bool:

@@ -150,7 +150,7 @@ def is_id(value: Any) -> TypeGuard[RequestId]:
 
 
 def classify(message: Any) -> Literal["request", "notification", "response"]:
-    """What kind of message this is. Raises InvalidRequest for what is none."""
+    """What kind of message this is. Raises InvalidRequest for anything else."""
     if type(message) is not dict:
         raise InvalidRequest(f"a message is a JSON object, not {_kind(message)}")
     if message.get("jsonrpc") != "2.0":  # spec: schema/jsonrpc-version, basic/index/json-rpc-2

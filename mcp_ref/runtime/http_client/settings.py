@@ -51,7 +51,7 @@ RESERVED_HEADERS = frozenset(
 """Headers of the transport, which the application cannot set."""
 
 # RFC 9110, section 5.6.2: token; and section 5.5: field-value
-_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 SOCKET_OPTIONS = [
@@ -224,7 +224,7 @@ def check_headers(headers: Any) -> dict[str, str]:
     for name, value in headers.items():
         if not isinstance(name, str) or not isinstance(value, str):
             raise TypeError(f"the header {name!r:.60} is a string, not {type(value).__name__}")
-        if _NAME.fullmatch(name) is None:
+        if _HEADER_NAME.fullmatch(name) is None:
             raise ValueError(f"{name!r:.60} cannot be the name of a header")
         if _VALUE.fullmatch(value) is None:
             raise ValueError(f"the value of the header {name} holds a character that no header may")

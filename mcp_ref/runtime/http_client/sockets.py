@@ -195,7 +195,7 @@ class _ResponseReader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """Some bytes, 0 at the end; None if there are none yet and it may not wait."""
+        """The number of bytes read, 0 at the end; None if it would have to wait and may not."""
         if self._tls is not None:
             return self._read_tls(self._tls, buffer)
         if self.may_wait:

@@ -96,7 +96,7 @@ class HttpConnection:
                 if not self._serve_request(text):
                     break
                 server.running.discard(self._socket)
-                if server.is_closing:  # after the line above: `close` shuts what is not in `running`
+                if server.is_closing:  # after the line above: `close` shuts the others
                     break
         except BadRequest as problem:
             self._refuse(problem)

@@ -38,9 +38,9 @@ NO_PORT, ANY_PORT = 0, -1
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 # RFC 3986, section 3.2.2: host [ ":" port ]
-_HOST = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9_][a-z0-9._-]{0,253})(?::([0-9]{0,5}))?")
+_HOST_AND_PORT = re.compile(r"(\[[0-9a-f:.]{2,45}\]|[a-z0-9_][a-z0-9._-]{0,253})(?::([0-9]{0,5}))?")
 # RFC 3986, section 3.1
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,30}")
+_ORIGIN_SCHEME = re.compile(r"[a-z][a-z0-9+.-]{0,30}")
 # [scheme "://"] ["*."] the rest [":*"]: a star stands nowhere else
 _PATTERN = re.compile(r"([^*]*://)?(\*\.)?([^*]*?)(:\*)?")
 _PORT = re.compile(r":[0-9]*$")
@@ -65,7 +65,7 @@ class Hosts:
     @staticmethod
     def parse(text: str) -> Origin | None:
         """A `Host` header, normalized; None if it is not a host."""
-        found = _HOST.fullmatch(text.lower()) if len(text) < 300 and text.isascii() else None
+        found = _HOST_AND_PORT.fullmatch(text.lower()) if len(text) < 300 and text.isascii() else None
         if found is None:
             return None
         host, port = found[1], int(found[2] or NO_PORT)
@@ -130,7 +130,7 @@ class Origins(Hosts):
             return None
         scheme, separator, host = text.partition("://")
         scheme = scheme.lower()
-        if not separator or not _SCHEME.fullmatch(scheme):
+        if not separator or not _ORIGIN_SCHEME.fullmatch(scheme):
             return None
         if not host and scheme not in DEFAULT_PORTS:
             return Origin(scheme, "", NO_PORT)  # "file://"

@@ -56,11 +56,11 @@ Without this table a request with a new head of ten headers takes 31 us of proce
 # RFC 9110, section 5.5: a field value has visible characters, spaces, tabs, and bytes above 127.
 _FIELD_BYTES = bytes([9, *range(32, 127), *range(128, 256)])
 # RFC 9110, section 5.6.2: token = 1*tchar
-_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_HTTP_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 # RFC 9112, section 3: request-line = method SP request-target SP HTTP-version
-_REQUEST_LINE = re.compile(rf"({_TOKEN.pattern}) ([!-~]+) (HTTP/[0-9]\.[0-9])")
+_REQUEST_LINE = re.compile(rf"({_HTTP_TOKEN.pattern}) ([!-~]+) (HTTP/[0-9]\.[0-9])")
 # RFC 3986, section 3.2.2: the characters of a host, a port, and an IPv6 address in brackets
-_HOST = re.compile(r"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
+_HOST_CHARACTERS = re.compile(r"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
 
 
 class BadRequest(OSError):
@@ -93,7 +93,7 @@ def excerpt(text: str) -> str:
 
 def is_token(text: str) -> bool:
     """Whether the text may be a method or the name of a header."""
-    return _TOKEN.fullmatch(text) is not None
+    return _HTTP_TOKEN.fullmatch(text) is not None
 
 
 def has_control_characters(head: bytes, line_ends: int = 0) -> bool:
@@ -221,7 +221,7 @@ def _check_host(environ: dict[str, Any], authority: str | None, is_http_1_0: boo
     if authority is not None:  # RFC 9112, section 3.2.2: then the Host header does not count
         environ["HTTP_HOST"] = authority
     host = environ.get("HTTP_HOST", "")
-    if not _HOST.fullmatch(host):
+    if not _HOST_CHARACTERS.fullmatch(host):
         raise bad_request(f"not a host: {excerpt(host)}")
 
 

@@ -6,7 +6,7 @@ it: progress from the peer restarts its clock, up to a cap, and time during whic
 over.
 
 Threads     made by the caller of a request; `restart` and `hold` are called by the reader and by
-            workers. Whoever looks at the time needs no lock: what it reads is replaced in one piece.
+            workers. Reading needs no lock: the state is replaced in one piece.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from contextlib import contextmanager
 
 __all__ = ["Clock", "Deadline", "duration"]
 
-LONGEST = 3600.0
+MAX_DEADLINE_SECONDS = 3600.0
 """Seconds after which every wait looks again: an endless one is more than a lock can count."""
 
 
 FOR_PEOPLE = 600.0
-"""Seconds that do not count while somebody is asked something; a peer that asks for ever gains no more."""
+"""The longest that a deadline stands still while a person is asked: a peer may ask for ever."""
 
 
 def duration(seconds: float) -> str:
@@ -52,7 +52,7 @@ class Clock:
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody is being asked something right now."""
+        """Whether a person is being asked something right now."""
         return self._state[0] is not None
 
     @contextmanager
@@ -104,7 +104,7 @@ class Deadline:
     def reached(self) -> str:
         """The limit that ended the wait, for the error that tells of it: "no answer within ..."."""
         if time.monotonic() >= self._last:
-            return f"{duration(self._longest + FOR_PEOPLE)} in all, with the time in which somebody was asked"
+            return f"{duration(self._longest + FOR_PEOPLE)} in all, with the time in which a person was asked"
         if self._cap < self._end:
             limit = " (max_timeout)" if self._longest > self.span else ""  # a shorter one counts for nothing
             return f"{duration(self._longest)} in all{limit}, in spite of progress"
@@ -112,5 +112,5 @@ class Deadline:
 
     def pause(self) -> float:
         """How long a wait may last before it should look again: never for ever."""
-        left = min(self.left(), LONGEST)
+        left = min(self.left(), MAX_DEADLINE_SECONDS)
         return max(0.05, left) if self._clock.is_held else max(0.0, left)

@@ -1,11 +1,11 @@
 """Many threads have something to say; one at a time writes.
 
-Whoever calls `send` while nobody writes becomes the writer: it writes its own message and whatever
+A thread that calls `send` while no other writes becomes the writer: it writes its own message and whatever
 others add meanwhile, in order, and then leaves. The others only add and go on, so that no thread
 waits for a pipe that another one is already filling, and small messages share one system call.
 
-Nobody is held up for long: when the peer does not read, a thread of its own, `mcp_ref writer`, waits
-for it, and whoever had the message goes on.
+No sender is held up for long: when the peer does not read, a thread of its own, `mcp_ref writer`, waits
+for it, and the sender goes on.
 
 Bounded: when `limit` bytes are waiting, `send` blocks until some of them are gone. A peer that
 takes nothing for `stall` seconds is given up: that is the end of every wait in here. Ctrl-C on the
@@ -30,7 +30,7 @@ INHERITED = "this process was forked after the connection was made: make a conne
 
 
 class Full(ConnectionClosed):
-    """There is no room for one more message, and there was none for as long as one could wait."""
+    """There is no room for one more message, and the wait for room has timed out."""
 
 
 class WayOut(Protocol):
@@ -47,7 +47,7 @@ class WayOut(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody is writing just now."""
+        """Whether a thread is writing just now."""
 
     def begins(self, context: Any) -> None:
         """A request whose messages will go this way is about to run."""
@@ -137,7 +137,7 @@ class Outbox:
         self._write_all(line)
 
     def _write_all(self, line: bytes) -> None:
-        """This thread is the writer: until nobody has anything more to say, or the peer is slow."""
+        """Be the writer until no message is left, or the peer is slow."""
         try:
             while line:
                 if self._begin is None:
@@ -181,7 +181,7 @@ class Outbox:
             self._failed(problem)
 
     def _failed(self, problem: Exception) -> None:
-        """A write failed, perhaps with nobody there to be told."""
+        """A write failed, perhaps on the writer's thread, where no caller would learn of it."""
         self.fail(problem)
         if self.on_failure is not None:
             self.on_failure(str(problem))
@@ -193,7 +193,7 @@ class Outbox:
 
     @property
     def is_busy(self) -> bool:
-        """Whether somebody is writing just now."""
+        """Whether a thread is writing just now."""
         return self._writing
 
     def settle(self, seconds: float) -> bool:
@@ -208,7 +208,7 @@ class Outbox:
         self.fail(ConnectionClosed(INHERITED))
 
     def fail(self, problem: BaseException) -> None:
-        """Nothing can be sent any more: whoever waits, or tries later, gets this."""
+        """Nothing can be sent any more: `send` raises this, for threads that wait and for later ones."""
         with self._lock:
             if self._error is None:
                 self._error = problem

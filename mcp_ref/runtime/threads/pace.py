@@ -1,7 +1,7 @@
 """Which functions are quick: those that were, the last time.
 
-A function that takes a few microseconds costs more to hand to a worker than to run. Whether it does, nobody
-can know beforehand; but it was quick the last time, or it was not. One that was ever slow is trusted no more.
+A function that takes a few microseconds costs more to hand to a worker than to run. How long it will take is
+not known beforehand, but how long it took the last time is. One that was ever slow is trusted no more.
 
 Threads     any; a function's last time is one value in a dict, replaced in one piece.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 __all__ = ["Pace"]
 
-BRISK = 0.002
+MAX_INLINE_SECONDS = 0.002
 """Seconds: what took less is quick."""
 
 SLOW = 1.0
@@ -30,4 +30,4 @@ class Pace:
 
     def is_quick(self, name: str) -> bool:
         """Whether it may be run where it is in the way of others if it is not."""
-        return self._last.get(name, SLOW) < BRISK
+        return self._last.get(name, SLOW) < MAX_INLINE_SECONDS

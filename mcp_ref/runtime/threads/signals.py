@@ -2,7 +2,7 @@
 
 A KeyboardInterrupt in the middle of a write would leave half a line on the wire and end the connection.
 So the main thread, the only one that signals interrupt, notes it and raises it when the message is out.
-A second Ctrl-C meanwhile is not held back: somebody is in earnest.
+A second Ctrl-C meanwhile is not held back: the user means it.
 
 Threads     main only; for any other thread this does nothing.
 """

@@ -2,7 +2,7 @@
 
 Threads     `mcp_ref timers`, a daemon, is started by the first timer and ends when none is left.
             It only runs functions that hand work on (release a waiter, put a job in a queue);
-            whoever sets a timer sees to it that its function is one of those. In a forked child
+            the caller that sets a timer answers for that. In a forked child
             no timer is set, and the first one starts a thread there.
 """
 

@@ -9,7 +9,7 @@
 Short jobs run fastest on one thread: threads that take turns spend more time on the turns than on
 the jobs. So a job is left to the worker that took the last one, if that was just now: it will be
 back in microseconds. If it is not, the job before was a long one: then the foreman wakes two more
-workers, PATIENCE seconds later four, then eight, until they are quick with their jobs or none waits.
+workers, TICK_SECONDS seconds later four, then eight, until they are quick with their jobs or none waits.
 
 When the queue is full, `submit` says so at once. It never blocks, so that a reader may call it. The queue is
 full with so many jobs, or with so many bytes of what they hold: one alone may be of any size.
@@ -38,9 +38,9 @@ Job = tuple[Callable[[Any], object], Any, int]
 
 MAX_WAITING_BYTES = 64 << 20
 
-PATIENCE = 0.0005
-BRISK = 3
-"""Jobs that a worker does within PATIENCE, if they are short ones."""
+TICK_SECONDS = 0.0005
+JOBS_PER_TICK = 3
+"""Jobs that a worker does within TICK_SECONDS, if they are short ones."""
 
 
 class QueueFull(Exception):
@@ -102,11 +102,11 @@ class Workers:
                 raise QueueFull
             self._jobs.append((run, argument, size))
             self._bytes += size
-            if self._latest is None or time.monotonic() - self._latest_at > PATIENCE:
+            if self._latest is None or time.monotonic() - self._latest_at > TICK_SECONDS:
                 if not self._wake() and not self._workers and not self._guests:
                     self._jobs.pop()
                     self._bytes -= size
-                    raise QueueFull  # there is nobody to do it, and nobody can be had
+                    raise QueueFull  # there is no thread to do it, and the system gives no more
             elif not self._foreman_called:
                 self._call_foreman()
             return True
@@ -221,7 +221,7 @@ class Workers:
     # -- the foreman ------------------------------------------------------------------
 
     def _call_foreman(self) -> None:
-        """Have somebody see to it that the jobs get taken. Holds _lock."""
+        """Wake or start the foreman, who sees that the jobs get taken. Holds _lock."""
         if self._foreman is not None:
             self._foreman.release()
             self._foreman_called = True
@@ -241,10 +241,10 @@ class Workers:
         """As long as jobs wait and workers are slow with theirs: two more workers, then four, eight ..."""
         done, more = self._done, 2
         while True:
-            time.sleep(PATIENCE)  # no hope but the rule: how long a job may wait for a busy worker
+            time.sleep(TICK_SECONDS)  # the promised longest wait of a job for a busy worker
             with self._lock:
                 at_work = self._workers - len(self._free)
-                if self._done - done >= BRISK * at_work:
+                if self._done - done >= JOBS_PER_TICK * at_work:
                     more = 2
                 elif all(self._wake() for _ in range(min(more, len(self._jobs)))):
                     more *= 2

@@ -53,10 +53,10 @@ def json_kind(value: Any) -> str:
     """JSON Schema's word for what a value is."""
     if isinstance(value, bool):  # before int, which it extends
         return "boolean"
-    return next((word for word, kind in _KINDS if isinstance(value, kind)), "string")
+    return next((word for word, kind in _JSON_KINDS if isinstance(value, kind)), "string")
 
 
-_KINDS: tuple[tuple[str, Any], ...] = (
+_JSON_KINDS: tuple[tuple[str, Any], ...] = (
     ("null", type(None)),
     ("integer", int),
     ("number", float),

@@ -86,7 +86,7 @@ def _is_plain(key: str | int) -> bool:
     return isinstance(key, str) and re.fullmatch(r"[\w$/.-]{1,100}", key) is not None
 
 
-_WORDS = {"None": "null", "True": "true", "False": "false"}
+_JSON_WORDS = {"None": "null", "True": "true", "False": "false"}
 
 
 def summary(value: Any) -> str:
@@ -101,4 +101,4 @@ def summary(value: Any) -> str:
         case str() if len(value) > 40:
             value = value[:37] + "..."
     text = repr(value)
-    return _WORDS.get(text, text) if len(text) <= 80 else f"a {type(value).__name__}"
+    return _JSON_WORDS.get(text, text) if len(text) <= 80 else f"a {type(value).__name__}"

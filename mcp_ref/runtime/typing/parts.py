@@ -126,7 +126,7 @@ def object_loader(
 
 
 def object_dumper(dumps: dict[str, Convert], required: list[str], make: Any, rest: Convert | None) -> Convert:
-    """A `make` or its members -> a JSON object; `rest` dumps what is not known, None refuses it."""
+    """A `make` or its members -> a JSON object; `rest` dumps unknown members; None refuses them."""
     kinds = _unchanged(dumps)
 
     def dump(value: Any) -> Any:

@@ -66,7 +66,7 @@ class Compiler:
         form = _FORMS.get(kind) if isinstance(kind, collections.abc.Hashable) else None
         if form is not None:
             return form(self, hint)
-        for is_such, build in _KINDS:
+        for is_such, build in _KINDS_OF_TYPES:
             if is_such(kind):
                 return build(self, hint)
         raise TypeError(f"{hint!r} has no JSON form; write {replacement_for(hint)}")
@@ -305,7 +305,7 @@ def _is_record(kind: Any) -> bool:
     return is_named_tuple or (isinstance(kind, type) and dataclasses.is_dataclass(kind))
 
 
-_KINDS: tuple[tuple[Callable[[Any], bool], Build], ...] = (
+_KINDS_OF_TYPES: tuple[tuple[Callable[[Any], bool], Build], ...] = (
     (lambda kind: isinstance(kind, enum.EnumType), lambda compiler, hint: parts.choice(hint)),
     (_is_record, Compiler._record),
     (

@@ -151,9 +151,9 @@ _LITERAL = re.compile(
     rf"(?:[{re.escape(UNRESERVED + RESERVED)}\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\uffef\U00010000-\U0010fffd]++"
     r"|%[0-9A-Fa-f]{2})*+"
 )
-_NAME = r"((?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*)"
-_VARIABLE = re.compile(_NAME + r"(?:(\*)|:([1-9][0-9]{0,3}))?")
-_MODIFIED = re.compile(_NAME + r"[*:]")
+_VARIABLE_NAME = r"((?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*)"
+_VARIABLE = re.compile(_VARIABLE_NAME + r"(?:(\*)|:([1-9][0-9]{0,3}))?")
+_MODIFIED = re.compile(_VARIABLE_NAME + r"[*:]")
 _OPERATORS_TO_COME = "=,!@|"
 
 

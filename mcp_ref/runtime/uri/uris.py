@@ -15,13 +15,13 @@ MAX_URI = 65_536
 """Characters of the longest URI that is looked at."""
 
 MAX_ENCODINGS = 8
-"""Whoever percent-encodes a value more often than this is hiding something."""
+"""A value that was percent-encoded more often than this hides something, and is refused."""
 
 UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
 RESERVED = ":/?#[]@!$&'()*+,;="
 
 _LEGAL = re.compile(f"(?:[{re.escape(UNRESERVED + RESERVED)}]++|%[0-9A-Fa-f]{{2}})*+")
-_URI = re.compile(
+_URI_FORM = re.compile(
     r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):"
     r"(?://(?P<authority>[^/?#]*))?"
     r"(?P<path>[^?#]*)"
@@ -54,7 +54,7 @@ def check_uri(text: str) -> str:
     legal = legal_length(text)
     if legal < len(text):
         raise BadUri(f"{text[:80]!r}: {_said(text[legal : legal + 3])} at offset {legal}")
-    found = _URI.fullmatch(text)
+    found = _URI_FORM.fullmatch(text)
     if found is None:
         raise BadUri(f"{text[:80]!r} does not begin with a scheme, such as file:")
     if found["authority"] is not None:

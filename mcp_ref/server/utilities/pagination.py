@@ -1,7 +1,7 @@
 """Pagination (page: server/utilities/pagination).
 
     client -> server   tools/list {cursor?}
-    server -> client   {tools: [...], nextCursor?}        again with that cursor, until there is none
+    server -> client   {tools: [...], nextCursor?}        again with that cursor, until none comes
 
 Tools, resources, templates and prompts are each a `PagedList` of the server's: named things in the order in
 which they were added, sent page by page, the same to every client.
@@ -118,7 +118,7 @@ def _read(kind: str, cursor: str) -> int:
     try:
         raw = base64.b64decode(cursor.encode("ascii"), b"-_", validate=True)
         if zlib.crc32(raw[4:]).to_bytes(4, "big") == raw[:4]:
-            # The checksum is no secret: what it fits may still be somebody's invention.
+            # The checksum is no secret: a client may have computed it for a cursor of its own making.
             note = json.loads(raw[4:])
             if type(note) is list and [type(part) for part in note] == [str, int] and note[0] == kind:
                 return int(note[1])
@@ -193,7 +193,7 @@ class PagedList(Generic[T]):
         self._changed()
 
     def remove(self, key: str) -> None:
-        """Remove an item. Raises KeyError if there is none of that name."""
+        """Remove an item. Raises KeyError if the list has no such name."""
         with self._lock:
             if key not in self._items:
                 raise KeyError(f"there is no {key!r} among the {self._member}")
@@ -249,7 +249,7 @@ class PagedList(Generic[T]):
         kept = EncodedPage({self._member: [self._listed(item, at.date) for _, item in entries[start:end]]})
         if following is not None:
             kept["nextCursor"] = following
-        if start % self.page_size == 0:  # a cursor that somebody made up may begin anywhere
+        if start % self.page_size == 0:  # a cursor that a client made up may begin anywhere
             pages[at.date, start] = kept
         return kept
 

@@ -158,7 +158,7 @@ def test_a_deadline_says_which_limit_ended_it(hands):
     with clock.hold():
         hands.now += deadlines.FOR_PEOPLE
     held.restart()
-    assert held.reached() == "612 s in all, with the time in which somebody was asked"
+    assert held.reached() == "612 s in all, with the time in which a person was asked"
 
 
 @pytest.mark.parametrize(

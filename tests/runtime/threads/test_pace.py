@@ -1,15 +1,15 @@
 """Which functions are quick."""
 
-from mcp_ref.runtime.threads.pace import BRISK, SLOW, Pace
+from mcp_ref.runtime.threads.pace import MAX_INLINE_SECONDS, SLOW, Pace
 
 
 def test_what_was_quick_the_last_time_is_quick():
     pace = Pace()
     assert not pace.is_quick("add"), "nobody knows yet"
-    pace.took("add", BRISK / 2)
+    pace.took("add", MAX_INLINE_SECONDS / 2)
     assert pace.is_quick("add")
     assert not pace.is_quick("other")
-    pace.took("add", BRISK)
+    pace.took("add", MAX_INLINE_SECONDS)
     assert not pace.is_quick("add")
     pace.took("add", 0.0)
     assert pace.is_quick("add")

@@ -16,9 +16,9 @@ Threads     reader      one a connection: runs `receive` and nothing slow. It an
                         `initialize` and `server/discover` itself, unless that would run functions of the
                         author's; it delivers responses and sets flags of cancellation.
             worker      one a request, from start to end; may block as long as it likes
-            Writing is no thread but a lock (runtime/threads/outbox). `serving` is a plain dict: whoever takes
-            an entry out owns its end, and that decides every race (with a lock, since an id may come
-            again).
+            Writing is no thread but a lock (runtime/threads/outbox). `serving` is a plain dict: the thread
+            that takes an entry out owns its end, and that decides every race (with a lock, since an id may
+            come again).
 
 Shutdown    `end`: 1 every waiting call fails with the reason  2 every running request is flagged as
             cancelled  3 no more jobs; workers are joined, for a while  4 the outbox is closed.
@@ -330,7 +330,7 @@ class Connection(Requester):
             else:
                 outbox.answer(line, error, wait)
         except ConnectionClosed as problem:
-            _log.debug("nobody is left to take an answer: %s", problem)
+            _log.debug("the peer has gone, and an answer is dropped: %s", problem)
 
     def refuse(
         self,

@@ -223,7 +223,7 @@ class RequestContext:
                 raise self.given_up(problem) from problem
 
     def given_up(self, problem: ConnectionClosed) -> RequestCancelled:
-        """What a handler meets that speaks to a client which is gone: nobody waits for its answer either.
+        """Raised in a handler that speaks to a client which has gone, and so waits for no answer either.
 
         Not ConnectionClosed, which would count as a fault of the handler, as does one of a connection that it
         made itself, and be logged with a traceback at each shutdown.

@@ -111,7 +111,7 @@ class Call:
                 return True
 
     def result(self) -> Json:
-        """The result of a finished call; raises the error if there is none."""
+        """The result of a finished call; raises the error that came instead."""
         if isinstance(self.outcome, McpError):
             raise self.outcome
         return self.outcome

@@ -56,7 +56,7 @@ SILENCE_SECONDS = 300.0
 MAX_QUEUED_MESSAGES = 1000
 """Messages that may wait for a worker to POST them."""
 
-_URI = re.compile(r"[!-~]{1,8000}")
+_ENDPOINT_URI = re.compile(r"[!-~]{1,8000}")
 
 
 class _EndpointPosts(Posts):
@@ -164,7 +164,7 @@ class OldConnection(Connection):
             raise InvalidResponse(
                 f"the event stream of {server} begins with {event.name!r:.40}, not 'endpoint'"
             )
-        if not _URI.fullmatch(reference):
+        if not _ENDPOINT_URI.fullmatch(reference):
             raise InvalidResponse(f"the endpoint event holds no URI: {reference!r:.100}")
         endpoint = _on_server_of(url, reference)
         if endpoint is None:

@@ -153,7 +153,7 @@ def open_connection(
 ) -> None:
     """Find out the era of the server, and agree on the newest revision that both support.
 
-    Stores it in the client, for as long as the server lives. Raises if there is none.
+    Stores it in the client, for as long as the server lives. Raises if they have none in common.
     # spec: basic/transports/stdio/dual-era-probe, basic/transports/stdio/modern-only-probe
     # spec: basic/versioning/era-persisted
     """

@@ -12,7 +12,7 @@ object, or with a stream of server-sent events that ends with the answer. Both e
                              stream that broke (basic/transports/streamable_http/receiving)
              DELETE          ends the session
 
-A request is modern if its `_meta` says so, or if its MCP-Protocol-Version is none of the legacy era.
+A request is modern if its `_meta` says so, or if its MCP-Protocol-Version is not of the legacy era.
 
 This is the server's half: a WSGI application. The client's is basic/transports/streamable_http/sending. What
 is asked of a request before its message is read is in basic/transports/streamable_http/security.
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Application"]
 
-NEEDS = {
+ACCEPT_BY_ANSWERS = {
     "auto": ("application/json", "text/event-stream"),
     "json": ("application/json",),
     "stream": ("application/json", "text/event-stream"),
@@ -149,7 +149,7 @@ class Application:
         check_callable(authenticate=authenticate)
         check_count(1, max_sessions=max_sessions, max_streams=max_streams, log_bytes=log_bytes)
         check_count(0, retry_ms=retry_ms)
-        if answers not in NEEDS:
+        if answers not in ACCEPT_BY_ANSWERS:
             raise ValueError(f"answers is 'auto', 'json' or 'stream', not {answers!r}")
         check_bool(stateless=stateless, require_headers=require_headers)
         told = {
@@ -255,7 +255,7 @@ class Application:
         return answer.body if environ["REQUEST_METHOD"] != "HEAD" else ()
 
     def _admitted(self, environ: Json) -> str | None:
-        """Who asks. Raises Refused for those who may not, or not now."""
+        """The principal of a request. Raises Refused if it may not ask, or not now."""
         principal = None if self._authenticate is None else authenticated(self._authenticate, environ)
         self._rates.check(principal or "")
         if self._process != os.getpid() or self._closing:
@@ -306,7 +306,7 @@ class Application:
         return HttpAnswer(204, self.gate.preflight(environ), ())
 
     def _health(self, environ: Json) -> HttpAnswer:
-        """For whoever watches over this process, by whatever name: it has nothing to hide. Raises Refused."""
+        """The answer of `health_path`, by any host name: it has nothing to hide. Raises Refused."""
         if environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             raise Refused(405, "health is asked for with GET", [("Allow", "GET, HEAD")])
         if self._closing:
@@ -317,7 +317,7 @@ class Application:
 
     def _post(self, environ: Json, principal: str | None) -> HttpAnswer:
         """One message (or a batch of them).  # spec: basic/transports/streamable-http/endpoint-post"""
-        check_post(environ, NEEDS[self.answers])
+        check_post(environ, ACCEPT_BY_ANSWERS[self.answers])
         share = self.bodies.share(environ)
         if share is not None:  # a large body: what can be said without it is said first
             self._legacy.check_session(environ, principal)
@@ -347,7 +347,7 @@ class Application:
         version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
         if version is None or version in self._legacy.dates:
             return False
-        # A version that nobody knows, within a session, is a mistake of the legacy era's.
+        # An unknown version within a session is a mistake of the legacy era's.
         return "HTTP_MCP_SESSION_ID" not in environ or version in self.server.modern_versions()
 
     # -- 2026-07-28
@@ -488,9 +488,9 @@ def _normal(path: str) -> str:
 
 def _checked(name: str, path: str) -> str:
     """A path of ours, as a request will have it. Raises ValueError for one that none could."""
-    if not _PATH.fullmatch(path):
+    if not _ENDPOINT_PATH.fullmatch(path):
         raise ValueError(f"{name} is made of letters, digits and -._~/, not {path!r:.80}")
     return _normal(path)
 
 
-_PATH = re.compile(r"[A-Za-z0-9\-._~/]*")
+_ENDPOINT_PATH = re.compile(r"[A-Za-z0-9\-._~/]*")

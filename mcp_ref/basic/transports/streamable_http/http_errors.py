@@ -10,7 +10,7 @@ the beginning of the text in it.
 
 Revisions   2025-03-26.
 Errors      HttpError, with the status and the URL: RefusedByStatus where there was a JSON-RPC error (it is an
-            ErrorResponse), HttpFailure where there was none (it is a LocalError).
+            ErrorResponse), HttpFailure if no response came (it is a LocalError).
 Threads     plain functions, on the thread whose exchange it is.
 """
 
@@ -43,7 +43,7 @@ SHOWN = 300
 _READ = 65536
 """Bytes of a body that may hold an error."""
 
-_WORDS = {
+_STATUS_WORDS = {
     401: "it wants to know who asks: send an Authorization header",
     403: "it does not allow this",
     404: "there is no MCP at this URL, or the session is over",
@@ -87,7 +87,7 @@ def _json_rpc_error(body: bytes, call_id: RequestId | None) -> ErrorResponse | N
 def _http_error(exchange: HttpExchange, body: bytes) -> HttpFailure:
     """The one place where a status becomes an error; what wants authorization is known by `challenge`."""
     status = exchange.status
-    said = _WORDS.get(status, "")
+    said = _STATUS_WORDS.get(status, "")
     if 300 <= status < 400:
         where = one_line(without_query(exchange.header("location") or "")) or "nowhere"
         said = f"it redirects to {where:.200}, which is not followed"
@@ -142,6 +142,6 @@ def _retry_after(exchange: HttpExchange) -> float | None:
 
 
 def status_of(problem: McpError) -> int | None:
-    """The HTTP status behind an error; None if there was none."""
+    """The HTTP status behind an error; None if no response came."""
     found: Any = getattr(problem, "status", None)
     return found if isinstance(found, int) else None

@@ -97,7 +97,7 @@ __all__ = [
 _log = logger("mcp_ref.http")
 
 ROOM = 4 << 20
-"""Bytes that may wait for a client that reads slowly; then whoever has more to say waits."""
+"""Bytes that may wait for a client that reads slowly; then senders wait."""
 
 STALL = 60.0
 """Seconds that it waits, at most."""
@@ -163,11 +163,11 @@ class HttpStream:
         self._wakes = threading.Lock()
         self._wakes.acquire()
 
-    # -- whoever has something to say (runtime/threads/outbox.WayOut) ----------------------------------
+    # -- for senders (runtime/threads/outbox.WayOut) ---------------------------------------------------
 
     @property
     def is_busy(self) -> bool:
-        """Nobody here waits for another who writes."""
+        """A sender never waits here for another that writes."""
         return False
 
     def begins(self, context: RequestContext) -> None:
@@ -212,7 +212,7 @@ class HttpStream:
                     kept = self._put(line, wait)
                 else:  # all there is to say, perhaps: not yet an event
                     self._add(line)
-            except ConnectionClosed as failure:  # nobody reads: then the stream ends without an answer
+            except ConnectionClosed as failure:  # the client has gone: the stream ends without an answer
                 self._failure = self._failure or failure
             self.answered = True
         self._told(line, kept)
@@ -283,7 +283,7 @@ class HttpStream:
         return self._room.wait_for(condition, seconds)
 
     def _freed(self) -> None:
-        """There is more room, or nobody to need it. Holds _lock."""
+        """There is more room, or it is needed no more. Holds _lock."""
         if self._room is not None:
             self._room.notify_all()
 
@@ -326,7 +326,7 @@ class HttpStream:
             return self._first - 1 <= number < self._first + len(self._events)
 
     def can_forget(self, but: int) -> bool:
-        """Whether there is an event, `but` so many, that nobody has yet to be sent."""
+        """Whether more than `but` events are stored that no connected client has still to receive."""
         with self._lock:
             return self._is_forgettable(but)
 
@@ -414,7 +414,7 @@ class HttpStream:
             self._freed()
 
     def detach(self, reader: EventResponse) -> None:
-        """Its connection is gone. What is not kept for another is of no use any more."""
+        """Its connection is gone. Events that are not stored for a resumed stream are dropped."""
         with self._lock:
             if self._reader is reader:
                 self._reader = None
@@ -526,7 +526,7 @@ def plain(status: int, body: bytes, *headers: tuple[str, str]) -> HttpAnswer:
 
 
 def error(status: int, problem: ProtocolError, message: Any) -> HttpAnswer:
-    """An error to a request, by its id; without an id where there is none to be read.
+    """An error to a request, by its id; without one if the id could not be read.
 
     # spec: basic/transports/streamable-http/rejected-input-status
     # spec: basic/transports/streamable-http/rejected-input-body
@@ -655,7 +655,7 @@ class EventResponse:
 
 
 def departed(environ: Json) -> Callable[[], bool]:
-    """How to ask whether the client of a request has gone. Where nobody can say, only writing tells."""
+    """How to ask whether the client of a request has gone. Where that cannot be asked, only writing tells."""
     told = environ.get("waitress.client_disconnected")
     if told is not None:
         return lambda: bool(told())
@@ -843,7 +843,7 @@ class Waiting:
         return not self.count
 
     def fail(self, problem: Exception) -> None:
-        """Nobody will say anything more."""
+        """Nothing more will be said."""
         with self._lock:
             streams = [*self._undecided, *(response.stream for response in self._open)]
         for stream in streams:
@@ -858,13 +858,13 @@ def _retry_after(problem: Any) -> list[tuple[str, str]]:
 
 # ----------------------------------------------------------------------- client half
 
-RETRY = 1.0
+RETRY_SECONDS = 1.0
 """Seconds before a stream is resumed, where the server does not say."""
 
-LONGEST = 60.0
+MAX_RETRY_SECONDS = 60.0
 """Seconds to which the pauses grow when a server cannot be reached."""
 
-SOONEST = 0.05
+MIN_RETRY_SECONDS = 0.05
 """Seconds, doubled with each connection that brought no message, up to a second: a tenth after the first."""
 
 OFTEN = 10
@@ -874,7 +874,7 @@ TRIES = 5
 """Connections in a row that bring nothing at all, before a request is given up."""
 
 MAX_SILENT_SECONDS = 300.0
-"""Seconds without a byte after which a stream that has no end counts as broken: nobody may be there any more.
+"""Seconds without a byte after which a stream that has no end counts as broken: the server may be gone.
 
 It counts for the stream of a GET, and for every other on which the server has given signs of life before.
 """
@@ -889,7 +889,7 @@ class Following:
         self._outbox = outbox
         self._session_id = session_id
         self.last_id: str | None = None
-        self.retry = RETRY
+        self.retry = RETRY_SECONDS
         self.failures = 0  # connections in a row that brought nothing at all
         self.idle = 0  # connections in a row that brought no message
         self.was_open = False
@@ -963,10 +963,10 @@ class Following:
         # spec: basic/transports/streamable-http/sse-respect-retry
         """
         if self.failures:
-            first = max(self.retry, 2 * SOONEST)
-            return max(self.retry, min(LONGEST, first * 2.0 ** min(self.failures - 1, 20)))
+            first = max(self.retry, 2 * MIN_RETRY_SECONDS)
+            return max(self.retry, min(MAX_RETRY_SECONDS, first * 2.0 ** min(self.failures - 1, 20)))
         if self.idle:
-            return max(self.retry, min(1.0, SOONEST * 2.0 ** min(self.idle, 20)))
+            return max(self.retry, min(1.0, MIN_RETRY_SECONDS * 2.0 ** min(self.idle, 20)))
         if len(self._begun) < OFTEN:
             return self.retry
         return max(self.retry, self._begun[0] + 1.0 - time.monotonic())
@@ -1100,7 +1100,7 @@ class Background:
         return True
 
     def _renew(self, served: str, problem: McpError) -> None:
-        """The session is over: open a new one, for whoever listens."""
+        """The session is over: open a new one, for those of our callers that listen."""
         connection = self._connection
         try:
             connection.belonging.renew(served, problem, Deadline(connection.timeout, Clock()))

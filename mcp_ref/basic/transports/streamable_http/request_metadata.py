@@ -1,6 +1,6 @@
 """Headers that repeat the body (page: basic/transports/streamable-http, "Request Metadata").
 
-A client repeats some of a message's fields in HTTP headers, so that whoever stands between the two can
+A client repeats some of a message's fields in HTTP headers, so that a proxy between the two can
 route by them without reading the body. A server that does read the body refuses what does not agree:
 else the one would act upon the header, the other upon the body.
 
@@ -53,7 +53,7 @@ __all__ = [
     "mirror",
 ]
 
-SAFE = 2**53 - 1
+MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer that every peer's numbers hold exactly."""
 
 Get: TypeAlias = Callable[[str], str | None]
@@ -173,7 +173,7 @@ def _text_of(value: Any) -> str:
     if isinstance(value, int):
         # spec: basic/transports/streamable-http/x-mcp-header-integer-range
         # spec: server/tools/x-mcp-header-integer-range
-        if not -SAFE <= value <= SAFE:
+        if not -MAX_SAFE_INTEGER <= value <= MAX_SAFE_INTEGER:
             raise ValueError(f"{summary(value)} is beyond ±(2^53 - 1), where peers read different numbers")
         return int.__repr__(value)
     if isinstance(value, float) and math.isfinite(value):
@@ -202,7 +202,7 @@ def _equal(said: str, value: Any) -> bool:
 
 
 def _argument(params: Json, path: tuple[str, ...]) -> Any:
-    """The argument at a path; None if there is none.
+    """The argument at a path; None if it is absent.
 
     # spec: basic/transports/streamable-http/x-mcp-header-extraction
     """
@@ -216,9 +216,9 @@ def _argument(params: Json, path: tuple[str, ...]) -> Any:
 
 # ----------------------------------------------------------------------- server half
 
-_NAMES = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_TASKS = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
-_MODERN_NAMES = _NAMES | _TASKS
+_NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_TASK_PARAMS = {"tasks/get": "taskId", "tasks/update": "taskId", "tasks/cancel": "taskId"}
+_MODERN_NAMES = _NAME_PARAMS | _TASK_PARAMS
 """Methods that have an Mcp-Name, and the member of their params that it repeats.
 
 # spec: extensions/tasks/mcp-name-task-id
@@ -257,7 +257,7 @@ def check_draft(get: Get, message: Json, annotated: Paths | None = None, require
     try:
         if said is not None or required:
             _check_plain("Mcp-Method", said, method)
-        member, params = _NAMES.get(method), message.get("params")
+        member, params = _NAME_PARAMS.get(method), message.get("params")
         if member is not None and type(params) is dict:
             _check_name(get, params.get(member), required, draft=True)
             if annotated and method == "tools/call":
@@ -289,7 +289,7 @@ def _check_name(get: Get, value: Any, required: bool, draft: bool) -> None:
     said = get("mcp-name")
     if said is not None:
         _check_value("Mcp-Name", said, value, draft)
-    elif required and type(value) is str:  # one without a name is told so by whoever reads the params
+    elif required and type(value) is str:  # a missing name is found where the params are read
         raise HeaderMismatch(f"Mcp-Name header is missing, body value is {summary(value)}")
 
 

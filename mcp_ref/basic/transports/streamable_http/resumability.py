@@ -90,7 +90,7 @@ class Log:
         return spare
 
     def find(self, event_id: str) -> tuple[HttpStream, int] | None:
-        """The stream that an id belongs to, and the number of the event; None if there is none (any more).
+        """The stream that an id belongs to, and the number of the event; None if it is not stored (any more).
 
         An id is a string that we made: another spelling of the same number is not it.
         """
@@ -107,7 +107,7 @@ class Log:
             return list(self._streams.values())
 
     def clear(self) -> None:
-        """Nobody will ask any more. A log and its streams know each other: so none would be gone at once."""
+        """The session is over. Breaks the cycle of a log and its streams, so that both are freed at once."""
         with self._lock:
             self._streams.clear()
             self._newest = None

@@ -32,6 +32,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcp_ref.basic.index.error_responses import ErrorResponse
+from mcp_ref.basic.index.json_schema_usage import DATA_KEYWORDS
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import place, summary
@@ -72,14 +73,12 @@ KEYWORD = "x-mcp-header"
 # spec: basic/transports/streamable-http/x-mcp-header-no-control
 # spec: server/tools/x-mcp-header-token, server/tools/x-mcp-header-ascii-draft
 # spec: server/tools/x-mcp-header-no-control
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # An integer is a number, and so one is allowed by the interim drafts too.
 # spec: basic/transports/streamable-http/x-mcp-header-primitive
 # spec: basic/transports/streamable-http/x-mcp-header-primitive-with-number
 # spec: server/tools/x-mcp-header-primitive, server/tools/x-mcp-header-number-draft
 _PRIMITIVE = ("string", "integer", "boolean")
-_DATA = frozenset({"const", "enum", "default", "examples"})
-"""Keywords that hold values, not schemas."""
 _NAMED = frozenset(
     {
         "$defs",
@@ -122,7 +121,7 @@ def _name(schema: Json, path: tuple[str, ...]) -> str:
     if not path:
         raise BadAnnotation(f"{KEYWORD} {summary(name)}: `properties` alone do not lead there from the root")
     # spec: basic/transports/streamable-http/x-mcp-header-not-empty, server/tools/x-mcp-header-not-empty
-    if not isinstance(name, str) or _TOKEN.fullmatch(name) is None:
+    if not isinstance(name, str) or _HEADER_TOKEN.fullmatch(name) is None:
         raise BadAnnotation(f"{where}{KEYWORD} {summary(name)} is no name for a header: letters, digits, -")
     if kind not in _PRIMITIVE:
         raise BadAnnotation(f"{where}{KEYWORD} is for type string, integer or boolean, not {kind!r:.60}")
@@ -169,7 +168,7 @@ def _inside(schema: Json, way: _Way) -> Iterator[tuple[Any, _Way]]:
         if keyword in _NAMED and isinstance(value, dict):
             straight = keyword == "properties" and way is not None
             yield from ((child, (way, key) if straight else None) for key, child in value.items())
-        elif keyword not in _DATA and isinstance(value, dict | list):
+        elif keyword not in DATA_KEYWORDS and isinstance(value, dict | list):
             yield value, None
 
 

@@ -20,7 +20,7 @@ for an `authenticate` hook of the application's:
         if request.authorization is None:
             raise Denied("a token, please")
 
-Nothing here looks at X-Forwarded-For or other headers by which a proxy vouches for somebody.
+Nothing here looks at X-Forwarded-For or other headers by which a proxy vouches for a client.
 
 Revisions   2024-11-05  the Origin is checked
             2025-11-25  + a wrong one is 403; the body may be an error without id
@@ -102,7 +102,7 @@ class Denied(Refused):
 
     def __init__(self, message: str, *, status: int = 401, challenge: str | None = None) -> None:
         if not 400 <= status <= 599:
-            raise ValueError(f"whoever is denied gets a status from 400 to 599, not {status}")
+            raise ValueError(f"the status of a denial is from 400 to 599, not {status}")
         if challenge is None and status == 401:
             challenge = "Bearer"
         if challenge is not None and not _VISIBLE.fullmatch(challenge):
@@ -244,7 +244,7 @@ _QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?")
 
 
 def accepts(header: str | None, media: str) -> bool:
-    """Whether whoever sent this `Accept` takes that media type (RFC 9110, section 12.5.1)."""
+    """Whether the sender of this `Accept` takes that media type (RFC 9110, section 12.5.1)."""
     if header is None:
         return True
     return _accepts(header, media) if len(header) <= LONG else _decide_accepts(header, media)
@@ -447,7 +447,7 @@ def _read(environ: Environ, most: int, share: BodyShare | None) -> bytes:
 
 # ---------------------------------------------------------------------------- who, and how often
 
-PRINCIPALS = 10_000
+MAX_RATED_PRINCIPALS = 10_000
 """Principals whose requests are counted; the one that has been silent for longest is forgotten."""
 
 
@@ -471,7 +471,7 @@ class Rates:
         with self._lock:
             limiter = self._limiters.pop(principal, None) or Limiter(self._limit)
             self._limiters[principal] = limiter  # now the last
-            if len(self._limiters) > PRINCIPALS:
+            if len(self._limiters) > MAX_RATED_PRINCIPALS:
                 self._limiters.popitem(last=False)
         wait = limiter.take()
         if wait:
@@ -481,7 +481,7 @@ class Rates:
 
 
 def authenticated(hook: Authenticate, environ: Environ) -> str | None:
-    """The name of whoever asks, by the server's own hook; None for anybody. Raises Refused.
+    """The principal of a request, by the server's own hook; None if it names none. Raises Refused.
 
     The hook sees the method, the path, the address and the headers; the body is not there to be read.
     # spec: basic/transports/streamable-http/authenticate-connections
@@ -518,7 +518,7 @@ def log_request(environ: Environ, status: int, seconds: float, principal: str | 
 
 
 def _plain(text: str | None, most: int = 60) -> str:
-    """A value as one short word: what is not visible ASCII is escaped, so that no line is forged."""
+    """A value as one short word: all but visible ASCII is escaped, so that no line is forged."""
     if not text:
         return "-"
     shown = text[:most].encode("unicode_escape").decode("ascii").replace(" ", "\\x20")

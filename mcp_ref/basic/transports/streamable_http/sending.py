@@ -86,7 +86,7 @@ class Posts:
     closes = False
     waits = False
     two_way = True
-    is_busy = True  # whoever says something here waits for the server to take it
+    is_busy = True  # each sender waits until the server has taken its message
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -106,11 +106,11 @@ class Posts:
         """Nothing was begun that would have to be ended."""
 
     def let_go(self) -> bool:
-        """A client has nobody who could come back."""
+        """There is no client that could come back: this is one."""
         return False
 
     def settle(self, seconds: float) -> bool:
-        """Whatever was sent, was sent by whoever called `send`."""
+        """`send` returned only when its message was written: nothing is left to wait for."""
         return True
 
     def fail(self, problem: BaseException) -> None:
@@ -133,7 +133,7 @@ class Way(Posts):
         self._asked: list[RequestContext] = []  # guarded by _lock
 
     def go(self, exchange: HttpExchange) -> HttpExchange:
-        """From now on it is this exchange. Raises Aborted if nobody wants the answer any more."""
+        """From now on it is this exchange. Raises Aborted if the answer is not wanted any more."""
         with self._lock:
             self._exchange = exchange
             if self._is_over:
@@ -147,7 +147,7 @@ class Way(Posts):
             self._asked.append(context)
 
     def let_go_of_answer(self) -> None:
-        """Nobody wants the answer any more, or none will come. Any thread.
+        """The answer is not wanted any more, or will not come. Any thread.
 
         What the server asked meanwhile is given up with it: it could not take it back on this stream.
         """
@@ -166,7 +166,7 @@ _log = logger("mcp_ref.http")
 POST = {"Content-Type": JSON, "Accept": f"{JSON}, {STREAM}"}
 """# spec: basic/transports/streamable-http/accept-both"""
 
-SAFE = frozenset({"server/discover", "initialize", "ping"})
+REPEATABLE_METHODS = frozenset({"server/discover", "initialize", "ping"})
 """What may be sent again if a kept connection ended before a byte of the answer; and every list."""
 
 URGENT = frozenset({"ping"})
@@ -192,7 +192,8 @@ class UrlConnection(Connection):
         self.exchanges = exchanges
         self.limit = max_message_bytes
         # spec: basic/transports/streamable-http/multiple-streams
-        # Those who ask may have to wait for room, which those who read give back: so they are not the same.
+        # Two pools: a sender may wait until an exchange is free, and only readers free one. In one pool they
+        # would deadlock.
         self._askers = Workers(exchanges.limit, 10_000)
         self.readers = Workers(exchanges.limit + MAX_EXTRA_EXCHANGES, 1000)
         self._senders = Workers(4, 1000)
@@ -229,7 +230,7 @@ class UrlConnection(Connection):
         safe: bool,
         urgent: bool = False,
     ) -> HttpExchange:
-        """One POST, up to the head of its answer; whoever gets it closes it. Its body is one message.
+        """One POST, up to the head of its answer, which the caller closes. Its body is one message.
 
         # spec: basic/transports/streamable-http/body-single-or-batch
         # spec: basic/transports/streamable-http/body-single
@@ -316,7 +317,7 @@ class UrlConnection(Connection):
         except Aborted:
             self._lose(call, self.failure or RequestCancelled(f"{call.method}: given up"))
         except Expired:
-            pass  # whoever waits for the call sees to that
+            pass  # the thread that waits for the call sees to that
         except McpError as problem:
             self._lose(call, problem)
         except Exception as problem:
@@ -337,7 +338,7 @@ class UrlConnection(Connection):
         if call.done:  # it was cancelled before it could be sent
             return
         deadline = call.deadline if call.on_done is None else None
-        safe = call.method in SAFE or call.method.endswith("/list")
+        safe = call.method in REPEATABLE_METHODS or call.method.endswith("/list")
         self.belonging.wait(call.deadline)
         served = self.belonging.id
         urgent = call.method in URGENT
@@ -378,7 +379,7 @@ class UrlConnection(Connection):
             raise wrong_type(exchange, call.method)
         elif call.reports is None or call.on_done is not None:
             receiving.follow(self, call, way, exchange)
-        else:  # whoever waits has the progress to look at
+        else:  # the waiting thread has the progress to look at
             follow = functools.partial(receiving.follow, self, call, way, exchange)
             if not self.readers.submit(lambda _: self.ending(call, follow), None, always=True):
                 raise Aborted
@@ -429,7 +430,7 @@ class UrlConnection(Connection):
         outbox: WayOut,
         batch: Batch | None = None,
     ) -> None:
-        """Answer a request with an error. What has no id is not answered: nobody could tell what it means."""
+        """Answer a request with an error. Without an id there is no answer: it would belong to no request."""
         if request_id is None and batch is None:
             _log.info("ignored what the server sent: %.300r", problem)
         else:

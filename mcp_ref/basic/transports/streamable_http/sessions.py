@@ -254,7 +254,7 @@ class Sessions:
                 400, "this needs an Mcp-Session-Id header: send initialize first, and use what it gives"
             )
         session = self._sessions.get(session_id)
-        # Another's session is none: so nobody learns which there are.
+        # The session of another principal counts as unknown, so that ids cannot be probed.
         # spec: docs/security_best_practices/session-id-user-bound
         # spec: docs/security_best_practices/no-session-authentication
         if session is None or session.principal != principal:
@@ -420,7 +420,7 @@ class LegacyEra:
         return app.waiting.finished(stream, headers)
 
     def _momentary(self, version: str | None) -> Connection:
-        """A session for one message alone: nobody can come back to it, so nothing keeps it.
+        """A session for one message alone: no client can come back to it, so nothing keeps it.
 
         # spec: basic/transports/streamable-http/version-header-absent-default
         # spec: basic/transports/streamable-http/version-header-absent-legacy
@@ -438,7 +438,7 @@ class LegacyEra:
             connection.end(reason)
 
     def _kind(self, environ: Json, message: Any) -> str:
-        """What a message is. Raises ProtocolError where its headers say something else, or it is none."""
+        """What a message is. Raises ProtocolError if it is no message, or its headers contradict it."""
         if type(message) is list:
             return "batch"
         kind = classify(message)
@@ -470,9 +470,9 @@ class LegacyEra:
     def get(self, environ: Json, principal: str | None) -> HttpAnswer:
         """A stream for what belongs to no request, or the rest of one that broke.
 
-        An empty Last-Event-ID is none: in the SSE standard it says that no event was seen. One that this
-        session does not have (any more) is 400, which the page leaves open: any other stream would have its
-        client believe that nothing was lost. The newest connection has a stream, and the one before it ends.
+        An empty Last-Event-ID counts as absent: in the SSE standard it says that no event was seen. One that
+        this session does not have (any more) is 400, which the page leaves open: any other stream would have
+        its client believe that nothing was lost. The newest connection has a stream, the one before it ends.
 
         # spec: basic/transports/streamable-http/endpoint-post-get
         """
@@ -562,7 +562,7 @@ class UrlSession:
         # spec: basic/transports/streamable-http/version-header-negotiated
         # spec: basic/lifecycle/http-version-header
 
-        The id is told to nobody else: it goes to this server alone, and into no log.
+        The id goes to this server alone, and into no log.
         # spec: basic/transports/streamable-http/session-id-handled-securely
         """
         headers, agreed = {}, self.agreed
@@ -597,7 +597,7 @@ class UrlSession:
             self.id = None  # not before: Ctrl-C may have `end` called once more
 
     def wait(self, deadline: Deadline) -> None:
-        """Until whoever opens a new session has done so. Raises Expired."""
+        """Wait until the thread that opens a new session has done so. Raises Expired."""
         if self._renewing not in (None, threading.get_ident()):
             with self._alone(deadline):
                 pass
@@ -642,7 +642,7 @@ class UrlSession:
                 raise
             finally:
                 self._renewing = None
-        # Not here: whoever noticed may hold locks that this needs.
+        # Not here: the thread that noticed may hold locks that this needs.
         connection.readers.submit(self._restore, None, always=True)
 
     def _restore(self, nothing: None) -> None:

@@ -1351,7 +1351,7 @@ def test_a_callback_that_hangs_is_given_up_in_the_modern_era():
         over.set()
 
     with nothing_left(), connect(rounds(input_required("a")), elicitation=hang, ask_timeout=0.02) as client:
-        with pytest.raises(InputRefused, match=r"nobody answered within 0\.02 s"):
+        with pytest.raises(InputRefused, match=r"there was no answer within 0\.02 s"):
             client.call_tool("x")
         assert over.wait(PATIENCE)
 
@@ -1371,7 +1371,7 @@ def test_a_callback_that_hangs_is_an_error_to_the_server_in_the_legacy_era(date)
     with connect(
         server, revision=date, elicitation=lambda q: let_go.wait(PATIENCE), ask_timeout=0.02
     ) as client:
-        assert client.call_tool("tool").text == "-32603: nobody answered within 0.02 s"
+        assert client.call_tool("tool").text == "-32603: there was no answer within 0.02 s"
         let_go.set()
 
 

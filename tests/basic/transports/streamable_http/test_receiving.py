@@ -1089,8 +1089,8 @@ NOTE = {"jsonrpc": "2.0", "method": "notifications/note", "params": {"n": 1}}
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch):
     """A second is long for a test."""
-    monkeypatch.setattr(module, "RETRY", 0.05)
-    monkeypatch.setattr(module, "SOONEST", 0.01)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.05)
+    monkeypatch.setattr(module, "MIN_RETRY_SECONDS", 0.01)
 
 
 def raw(*pieces, pause=0.0, chunked=False):
@@ -1306,7 +1306,7 @@ def test_a_stream_that_breaks_is_resumed_where_it_broke(revision, how):
     ("retry", "default", "least"), [(300, 2 * PATIENCE, 0.3), (0, 2 * PATIENCE, 0.0), (None, 0.2, 0.2)]
 )
 def test_the_server_says_how_long_to_wait(monkeypatch, retry, default, least):
-    monkeypatch.setattr(module, "RETRY", default)
+    monkeypatch.setattr(module, "RETRY_SECONDS", default)
     with talking(breaks(retry=retry), "2025-11-25", get=True) as (_site, client):
         start = time.monotonic()
         assert client.call_tool("a").text == "late"
@@ -1394,7 +1394,7 @@ def test_a_server_that_is_away_for_a_moment_is_asked_again(fault):
 
 
 def test_a_server_that_stays_away_is_given_up(monkeypatch):
-    monkeypatch.setattr(module, "RETRY", 0.001)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.001)
     tries = []
 
     def rest(request, wire, answer):
@@ -1409,7 +1409,7 @@ def test_a_server_that_stays_away_is_given_up(monkeypatch):
 
 
 def test_a_stream_that_never_brings_anything_is_given_up(monkeypatch):
-    monkeypatch.setattr(module, "SOONEST", 0.001)
+    monkeypatch.setattr(module, "MIN_RETRY_SECONDS", 0.001)
 
     def rest(request, wire, answer):
         wire.stream("X: y")
@@ -1638,9 +1638,9 @@ def test_a_stream_that_breaks_is_opened_again_from_where_it_broke(fault):
 
 
 def test_a_server_that_is_away_is_asked_for_as_long_as_the_client_lives(monkeypatch):
-    monkeypatch.setattr(module, "RETRY", 0.001)
-    monkeypatch.setattr(module, "SOONEST", 0.001)
-    monkeypatch.setattr(module, "LONGEST", 0.01)
+    monkeypatch.setattr(module, "RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(module, "MIN_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(module, "MAX_RETRY_SECONDS", 0.01)
     got = threading.Event()
 
     def handle(request, wire):

@@ -1005,7 +1005,7 @@ def test_requests_that_still_run_do_not_count(hands):
 
 
 def test_the_principal_that_was_silent_for_longest_is_forgotten_first(hands, monkeypatch):
-    monkeypatch.setattr(security, "PRINCIPALS", 2)
+    monkeypatch.setattr(security, "MAX_RATED_PRINCIPALS", 2)
     rates = Rates(Limit(rate=1, burst=2))
     for name in ("ann", "bob", "ann", "cid"):  # bob goes
         rates.check(name)
