@@ -128,6 +128,24 @@ class Revision:
     """basic/transports: an event stream begins with an id, so that the client may be sent away and return."""
     resource_not_found: int = -32002
     """server/resources: the error code for a resource that does not exist."""
+    asks: Literal["in requests", "in results"] = "in requests"
+    """basic/patterns/mrtr: how a server asks its client something while it handles a request."""
+    resumes: bool = False
+    """basic/transports: the rest of an event stream that broke can be had."""
+    version_header: bool = False
+    """basic/transports: MCP-Protocol-Version goes with each HTTP request of a session."""
+    progress_messages: bool = False
+    """basic/patterns/progress: a report may say in words what is being done."""
+    completion_context: bool = False
+    """server/utilities/completion: arguments that were chosen already come along."""
+    elicitation_modes: tuple[str, ...] = ()
+    """client/elicitation: how a user can be asked."""
+    url_errors: bool = False
+    """client/elicitation: error -32042 asks for a visit, a notification tells its end."""
+    form_dialects: bool = False
+    """client/elicitation: a form may name its dialect of JSON Schema."""
+    declares_context: bool = False
+    """client/sampling: a server may ask for context only if the client declared `sampling.context`."""
 
     @property
     def era(self) -> Era:
@@ -150,9 +168,31 @@ class Revision:
 
 TABLE = (
     Revision("2024-11-05"),
-    Revision("2025-03-26", batches=True),
-    Revision("2025-06-18", structured="object"),
-    Revision("2025-11-25", unreadable_id="omitted", bad_arguments="result", structured="object", polls=True),
+    Revision("2025-03-26", batches=True, resumes=True, progress_messages=True),
+    Revision(
+        "2025-06-18",
+        structured="object",
+        resumes=True,
+        version_header=True,
+        progress_messages=True,
+        completion_context=True,
+        elicitation_modes=("form",),
+    ),
+    Revision(
+        "2025-11-25",
+        unreadable_id="omitted",
+        bad_arguments="result",
+        structured="object",
+        polls=True,
+        resumes=True,
+        version_header=True,
+        progress_messages=True,
+        completion_context=True,
+        elicitation_modes=("form", "url"),
+        url_errors=True,
+        form_dialects=True,
+        declares_context=True,
+    ),
     Revision(
         "2026-07-28",
         modern=True,
@@ -160,6 +200,13 @@ TABLE = (
         bad_arguments="result",
         structured="any",
         resource_not_found=-32602,
+        asks="in results",
+        version_header=True,
+        progress_messages=True,
+        completion_context=True,
+        elicitation_modes=("form", "url"),
+        form_dialects=True,
+        declares_context=True,
     ),
 )
 LATEST = TABLE[-1]

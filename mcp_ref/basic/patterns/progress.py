@@ -91,7 +91,7 @@ def report(context: RequestContext, progress: float, total: float | None, messag
         return
     if not all(map(_is_number, (progress,) if total is None else (progress, total))):
         raise ValueError(f"progress and total must be finite numbers, not {progress!r} of {total!r}")
-    if not context.revision.reaches("2025-03-26"):
+    if not context.revision.progress_messages:
         message = None
     # spec: basic/patterns/progress/payload, basic/patterns/progress/omit-total
     fields = {"progressToken": token, "progress": progress, "total": total, "message": message}

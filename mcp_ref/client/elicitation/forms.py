@@ -62,9 +62,6 @@ from mcp_ref.schema import ShapeCompiler, in_force, pruner
 
 __all__ = ["BadForm", "Form", "FormField", "check_content", "fields_of", "form_of", "with_defaults"]
 
-DIALECT_SINCE = "2025-11-25"
-"""A form may name the dialect of its schema, `$schema`, since this revision."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Form:
@@ -118,7 +115,7 @@ def _schema_at(schema: Json, at: Revision) -> Json:
     for name, about in properties.items():
         _check_keywords(about, shape_of(name, about), ("properties", name))
         field_of(name, about, name in required, strict=True)
-    sent = {key: value for key, value in schema.items() if key != "$schema" or at.reaches(DIALECT_SINCE)}
+    sent = {key: value for key, value in schema.items() if key != "$schema" or at.form_dialects}
     sent["properties"] = {name: _property_at(name, about, at) for name, about in properties.items()}
     return sent
 

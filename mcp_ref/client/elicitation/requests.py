@@ -36,7 +36,7 @@ from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, Me
 from mcp_ref.basic.index.general_fields import RequestMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
-from mcp_ref.basic.versioning import Method
+from mcp_ref.basic.versioning import TABLE, Method
 from mcp_ref.client.elicitation import forms
 from mcp_ref.client.elicitation.requested_schema import RequestedSchema, RequestedSchemaNow
 from mcp_ref.runtime.checks import check_text
@@ -93,8 +93,6 @@ DEFINITIONS: dict[str, Any] = {
 }
 
 ACTIONS = ("accept", "decline", "cancel")
-FORMS_SINCE = "2025-06-18"
-URLS_SINCE = "2025-11-25"
 
 # ----------------------------------------------------------------------- server half
 
@@ -173,8 +171,8 @@ class Elicit:
 
 def check_mode_exists(context: RequestContext, mode: str) -> None:
     """Check that the client's revision has a mode of elicitation. Raises LocalError."""
-    first = URLS_SINCE if mode == "url" else FORMS_SINCE
-    if not context.revision.reaches(first):
+    if mode not in context.revision.elicitation_modes:
+        first = next(each for each in TABLE if mode in each.elicitation_modes)
         raise LocalError(f"elicitation by {mode} came with {first}; this client speaks {context.revision}")
 
 
@@ -272,10 +270,10 @@ def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
     Raises ProtocolError.
     """
     callbacks, at = client.callbacks, client.revision
-    if callbacks.elicitation is None or not at.reaches(FORMS_SINCE):
+    if callbacks.elicitation is None or not at.elicitation_modes:
         raise MethodNotFound("elicitation/create: this client has no elicitation")
     mode = params.get("mode", "form")
-    if mode not in callbacks.elicitation_modes or (mode == "url" and not at.reaches(URLS_SINCE)):
+    if mode not in callbacks.elicitation_modes or mode not in at.elicitation_modes:
         # spec: client/elicitation/undeclared-mode-32602
         raise InvalidParams(f"elicitation/create: this client did not declare the mode {mode!r:.40}")
     try:

@@ -40,7 +40,6 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import (
 from mcp_ref.basic.patterns.mrtr.replay import MAX_QUESTIONS
 from mcp_ref.basic.versioning import Notification
 from mcp_ref.client.elicitation.requests import (
-    URLS_SINCE,
     Answer,
     Elicit,
     ElicitRequestURLParams,
@@ -191,7 +190,7 @@ def require_visit(context: RequestContext, problem: UrlElicitationRequired) -> N
     try:
         check_mode_exists(context, "url")
         check_declared(context, "elicitation/create", needs({"mode": "url"}, context.revision))
-        if context.revision.modern:  # spec: basic/index/no-emit-32042
+        if not context.revision.url_errors:  # spec: basic/index/no-emit-32042
             answers = ask(context, [each.question(context) for each in problem.elicitations])
             if not all(each.accepted for each in answers):
                 raise InternalError("the user did not agree to open the URL")
@@ -217,7 +216,7 @@ def remember(context: RequestContext, elicitation_id: str) -> None:
 
     # spec: client/elicitation/complete-to-initiator-only
     """
-    if context.revision.modern:
+    if not context.revision.url_errors:
         return
     initiators = server_of(context).elicitations
     with _initiators_lock:
@@ -273,13 +272,13 @@ class UrlElicitationNeeded(ErrorResponse):
 
 def as_elicitation_needed(client: Any, problem: ErrorResponse) -> ErrorResponse:
     """An error -32042 of 2025-11-25 as UrlElicitationNeeded; any other error as it is."""
-    if problem.code != UrlElicitationRequired.code or client.revision.date != URLS_SINCE:
+    if problem.code != UrlElicitationRequired.code or not client.revision.url_errors:
         return problem
     found = problem.data.get("elicitations") if isinstance(problem.data, dict) else None
     valid = []
     for each in found[:MAX_QUESTIONS] if isinstance(found, list) else ():
         try:
-            checker(ElicitRequestURLParams, URLS_SINCE)(each)
+            checker(ElicitRequestURLParams, client.revision.date)(each)
             check_url(each["url"])
         except ValueError as fault:
             _log.warning("left out an invalid elicitation of an error -32042: %s", fault)

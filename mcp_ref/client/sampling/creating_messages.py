@@ -129,9 +129,6 @@ DEFINITIONS: dict[str, Any] = {
     "ToolUseContent": Annotated[ToolUseContent, since("2025-11-25")],
 }
 
-CONTEXT_DECLARED_SINCE = "2025-11-25"
-"""Since then, `includeContext` needs a capability; before, every client with `sampling` accepts it."""
-
 
 def needs(params: Json, at: Revision) -> Json:
     """The capability that a client must have declared for such a request.
@@ -141,7 +138,7 @@ def needs(params: Json, at: Revision) -> Json:
     parts: Json = {}
     if "tools" in params or "toolChoice" in params:
         parts["tools"] = {}
-    if params.get("includeContext", "none") != "none" and at.reaches(CONTEXT_DECLARED_SINCE):
+    if params.get("includeContext", "none") != "none" and at.declares_context:
         parts["context"] = {}
     return {"sampling": parts}
 

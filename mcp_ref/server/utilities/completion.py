@@ -65,8 +65,6 @@ MAX_TYPED_CHARACTERS = 10_000
 """Characters of `argument.value`, the typed text."""
 MAX_CHOSEN_CHARACTERS = 1_000_000
 """Characters of all names and values in `context.arguments`."""
-ARGUMENTS_SINCE = "2025-06-18"
-"""A request may carry the values chosen for other arguments, `context.arguments`, since then."""
 LISTED_NAMES = 20
 """Names of arguments in an error message."""
 
@@ -349,7 +347,7 @@ def _run(completer: Completer, params: Json, context: RequestContext) -> Json:
 
 def _chosen(params: Json, context: RequestContext) -> dict[str, str]:
     """The values chosen for other arguments. Raises InvalidParams if they are too long."""
-    if not context.revision.reaches(ARGUMENTS_SINCE):
+    if not context.revision.completion_context:
         return {}
     chosen: dict[str, str] = params.get("context", {}).get("arguments", {})
     if sum(len(name) + len(value) for name, value in chosen.items()) > MAX_CHOSEN_CHARACTERS:
@@ -407,7 +405,7 @@ def complete(
     by_name, by_uri = {"type": "ref/prompt", "name": prompt}, {"type": "ref/resource", "uri": resource}
     ref: Json = by_uri if prompt is None else by_name
     params: Json = {"ref": ref, "argument": {"name": argument, "value": value}}
-    if arguments and client.revision.reaches(ARGUMENTS_SINCE):
+    if arguments and client.revision.completion_context:
         # spec: server/utilities/completion/context-arguments
         params["context"] = {"arguments": dict(arguments)}
     return client.request("completion/complete", params, **options)

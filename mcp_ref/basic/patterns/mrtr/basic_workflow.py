@@ -42,7 +42,7 @@ from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, Pr
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.replay import MAX_QUESTIONS, Exchange, InputRequired, Question, canonical
-from mcp_ref.basic.versioning import LATEST, Era, missing_capabilities, require_capability
+from mcp_ref.basic.versioning import LATEST, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError
 from mcp_ref.runtime.seals import BadSeal
@@ -129,7 +129,7 @@ def ask(context: RequestContext, questions: Sequence[Question], timeout: float |
         raise LocalError(f"{context.method} was answered already: ask the client before the handler returns")
     if not questions:
         return []
-    return ASK_BY_ERA[context.revision.era](context, questions, timeout)
+    return ASK[context.revision.asks](context, questions, timeout)
 
 
 def server_of(context: RequestContext) -> ServerRole:
@@ -144,7 +144,7 @@ def check_declared(context: RequestContext, method: str, needs: Json) -> None:
 
     # spec: basic/patterns/mrtr/no-undeclared-input-request, basic/lifecycle/negotiated-capabilities-only
     """
-    if context.revision.modern:
+    if context.revision.asks == "in results":
         require_capability(context, needs)
     declared = context.client_capabilities
     for name, parts in missing_capabilities(needs, declared).items():
@@ -156,7 +156,7 @@ def check_may_request(
     context: RequestContext, method: str, params: Json | None, timeout: float | None
 ) -> float | None:
     """Seconds to wait for the answer to a server's request; raises LocalError if it may not be sent now."""
-    if context.revision.modern:
+    if context.revision.asks == "in results":
         raise LocalError(f"{method}: in {context.revision} a server sends no requests")
     # spec: basic/lifecycle/no-requests-before-initialized
     if method != "ping" and context.session is not None and not context.session.is_ready:
@@ -222,8 +222,8 @@ def ask_again(context: RequestContext, questions: Sequence[Question]) -> NoRetur
     exchange_of(context).ask_again(questions)
 
 
-ASK_BY_ERA = {Era.LEGACY: _ask_by_request, Era.MODERN: _ask_in_round}
-"""How questions get to the client, by the era of the request."""
+ASK = {"in requests": _ask_by_request, "in results": _ask_in_round}
+"""How questions get to the client, by `Revision.asks`."""
 
 
 def once(context: RequestContext, name: str, run: Callable[[], Any]) -> Any:
@@ -328,7 +328,7 @@ def finish_handler_made(context: RequestContext, result: Json) -> Json:
     Raises InternalError for one that breaks a rule of the pages of its questions. There is no such result
     before 2026-07-28: `ctx.elicit` and the others ask in every revision.
     """
-    if not context.revision.modern:
+    if context.revision.asks == "in requests":
         raise InternalError(
             f"{context.method}: a result cannot ask in {context.revision}; "
             "ask with ctx.elicit, ctx.sample or ctx.ask"
@@ -401,7 +401,7 @@ def check_question(at: Revision, method: str, result: Json) -> None:
 
     # spec: basic/patterns/mrtr/unsupported-requests
     """
-    if not at.modern or method not in METHODS_THAT_ASK:
+    if at.asks == "in requests" or method not in METHODS_THAT_ASK:
         raise InvalidResponse(f"{method}: the server asks for input, which it must not do here")
     requests, state = result.get("inputRequests", {}), result.get("requestState", "")
     if not isinstance(requests, dict) or not ("inputRequests" in result or "requestState" in result):

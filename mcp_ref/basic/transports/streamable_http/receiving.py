@@ -988,7 +988,7 @@ def follow(connection: UrlConnection, call: Call, way: Way, exchange: HttpExchan
         return
     exchange.close()
     agreed = connection.belonging.agreed
-    resumable = not way.is_modern and agreed is not None and agreed.reaches("2025-03-26")
+    resumable = not way.is_modern and agreed is not None and agreed.resumes
     while not call.done:
         # spec: basic/transports/streamable-http/no-resumption
         if not resumable or not stream.last_id or stream.failures >= TRIES:

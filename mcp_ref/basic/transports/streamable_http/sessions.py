@@ -568,7 +568,7 @@ class UrlSession:
         headers, agreed = {}, self.agreed
         if self.id is not None:
             headers["Mcp-Session-Id"] = self.id
-        if agreed is not None and agreed.reaches("2025-06-18"):
+        if agreed is not None and agreed.version_header:
             headers["MCP-Protocol-Version"] = agreed.date
         return headers
 
