@@ -107,7 +107,7 @@ def object_loader(
     closed: bool,
 ) -> Convert:
     """A JSON object -> a `make`; the members named in `constants` tell whether it is meant for one."""
-    rest = None if closed else same
+    rest = _refusal(loads) if closed else same
     kinds = _unchanged(loads)
 
     def load(value: Any) -> Any:
@@ -127,14 +127,14 @@ def object_loader(
 
 def object_dumper(dumps: dict[str, Convert], required: list[str], make: Any, rest: Convert | None) -> Convert:
     """A `make` or its members -> a JSON object; `rest` dumps unknown members; None refuses them."""
-    kinds = _unchanged(dumps)
+    kinds, others = _unchanged(dumps), rest or _refusal(dumps)
 
     def dump(value: Any) -> Any:
         if not isinstance(value, Mapping):
             if not isinstance(value, make):  # another type with these attributes may have more of them
                 raise must(f"be {'an object' if make is dict else f'a {make.__name__}'}", value)
             value = {name: getattr(value, name) for name in dumps}
-        return _fields(dumps, kinds, required, value, rest)
+        return _fields(dumps, kinds, required, value, others)
 
     return dump
 
@@ -144,14 +144,23 @@ def _unchanged(converts: dict[str, Convert]) -> dict[str, type]:
     return {name: UNCHANGED[convert] for name, convert in converts.items() if convert in UNCHANGED}
 
 
+def _refusal(converts: dict[str, Convert]) -> Convert:
+    """The conversion of unknown members where there may be none."""
+
+    def refuse(value: Any) -> Any:
+        raise Mismatch(f"is not known here; known: {', '.join(converts) or 'none'}")
+
+    return refuse
+
+
 def _fields(
     converts: dict[str, Convert],
     kinds: dict[str, type],
     required: list[str],
     value: Mapping[Any, Any],
-    rest: Convert | None,
+    rest: Convert,
 ) -> dict[str, Any]:
-    """The members of an object converted, those that are not known by `rest`, if there is one."""
+    """The members of an object converted, unknown ones by `rest`."""
     done, problems = {}, []
     for name, item in value.items():
         if type(item) is kinds.get(name):
@@ -159,8 +168,6 @@ def _fields(
             continue
         convert = converts.get(name, rest)
         try:
-            if convert is None:
-                raise Mismatch(f"is not known here; known: {', '.join(converts) or 'none'}")
             key = name if type(name) is str else text_key(name)
             done[key] = item if convert is same else convert(item)
         except Mismatch as problem:
