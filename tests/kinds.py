@@ -142,10 +142,9 @@ def _fields(draw: Any, inner: Any) -> dict[str, Kind]:
 
 def _dataclass(draw: Any, inner: Any) -> Kind:
     fields = _fields(draw, inner)
-    absent = dataclasses.field(default=None, kw_only=True)
     made = dataclasses.make_dataclass(
         "Record",
-        [(n, typing.Optional[k.hint], absent) for n, k in fields.items()],  # noqa: UP045
+        [(n, typing.Optional[k.hint], dataclasses.field(default=None)) for n, k in fields.items()],  # noqa: UP045
     )
     if fields and draw(st.booleans()):
         made = dataclasses.make_dataclass("Record", [(n, k.hint) for n, k in fields.items()])

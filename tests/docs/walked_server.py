@@ -2,7 +2,7 @@
 
     python walked_server.py stdio|http FILE
 
-When it ends it writes the walk of the last `tools/call` to FILE, as JSON: for each thread, in the order in
+When it ends it writes the walk of each `tools/call` to FILE, as JSON: for each thread, in the order in
 which they took part, the functions that it called, one after another, each as [module, name].
 """
 
@@ -28,7 +28,7 @@ class Recorder:
     def __init__(self, transport: str) -> None:
         self._first, self._argument = FIRST[transport]
         self._is_on = False
-        self.walk: dict[int, list[tuple[str, str]]] = {}
+        self.walks: list[dict[int, list[tuple[str, str]]]] = []
 
     def __call__(self, frame: types.FrameType, event: str, argument: object) -> None:
         code = frame.f_code
@@ -37,9 +37,9 @@ class Recorder:
         if code.co_qualname == self._first:
             self._is_on = b"tools/call" in frame.f_locals[self._argument]
             if self._is_on:
-                self.walk = {}
+                self.walks.append({})
         if self._is_on and not code.co_name.startswith("<"):  # a comprehension is no function of its own
-            functions = self.walk.setdefault(threading.get_ident(), [])
+            functions = self.walks[-1].setdefault(threading.get_ident(), [])
             functions.append((frame.f_globals["__name__"], code.co_qualname))
 
 
@@ -58,7 +58,7 @@ def main(transport: str, file: str) -> None:
     else:
         server.run()
     sys.setprofile(None)
-    Path(file).write_text(json.dumps(list(recorder.walk.values())))
+    Path(file).write_text(json.dumps([list(walk.values()) for walk in recorder.walks]))
 
 
 if __name__ == "__main__":
