@@ -80,8 +80,8 @@ class Client(Features):
         self.elicitations = Completions()
         self.input_requests = INPUT_REQUESTS
         self.listening: set[Changes] = set()
-        self._hooks: tuple[Hook, ...] = ()
-        self._handlers: dict[str, Handler] = {"ping": lambda p, c: {}}
+        self._hooks: tuple[Hook[Any], ...] = ()
+        self._handlers: dict[str, Handler[Any]] = {"ping": lambda p, c: {}}
         self._listeners: dict[str, Callable[[Json], Any]] = {}
         self._closing = threading.RLock()
         self._is_ended = False  # guarded by _closing
@@ -111,7 +111,7 @@ class Client(Features):
 
         return decorate
 
-    def around(self, hook: Hook) -> Hook:
+    def around(self, hook: Hook[Any]) -> Hook[Any]:
         """Decorator: `fn(ctx, params, proceed)` wraps every request that the server sends."""
         self._hooks = (*self._hooks, hook)
         return hook
@@ -143,7 +143,7 @@ class Client(Features):
             raise InternalError(f"{context.method}: the handler returned no object")
         return result or {}
 
-    def _handler_of(self, method: str) -> Handler:
+    def _handler_of(self, method: str) -> Handler[Any]:
         """The application's own handler, or the page of what a server may ask. Raises MethodNotFound."""
         if method in self._handlers:
             return self._handlers[method]

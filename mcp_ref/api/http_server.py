@@ -26,6 +26,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.signals import IN_PEACE, Handled
 
 if TYPE_CHECKING:
+    from mcp_ref.api.server import Server
     from mcp_ref.basic.transports.streamable_http.endpoint import Application
 
 __all__ = ["serve"]
@@ -34,7 +35,7 @@ _log = logger("mcp_ref.http")
 
 
 def serve(
-    server: Any,
+    server: Server,
     *,
     host: str = "127.0.0.1",
     port: int = 8000,

@@ -108,7 +108,7 @@ class Registry:
         self.logging = logging
         self._declared = _features(offers)
         self.directories: tuple[ResourceSource, ...] = ()
-        self.hooks: tuple[Hook, ...] = ()
+        self.hooks: tuple[Hook[Any], ...] = ()
         self._may_hide = False
         """Whether code of the author's stands between the lists and the clients."""
         self.listeners_of: dict[str, Callable[..., Any]] = {}
@@ -254,7 +254,7 @@ class Registry:
 
         return decorate
 
-    def around(self, hook: Hook) -> Hook:
+    def around(self, hook: Hook[Any]) -> Hook[Any]:
         """Decorator: `fn(ctx, params, proceed)` wraps every request; the first added is outermost.
 
         It returns `proceed(params)`, or answers itself, or raises a ProtocolError. `ping` and

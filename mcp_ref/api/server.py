@@ -37,7 +37,7 @@ from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
 from mcp_ref.basic.index.general_fields import Icon, Implementation, check_extensions
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.connection import IMMEDIATE, Connection, Deferred
-from mcp_ref.basic.patterns.index.context import RequestContext
+from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
 from mcp_ref.basic.patterns.subscriptions import server as subscriptions
@@ -61,7 +61,6 @@ from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.seals import Seal, secrets_of
 from mcp_ref.runtime.threads import forks
-from mcp_ref.runtime.threads.outbox import WayOut
 from mcp_ref.runtime.threads.pace import Pace
 from mcp_ref.runtime.threads.workers import MAX_WAITING_BYTES, QueueFull, Workers
 from mcp_ref.schema import REVISIONS
@@ -277,9 +276,15 @@ class Server(Registry):
                 self._entered.enter_context(directory.watch(self))
         return directory
 
-    def attach(self, outbox: WayOut, workers: Workers | None = None, **more: Any) -> Connection:
+    def new_workers(self) -> Workers:
+        """Threads for the requests of one client, or of all clients of a transport."""
+        return Workers(self.workers, self.queue, queue_bytes=self.queue_bytes)
+
+    def attach(
+        self, outbox: WayOut, workers: Workers | None = None, *, notices: Limit | None = None
+    ) -> Connection:
         """A new client; `outbox` takes what it is sent. `workers` may be shared with other clients."""
-        connection = self.connection(outbox, workers, **more)
+        connection = self.connection(outbox, workers, notices)
         self.listeners.attach(connection)
         return connection
 
@@ -288,7 +293,7 @@ class Server(Registry):
         return Connection(
             self,
             outbox,
-            workers=workers or Workers(self.workers, self.queue, queue_bytes=self.queue_bytes),
+            workers=workers or self.new_workers(),
             shared=workers is not None,
             timeout=self.timeout,
             limit=self.limit,

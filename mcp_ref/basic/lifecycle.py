@@ -29,8 +29,8 @@ Not here    shutdown and time-outs: the transports end a connection, and each re
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Required, TypedDict
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest
 from mcp_ref.basic.index.general_fields import Implementation, JSONObject, RequestMeta, ResultMeta
@@ -230,7 +230,29 @@ class Session:
 # ------------------------------------------------------------------- server: the legacy door
 
 
-def on_initialize(server: Any, params: Json, context: RequestContext) -> Json:
+class ServerFacts(Protocol):
+    """What a server says of itself when a client begins."""
+
+    @property
+    def info(self) -> Implementation:
+        """Its name and version."""
+
+    @property
+    def instructions(self) -> str | None:
+        """How it is to be used."""
+
+    @property
+    def revisions(self) -> Sequence[str]:
+        """The dates of those that it speaks."""
+
+    def supported_versions(self) -> list[str]:
+        """The same, newest first."""
+
+    def capabilities(self, at: Revision, *, tells: bool = True) -> Json:
+        """What a client of a revision may use; `tells` it of changes, if there is a way to it."""
+
+
+def on_initialize(server: ServerFacts, params: Json, context: RequestContext) -> Json:
     """Agree on a version and open the session.
 
     # spec: basic/lifecycle/init-response, basic/versioning/dual-era-selects-legacy
@@ -262,7 +284,7 @@ def on_initialize(server: Any, params: Json, context: RequestContext) -> Json:
     result: Json = {
         "protocolVersion": agreed.date,
         "capabilities": session.server_capabilities,
-        "serverInfo": pruner(Implementation, agreed.date)(server.info),
+        "serverInfo": pruner(Implementation, agreed.date)({**server.info}),
     }
     if server.instructions:
         result["instructions"] = server.instructions
@@ -282,7 +304,7 @@ def negotiate(offered: str, supported: Iterable[str]) -> Revision:
     return agreed
 
 
-def refuse_initialize(server: Any, params: Any) -> NoReturn:
+def refuse_initialize(server: ServerFacts, params: Any) -> NoReturn:
     """Refuse initialize on a server without the legacy era, whatever else is wrong with the request.
 
     The error lists the versions: it may be all that the user of a legacy client gets to see.

@@ -42,6 +42,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.versioning import Revision
 
@@ -164,7 +165,7 @@ def _request_roots(context: RequestContext) -> list[Root]:
     return roots
 
 
-def on_list_changed(connection: Any) -> None:
+def on_list_changed(connection: Connection) -> None:
     """Forget the roots of a session: the client has others now.
 
     # spec: client/roots/handle-list-changes, schema/roots-relist

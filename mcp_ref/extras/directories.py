@@ -49,7 +49,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.uri.uris import check_uri
 from mcp_ref.server.content import Annotations, embedded
-from mcp_ref.server.resources import RegisteredResource, Resource, ResourceNotFound, short
+from mcp_ref.server.resources import RegisteredResource, Resource, ResourceHost, ResourceNotFound, short
 from mcp_ref.server.utilities.caching import CacheScope, hints
 
 if TYPE_CHECKING:
@@ -223,11 +223,11 @@ class Directory:
 
     # -- all of them -----------------------------------------------------------------------
 
-    def refresh(self, server: Any) -> None:
+    def refresh(self, server: ResourceHost) -> None:
         """Scan, if the last scan is older than `poll`, and have the server list the files."""
         self._refresh(server, threading.Event())
 
-    def _refresh(self, server: Any, stop: threading.Event) -> None:
+    def _refresh(self, server: ResourceHost, stop: threading.Event) -> None:
         if time.monotonic() < self._next_scan:
             return
         # The first list is waited for. During later scans other threads take the list of the last one.
@@ -239,7 +239,7 @@ class Directory:
         finally:
             self._scanning.release()
 
-    def _scan(self, server: Any, stop: threading.Event) -> None:
+    def _scan(self, server: ResourceHost, stop: threading.Event) -> None:
         """Holds _scanning."""
         start = time.monotonic()
         try:
@@ -255,7 +255,7 @@ class Directory:
         end = time.monotonic()  # set last: threads that find no scan due rely on a finished one
         self._next_scan = end + max(self.poll, MIN_REST_PER_SCAN * (end - start))
 
-    def _announce(self, server: Any, before: dict[str, ListEntry], files: list[File]) -> None:
+    def _announce(self, server: ResourceHost, before: dict[str, ListEntry], files: list[File]) -> None:
         """Put the files into the server's list; notify of what is new, gone or changed. Holds _scanning.
 
         # spec: server/resources/list-changed, server/resources/list-may-change
@@ -271,7 +271,7 @@ class Directory:
         for uri in (*gone, *changed):
             server.resource_updated(uri)
 
-    def _announce_early_changes(self, server: Any, listed: dict[str, ListEntry]) -> None:
+    def _announce_early_changes(self, server: ResourceHost, listed: dict[str, ListEntry]) -> None:
         """After the first scan: notify of files that changed since a client requested them."""
         for uri, stamp in list(self._early_stamps.items()):
             if uri not in listed or listed[uri].stamp != stamp:
@@ -292,7 +292,7 @@ class Directory:
         self._last_trouble = trouble
 
     @contextmanager
-    def watch(self, server: Any) -> Iterator[None]:
+    def watch(self, server: ResourceHost) -> Iterator[None]:
         """Scan every `poll` seconds while a server runs in this context."""
         stop = threading.Event()
         watcher = threading.Thread(
@@ -305,7 +305,7 @@ class Directory:
             stop.set()
             watcher.join(WATCHER_END_SECONDS)
 
-    def _watch(self, server: Any, stop: threading.Event) -> None:
+    def _watch(self, server: ResourceHost, stop: threading.Event) -> None:
         while not stop.is_set():
             try:
                 self._refresh(server, stop)
@@ -319,7 +319,7 @@ def _stamp(status: os.stat_result) -> Stamp:
 
 
 def _difference(
-    server: Any, before: dict[str, ListEntry], listed: dict[str, ListEntry]
+    server: ResourceHost, before: dict[str, ListEntry], listed: dict[str, ListEntry]
 ) -> tuple[list[str], list[str]]:
     """The URIs of files that are gone, and of those that are new or changed.
 

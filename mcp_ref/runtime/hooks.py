@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 __all__ = ["Handler", "Hook", "Proceed", "handler_of", "run_with_hooks"]
 
-Proceed = Callable[[dict[str, Any]], Any]
-Handler = Callable[[dict[str, Any], Any], Any]
-Hook = Callable[[Any, dict[str, Any], Proceed], Any]
+C = TypeVar("C")
+"""The context of a request: of an author's handler it is a Context."""
+
+Proceed: TypeAlias = Callable[[dict[str, Any]], Any]
+Handler: TypeAlias = Callable[[dict[str, Any], C], Any]
+Hook: TypeAlias = Callable[[C, dict[str, Any], Proceed], Any]
 
 
-def handler_of(function: Callable[..., Any]) -> Handler:
+def handler_of(function: Callable[..., Any]) -> Handler[Any]:
     """`fn(params)` or `fn(params, ctx)` as a handler."""
     if len(inspect.signature(function).parameters) > 1:
         return function
     return lambda params, context: function(params)
 
 
-def run_with_hooks(hooks: Sequence[Hook], handler: Handler, context: Any, params: dict[str, Any]) -> Any:
+def run_with_hooks(hooks: Sequence[Hook[C]], handler: Handler[C], context: C, params: dict[str, Any]) -> Any:
     """Run a handler with hooks around it, the first of them outermost."""
     if not hooks:
         return handler(params, context)

@@ -12,11 +12,11 @@ Threads     `on_discover` runs on a worker, `chosen` on the thread that connects
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Required, TypedDict
+from typing import TYPE_CHECKING, Required, TypedDict
 
 from mcp_ref.basic.index.general_fields import ResultMeta
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.lifecycle import ServerCapabilities
+from mcp_ref.basic.lifecycle import ServerCapabilities, ServerFacts
 from mcp_ref.basic.versioning import LATEST, Era, Method, newest
 from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.schema import Mismatch, checker, pruner
@@ -43,7 +43,7 @@ class DiscoverResult(TypedDict, total=False):
 # ----------------------------------------------------------------------- server half
 
 
-def on_discover(server: Any, params: Json, context: RequestContext) -> Json:
+def on_discover(server: ServerFacts, params: Json, context: RequestContext) -> Json:
     """# spec: server/discover/implemented
 
     `supportedVersions` are all that the server speaks, newest first, and the same as in an

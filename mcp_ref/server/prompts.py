@@ -27,9 +27,9 @@ from __future__ import annotations
 import mimetypes
 import re
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, ProtocolError
 from mcp_ref.basic.index.general_fields import Icon, RequestMeta, ResultMeta
@@ -48,7 +48,7 @@ from mcp_ref.server.content import ContentBlock, Role, check_base64
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 from mcp_ref.server.utilities.completion import Completer
-from mcp_ref.server.utilities.pagination import ListParams
+from mcp_ref.server.utilities.pagination import ListParams, PagedList
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
@@ -144,23 +144,33 @@ class RegisteredPrompt:
         return result
 
 
-def on_list_prompts(server: Any, params: Json, context: RequestContext) -> Json:
+class PromptHost(Protocol):
+    """What this page needs of the server."""
+
+    @property
+    def prompts(self) -> PagedList[RegisteredPrompt]:
+        """The prompts that can be listed and got."""
+
+    def known(self, names: Iterable[str]) -> str:
+        """The end of an error about an unknown name: the names that there are."""
+
+
+def on_list_prompts(server: PromptHost, params: Json, context: RequestContext) -> Json:
     """One page of the prompts, the same for everybody.
 
     # spec: server/prompts/list-answered, server/prompts/list-paginated, server/prompts/list-may-change
     # spec: server/prompts/list-empty-or-changing, server/prompts/list-not-per-connection
     """
-    page: Json = server.prompts.page(context.revision, params.get("cursor"))
-    return page
+    return server.prompts.page(context.revision, params.get("cursor"))
 
 
-def on_get_prompt(server: Any, params: Json, context: RequestContext) -> Json:
+def on_get_prompt(server: PromptHost, params: Json, context: RequestContext) -> Json:
     """Find the prompt, check the arguments, run it, check what it returns.
 
     # spec: server/prompts/validate-arguments, server/prompts/validate-input-output
     """
     name = params["name"]
-    prompt: RegisteredPrompt | None = server.prompts.get(name)
+    prompt = server.prompts.get(name)
     if prompt is None:  # spec: server/prompts/invalid-name-32602, schema/invalid-params-contexts
         raise InvalidParams(f"Unknown prompt: {name[:200]}{server.known(server.prompts.keys())}")
     try:

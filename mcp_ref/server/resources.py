@@ -28,7 +28,7 @@ Threads     `on_read_resource` runs the resource's function on the request's own
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -57,11 +57,12 @@ from mcp_ref.server.content import (
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
 from mcp_ref.server.utilities.completion import Completer
-from mcp_ref.server.utilities.pagination import ListParams
+from mcp_ref.server.utilities.pagination import ListParams, PagedList
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
+    from mcp_ref.basic.patterns.subscriptions.server import Listeners
 
 __all__ = [
     "Resource",
@@ -252,14 +253,38 @@ class ResourceSource(Protocol):
     def find(self, uri: str) -> RegisteredResource | None:
         """The resource of that very URI. Raises OSError or InternalError where it cannot be told."""
 
-    def refresh(self, server: Any, /) -> None:
+    def refresh(self, server: ResourceHost, /) -> None:
         """See what there is now, before the list is sent."""
 
-    def watch(self, server: Any, /) -> AbstractContextManager[None]:
+    def watch(self, server: ResourceHost, /) -> AbstractContextManager[None]:
         """See now and then what there is, as long as the server serves."""
 
 
-def on_list_resources(server: Any, params: Json, context: RequestContext) -> Json:
+class ResourceLists(Protocol):
+    """Where a URI is looked up, in this order."""
+
+    @property
+    def resources(self) -> PagedList[RegisteredResource]: ...
+
+    @property
+    def templates(self) -> PagedList[RegisteredTemplate]: ...
+
+    @property
+    def directories(self) -> Sequence[ResourceSource]: ...
+
+
+class ResourceHost(ResourceLists, Protocol):
+    """What this page needs of the server."""
+
+    @property
+    def listeners(self) -> Listeners:
+        """The clients that hear of changes."""
+
+    def resource_updated(self, uri: str) -> None:
+        """Tell those that subscribed to a resource that its contents have changed."""
+
+
+def on_list_resources(server: ResourceHost, params: Json, context: RequestContext) -> Json:
     """One page of the resources, those of directories as they are now; templates are listed apart.
 
     # spec: server/resources/list-answered, server/resources/list-paginated
@@ -270,17 +295,15 @@ def on_list_resources(server: Any, params: Json, context: RequestContext) -> Jso
     """
     for directory in server.directories:
         directory.refresh(server)
-    page: Json = server.resources.page(context.revision, params.get("cursor"))
-    return page
+    return server.resources.page(context.revision, params.get("cursor"))
 
 
-def on_list_templates(server: Any, params: Json, context: RequestContext) -> Json:
+def on_list_templates(server: ResourceHost, params: Json, context: RequestContext) -> Json:
     """# spec: server/resources/templates-paginated"""
-    page: Json = server.templates.page(context.revision, params.get("cursor"))
-    return page
+    return server.templates.page(context.revision, params.get("cursor"))
 
 
-def on_read_resource(server: Any, params: Json, context: RequestContext) -> Json:
+def on_read_resource(server: ResourceHost, params: Json, context: RequestContext) -> Json:
     """Find the resource, read it, and say so where one of the two fails."""
     uri = _checked(params["uri"])
     try:
@@ -309,7 +332,7 @@ def write(result: Json) -> Encoded:
         raise InternalError(f"what was read is no JSON: {problem}") from None
 
 
-def on_subscribe(server: Any, params: Json, context: RequestContext) -> Json:
+def on_subscribe(server: ResourceHost, params: Json, context: RequestContext) -> Json:
     """From now on, this client is told of changes of one resource.
 
     # spec: server/resources/subscribe-method, server/resources/subscribe-empty-result
@@ -323,21 +346,22 @@ def on_subscribe(server: Any, params: Json, context: RequestContext) -> Json:
     return {}
 
 
-def on_unsubscribe(server: Any, params: Json, context: RequestContext) -> Json:
+def on_unsubscribe(server: ResourceHost, params: Json, context: RequestContext) -> Json:
     """No longer. The resource may be gone by now, and no subscription is no error."""
     server.listeners.unsubscribe(context.connection, _checked(params["uri"]))
     return {}
 
 
-def find(server: Any, uri: str) -> RegisteredResource:
+def find(server: ResourceLists, uri: str) -> RegisteredResource:
     """Whatever has this URI: a resource, else what a template makes of it, else a file of a directory.
 
     Raises ResourceNotFound.
     """
-    found: RegisteredResource | None = server.resources.get(uri)
+    found = server.resources.get(uri)
     if found is not None:
         return found
-    for source in (*server.templates.values(), *server.directories):
+    sources: list[RegisteredTemplate | ResourceSource] = [*server.templates.values(), *server.directories]
+    for source in sources:
         found = source.find(uri)
         if found is not None:
             return found

@@ -25,9 +25,9 @@ from __future__ import annotations
 
 import time
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import InvalidParams, ProtocolError, TooManyRequests
 from mcp_ref.basic.index.general_fields import Icon, RequestMeta, ResultMeta
@@ -47,12 +47,14 @@ from mcp_ref.server import content
 from mcp_ref.server.content import ContentBlock, text
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs, fresh_for
-from mcp_ref.server.utilities.pagination import ListParams
+from mcp_ref.server.utilities.pagination import ListParams, PagedList
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
     from mcp_ref.basic.utilities.tasks import TaskMetadata
+    from mcp_ref.runtime.limits import Limiter
+    from mcp_ref.runtime.threads.pace import Pace
 
 __all__ = ["CallRefused", "CallToolResult", "Tool", "ToolAnnotations", "call_tool", "list_tools"]
 
@@ -199,10 +201,31 @@ def _may_be_sent(structured: Any, at: Revision) -> bool:
     return at.structured == "any" or (at.structured == "object" and isinstance(structured, dict))
 
 
-def on_list_tools(server: Any, params: Json, context: RequestContext) -> Json:
+class ToolHost(Protocol):
+    """What this page needs of the server."""
+
+    @property
+    def tools(self) -> PagedList[RegisteredTool]:
+        """The tools that can be listed and called."""
+
+    @property
+    def pace(self) -> Pace:
+        """How long each of them took the last time."""
+
+    @property
+    def audit_arguments(self) -> bool:
+        """Whether the audit says with which arguments they were called."""
+
+    def known(self, names: Iterable[str]) -> str:
+        """The end of an error about an unknown name: the names that there are."""
+
+    def limiter(self, context: RequestContext) -> Limiter:
+        """What counts the calls of the caller."""
+
+
+def on_list_tools(server: ToolHost, params: Json, context: RequestContext) -> Json:
     """# spec: server/tools/list-answered"""
-    page: Json = server.tools.page(context.revision, params.get("cursor"))
-    return page
+    return server.tools.page(context.revision, params.get("cursor"))
 
 
 class _ServedCall:
@@ -210,7 +233,7 @@ class _ServedCall:
 
     __slots__ = ("_counts", "_limiter", "context", "outcome", "params", "server")
 
-    def __init__(self, server: Any, params: Json, context: RequestContext) -> None:
+    def __init__(self, server: ToolHost, params: Json, context: RequestContext) -> None:
         self.server, self.params, self.context = server, params, context
         self.outcome = "refused"
         self._limiter = server.limiter(context)
@@ -222,7 +245,7 @@ class _ServedCall:
     def tool(self) -> RegisteredTool:
         """The tool that is called. Raises InvalidParams, TooManyRequests."""
         name, tools = self.params["name"], self.server.tools
-        tool: RegisteredTool | None = tools.get(name)
+        tool = tools.get(name)
         if tool is None:  # spec: server/tools/protocol-errors
             raise InvalidParams(f"Unknown tool: {name[:200]}{self.server.known(tools.keys())}")
         wait = self._limiter.enter()  # spec: server/tools/rate-limit
@@ -239,7 +262,7 @@ class _ServedCall:
             audit.record("served", self.params, self.outcome, caller, self.server.audit_arguments)
 
 
-def on_call_tool(server: Any, params: Json, context: RequestContext) -> Json:
+def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Json:
     """Find the tool, check the arguments, run it, check what it returns."""
     with _ServedCall(server, params, context) as call:
         tool = call.tool()
@@ -277,12 +300,14 @@ QUICK = frozenset(
 """What the server has at hand."""
 
 
-def is_quick(server: Any, context: RequestContext) -> bool:
+def is_quick(server: ToolHost, context: RequestContext) -> bool:
     """A list; or a tool that says and asks nothing, for want of a Context, and was quick the last time."""
     if context.method != "tools/call":
         return context.method in QUICK
     name = context.params.get("name")
-    tool = server.tools.get(name) if type(name) is str else None
+    if type(name) is not str:
+        return False
+    tool = server.tools.get(name)
     return tool is not None and tool.context is None and server.pace.is_quick(name)
 
 

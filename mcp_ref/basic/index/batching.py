@@ -11,11 +11,13 @@ Threads     `add` is called by the thread that ends a request of the batch: its 
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.index.error_responses import InvalidRequest
 from mcp_ref.basic.index.messages import classify, is_broken_response
-from mcp_ref.runtime.threads.outbox import WayOut
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.patterns.index.context import WayOut
 
 __all__ = ["Batch", "wants_answer"]
 

@@ -21,7 +21,8 @@ import select
 import socket
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Protocol
 
 from mcp_ref.basic.transports.stdio.framing import Writer, read_lines
 from mcp_ref.runtime.logs import logger
@@ -31,16 +32,37 @@ from mcp_ref.runtime.typing.mismatch import message_of
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.patterns.index.context import WayOut
 
-__all__ = ["Link"]
+__all__ = ["Link", "Served"]
 
 _log = logger("mcp_ref.memory")
+
+
+class Served(Protocol):
+    """What a transport needs of the server that it serves to one client."""
+
+    @property
+    def max_message_bytes(self) -> int:
+        """Bytes of the longest message that is read."""
+
+    def running(self) -> AbstractContextManager[None]:
+        """Around the service: the server's lifespan."""
+
+    def attach(self, outbox: WayOut) -> Connection:
+        """A new client, which is sent its messages by `outbox`."""
+
+    def hang_up(self, connection: Connection, seconds: float) -> None:
+        """A client sends no more requests: end what is open, and let what runs finish for a while."""
+
+    def detach(self, connection: Connection, reason: str) -> None:
+        """A client is gone, or is left."""
 
 
 class Link:
     """A server in this process, as a client sees it."""
 
-    def __init__(self, server: Any) -> None:
+    def __init__(self, server: Served) -> None:
         self._server = server
         self._problem: Exception | None = None
         self.peer_drained_input = self.crashed = False  # a server in this process cannot be started again

@@ -56,7 +56,7 @@ from mcp_ref.schema import checker, pruner, since, until
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
-    from mcp_ref.basic.patterns.index.context import RequestContext
+    from mcp_ref.basic.patterns.index.context import RequestContext, ServerRole
 
 __all__ = [
     "Completions",
@@ -229,14 +229,14 @@ def remember(context: RequestContext, elicitation_id: str) -> None:
             del initiators[next(iter(initiators))]
 
 
-def forget(server: Any, connection: Connection) -> None:
+def forget(server: ServerRole, connection: Connection) -> None:
     """Forget the elicitations of a connection that has ended."""
     with _initiators_lock:
         for name in [name for name, asked in server.elicitations.items() if asked is connection]:
             del server.elicitations[name]
 
 
-def complete(server: Any, elicitation_id: str) -> bool:
+def complete(server: ServerRole, elicitation_id: str) -> bool:
     """Notify the client that was asked that its user is done at the URL. False if it is unknown or gone.
 
     # spec: client/elicitation/complete-notification, client/elicitation/complete-includes-id

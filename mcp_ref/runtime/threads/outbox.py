@@ -18,57 +18,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any, Protocol
 
 from mcp_ref.runtime.errors import ConnectionClosed, McpError
 from mcp_ref.runtime.threads import forks, signals
 from mcp_ref.runtime.threads.signals import Uninterrupted
 
-__all__ = ["INHERITED", "Full", "Outbox", "WayOut"]
+__all__ = ["INHERITED", "Full", "Outbox"]
 
 INHERITED = "this process was forked after the connection was made: make a connection of its own"
 
 
 class Full(ConnectionClosed):
     """There is no room for one more message, and the wait for room has timed out."""
-
-
-class WayOut(Protocol):
-    """Where messages to a peer go. A pipe has one; over HTTP each response is one of its own."""
-
-    closes: bool
-    """Whether it ends with the answer to its request: then its end says that all is said."""
-
-    waits: bool
-    """Whether the thread that brings a request does nothing else until it is answered."""
-
-    two_way: bool
-    """Whether the peer can be asked something on it, and answer, while a request of its own runs."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a thread is writing just now."""
-
-    def begins(self, context: Any) -> None:
-        """A request whose messages will go this way is about to run."""
-
-    def send(self, line: bytes, wait: float | None = None) -> None:
-        """Have one message written; waits for room for so long. Raises ConnectionClosed, Full."""
-
-    def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
-        """The same, for the answer to a request; an error has its exception beside it."""
-
-    def abandon(self, reason: str) -> None:
-        """No answer will come: the request was cancelled."""
-
-    def let_go(self) -> bool:
-        """End the connection of a client that can come back for the rest; False if it cannot."""
-
-    def settle(self, seconds: float) -> bool:
-        """Wait until everything is written; False if it is not in time."""
-
-    def fail(self, problem: BaseException) -> None:
-        """Nothing can be sent any more."""
 
 
 class Outbox:
@@ -112,7 +73,7 @@ class Outbox:
         """An answer goes like any other message."""
         self.send(line, wait)
 
-    def begins(self, context: Any) -> None:
+    def begins(self, context: object) -> None:
         """All requests share this way out: there is nothing to prepare."""
 
     def abandon(self, reason: str) -> None:

@@ -39,7 +39,7 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Any, Literal, Required, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, ProtocolError, TooManyRequests
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
@@ -52,6 +52,12 @@ from mcp_ref.runtime.typing import functions
 from mcp_ref.runtime.typing.mismatch import message_of, summary
 from mcp_ref.runtime.typing.texts import TextParameters, choices_of, text_of
 from mcp_ref.schema import Bounds, required, since, until, was
+
+if TYPE_CHECKING:
+    from mcp_ref.runtime.limits import Limiter
+    from mcp_ref.server.prompts import RegisteredPrompt
+    from mcp_ref.server.resources import RegisteredResource, RegisteredTemplate, ResourceSource
+    from mcp_ref.server.utilities.pagination import PagedList
 
 __all__ = ["Completer", "Suggestions", "complete", "completers"]
 
@@ -263,7 +269,29 @@ def _read_values(returned: Any) -> Sequence[Any] | Suggestions:
 # ----------------------------------------------------------------------- server half
 
 
-def on_complete(server: Any, params: Json, context: RequestContext) -> Json:
+class CompletionHost(Protocol):
+    """What this page needs of the server: the lists of what has arguments, and who may complete them."""
+
+    @property
+    def prompts(self) -> PagedList[RegisteredPrompt]: ...
+
+    @property
+    def resources(self) -> PagedList[RegisteredResource]: ...
+
+    @property
+    def templates(self) -> PagedList[RegisteredTemplate]: ...
+
+    @property
+    def directories(self) -> Sequence[ResourceSource]: ...
+
+    def known(self, names: Iterable[str]) -> str:
+        """The end of an error about an unknown name: the names that there are."""
+
+    def limiter(self, context: RequestContext) -> Limiter:
+        """What counts the completions of the caller."""
+
+
+def on_complete(server: CompletionHost, params: Json, context: RequestContext) -> Json:
     """Answer completion/complete: find the argument, run its completer, send the first values.
 
     # spec: server/utilities/completion/rate-limit, server/utilities/completion/rate-limit-requests
@@ -281,7 +309,7 @@ def on_complete(server: Any, params: Json, context: RequestContext) -> Json:
         limiter.leave()
 
 
-def _find_completer(server: Any, params: Json) -> Completer | None:
+def _find_completer(server: CompletionHost, params: Json) -> Completer | None:
     """The completer of the argument, None if it has none. Raises InvalidParams for an unknown argument.
 
     # spec: server/utilities/completion/validate-inputs, server/utilities/completion/validate-inputs-should
@@ -299,7 +327,7 @@ def _find_completer(server: Any, params: Json) -> Completer | None:
     return complete.get(name)
 
 
-def _of_prompt(server: Any, ref: Json) -> tuple[str, list[str], Mapping[str, Completer]]:
+def _of_prompt(server: CompletionHost, ref: Json) -> tuple[str, list[str], Mapping[str, Completer]]:
     prompt = server.prompts.get(ref["name"])
     if prompt is None:
         raise InvalidParams(f"Unknown prompt: {ref['name'][:200]}{server.known(server.prompts.keys())}")
@@ -307,7 +335,7 @@ def _of_prompt(server: Any, ref: Json) -> tuple[str, list[str], Mapping[str, Com
     return f"the prompt {ref['name']}", names, prompt.complete
 
 
-def _of_resource(server: Any, ref: Json) -> tuple[str, list[str], Mapping[str, Completer]]:
+def _of_resource(server: CompletionHost, ref: Json) -> tuple[str, list[str], Mapping[str, Completer]]:
     """A template, found by its text. A resource may be referred to as well; it has no arguments."""
     uri = ref["uri"]
     template = server.templates.get(uri)
@@ -319,7 +347,7 @@ def _of_resource(server: Any, ref: Json) -> tuple[str, list[str], Mapping[str, C
     return f"the resource {uri}", [], {}
 
 
-REFERENCES: dict[str, Callable[[Any, Json], tuple[str, list[str], Mapping[str, Completer]]]] = {
+REFERENCES: dict[str, Callable[[CompletionHost, Json], tuple[str, list[str], Mapping[str, Completer]]]] = {
     "ref/prompt": _of_prompt,
     "ref/resource": _of_resource,
 }

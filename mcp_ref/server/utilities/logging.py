@@ -75,7 +75,7 @@ current: ContextVar[RequestContext | None] = ContextVar("mcp_ref request", defau
 # ----------------------------------------------------------------------- server half
 
 
-def on_set_level(server: Any, params: Json, context: RequestContext) -> Json:
+def on_set_level(server: object, params: Json, context: RequestContext) -> Json:
     """Answer logging/setLevel: from now on, the session gets only messages at this level or above.
 
     # spec: server/utilities/logging/set-level-honoured, server/utilities/logging/set-level-empty-result

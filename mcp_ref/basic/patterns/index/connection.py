@@ -54,7 +54,7 @@ from mcp_ref.basic.index.messages import (
 )
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.patterns import cancellation, progress
-from mcp_ref.basic.patterns.index.context import RequestContext
+from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
 from mcp_ref.basic.patterns.index.requester import Requester
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, RequestCancelled
 from mcp_ref.runtime.json_text import Encoded, weight
@@ -62,7 +62,6 @@ from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Deadline
-from mcp_ref.runtime.threads.outbox import WayOut
 from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
 if TYPE_CHECKING:

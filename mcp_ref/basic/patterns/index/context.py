@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.versioning import TABLE, Revision
-from mcp_ref.runtime.errors import ConnectionClosed, RequestCancelled
+from mcp_ref.runtime.errors import ConnectionClosed, McpError, RequestCancelled
 from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
@@ -32,10 +32,9 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType
     from mcp_ref.basic.patterns.mrtr.replay import Exchange
     from mcp_ref.runtime.seals import Seal
-    from mcp_ref.runtime.threads.outbox import WayOut
     from mcp_ref.server.utilities.logging import LoggingLevel
 
-__all__ = ["RequestContext", "ServerRole"]
+__all__ = ["RequestContext", "ServerRole", "WayOut"]
 
 _log = logger("mcp_ref.context")
 
@@ -58,6 +57,44 @@ class ServerRole(Protocol):
     @property
     def elicitations(self) -> MutableMapping[str, Connection]:
         """The elicitations by URL that are not completed yet, and the client that each was asked of."""
+
+
+class WayOut(Protocol):
+    """Where messages to a peer go. A pipe has one; over HTTP each response is one of its own."""
+
+    closes: bool
+    """Whether it ends with the answer to its request: then its end says that all is said."""
+
+    waits: bool
+    """Whether the thread that brings a request does nothing else until it is answered."""
+
+    two_way: bool
+    """Whether the peer can be asked something on it, and answer, while a request of its own runs."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a thread is writing just now."""
+
+    def begins(self, context: RequestContext) -> None:
+        """A request whose messages will go this way is about to run."""
+
+    def send(self, line: bytes, wait: float | None = None) -> None:
+        """Have one message written; waits for room for so long. Raises ConnectionClosed, Full."""
+
+    def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
+        """The same, for the answer to a request; an error has its exception beside it."""
+
+    def abandon(self, reason: str) -> None:
+        """No answer will come: the request was cancelled."""
+
+    def let_go(self) -> bool:
+        """End the connection of a client that can come back for the rest; False if it cannot."""
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until everything is written; False if it is not in time."""
+
+    def fail(self, problem: BaseException) -> None:
+        """Nothing can be sent any more."""
 
 
 class RequestContext:

@@ -35,13 +35,12 @@ from mcp_ref.runtime.errors import (
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
-from mcp_ref.runtime.threads.outbox import INHERITED, Full, WayOut
+from mcp_ref.runtime.threads.outbox import INHERITED, Full
 from mcp_ref.runtime.threads.timers import later
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns import progress
-    from mcp_ref.basic.patterns.index.context import RequestContext
-    from mcp_ref.runtime.threads.outbox import WayOut
+    from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
 
 __all__ = ["Call", "Requester"]
 

@@ -28,12 +28,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import MethodNotFound, TooManyRequests
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
 from mcp_ref.basic.index.messages import Json, RequestId
-from mcp_ref.basic.patterns.index.connection import DEFERRED
+from mcp_ref.basic.patterns.index.connection import DEFERRED, Deferred
 from mcp_ref.basic.versioning import Method, Notification, add_modern_fields
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
@@ -144,7 +144,21 @@ ACKNOWLEDGMENT_SECONDS = 0.5
 """How long `close` waits for an acknowledgment that is being sent."""
 
 
-def on_listen(server: Any, params: Json, context: RequestContext) -> Any:
+class Publisher(Protocol):
+    """What this page needs of the server."""
+
+    @property
+    def listeners(self) -> Listeners:
+        """The clients that hear of changes."""
+
+    def offers(self, capability: str) -> bool:
+        """Whether there is anything behind a capability, or will be."""
+
+    def has_resource(self, uri: str) -> bool:
+        """Whether something could be read there."""
+
+
+def on_listen(server: Publisher, params: Json, context: RequestContext) -> Deferred:
     """Acknowledge a subscription, and leave its request open.
 
     # spec: basic/patterns/subscriptions/ack-first, basic/patterns/subscriptions/nothing-before-ack
@@ -165,7 +179,7 @@ def on_listen(server: Any, params: Json, context: RequestContext) -> Any:
     return DEFERRED
 
 
-def _agree(server: Any, wanted: Json) -> Json:
+def _agree(server: Publisher, wanted: Json) -> Json:
     """The part of a filter that the server can serve: lists that it offers, resources that exist."""
     agreed: Json = {
         member: True for kind, member in FILTER_MEMBERS.items() if wanted.get(member) and server.offers(kind)

@@ -31,6 +31,7 @@ from urllib.parse import urljoin, urlsplit
 
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.connection import Connection
+from mcp_ref.basic.patterns.index.context import WayOut
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.transports.streamable_http.http_errors import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.streamable_http.sending import Posts
@@ -40,7 +41,6 @@ from mcp_ref.runtime.http_client.client import HttpClient
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
-from mcp_ref.runtime.threads.outbox import WayOut
 from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
 __all__ = ["OldConnection"]

@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.transports.stdio.framing import Writer, read_lines
 from mcp_ref.runtime.threads import forks
@@ -28,13 +28,16 @@ from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.runtime.threads.pipes import poll_for, widen
 from mcp_ref.runtime.threads.signals import IN_PEACE, Handled
 
+if TYPE_CHECKING:
+    from mcp_ref.basic.transports.index import Served
+
 __all__ = ["serve"]
 
 GRACE_SECONDS = 1.0
 """How long running requests may go on after end of input."""
 
 
-def serve(server: Any) -> None:
+def serve(server: Served) -> None:
     """Serve one client over this process's stdin and stdout; returns at end of input.
 
     # spec: basic/transports/stdio/server-exits-on-eof

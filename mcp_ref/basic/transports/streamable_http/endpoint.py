@@ -33,12 +33,13 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest, ParseError, ProtocolError
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
 from mcp_ref.basic.index.messages import Json, decode
+from mcp_ref.basic.lifecycle import ServerFacts
 from mcp_ref.basic.transports.streamable_http import request_metadata
 from mcp_ref.basic.transports.streamable_http.receiving import (
     ACCEPTED,
@@ -72,11 +73,14 @@ from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.json_text import MAX_JSON_PARTS
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.threads import forks
-from mcp_ref.runtime.threads.workers import Workers
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.patterns.index.context import WayOut
+    from mcp_ref.basic.patterns.subscriptions.server import Listeners
     from mcp_ref.basic.transports.http_sse.server import OldTransport
+    from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
+    from mcp_ref.runtime.threads.workers import Workers
 
 __all__ = ["Application"]
 
@@ -106,12 +110,63 @@ MANY = Limit(rate=1e6, burst=1_000_000)
 """Notifications to all modern clients together; each of them is bounded by how quickly it reads."""
 
 
+class Tool(Protocol):
+    """A tool, as HTTP sees it."""
+
+    @property
+    def mirrored(self) -> Paths:
+        """The arguments that also travel in headers."""
+
+
+class Tools(Protocol):
+    """The tools of a server, by name."""
+
+    def get(self, key: str, /) -> Tool | None: ...
+
+
+class HttpServed(ServerFacts, Protocol):
+    """What this transport needs of the server that it serves to many clients."""
+
+    @property
+    def tools(self) -> Tools: ...
+
+    @property
+    def listeners(self) -> Listeners: ...
+
+    @property
+    def notices(self) -> Limit | None: ...
+
+    @property
+    def max_message_bytes(self) -> int: ...
+
+    @property
+    def ping_every(self) -> float | None: ...
+
+    def modern_versions(self) -> list[str]:
+        """Versions that a request may name, newest first."""
+
+    def new_workers(self) -> Workers:
+        """Threads for the requests of all clients."""
+
+    def running(self) -> AbstractContextManager[None]:
+        """Around the service: the server's lifespan."""
+
+    def attach(self, outbox: WayOut, workers: Workers, *, notices: Limit | None = None) -> Connection:
+        """A new client, which is sent its messages by `outbox`."""
+
+    def connection(self, outbox: WayOut, workers: Workers) -> Connection:
+        """A client that hears of no changes."""
+
+    def detach(self, connection: Connection, reason: str) -> None:
+        """A client is gone, or is left."""
+
+
 class Application:
     """The MCP endpoint of a server, as a WSGI application: `server.wsgi_app()` makes one."""
 
     def __init__(
         self,
-        server: Any,
+        server: HttpServed,
         path: str = "/mcp",
         *,
         sse_path: str | None = None,
@@ -427,9 +482,7 @@ class Application:
                 return
             self._entered = ExitStack()
             self._entered.enter_context(self.server.running())
-            self.workers = Workers(
-                self.server.workers, self.server.queue, queue_bytes=self.server.queue_bytes
-            )
+            self.workers = self.server.new_workers()
             self.modern = self.server.attach(HttpStream(mute=True), self.workers, notices=self._notices)
             self._process = os.getpid()
 

@@ -47,6 +47,7 @@ from __future__ import annotations
 import functools
 import itertools
 import select
+import socket
 import ssl
 import threading
 import time
@@ -73,10 +74,9 @@ from mcp_ref.runtime.threads.workers import QueueFull
 
 if TYPE_CHECKING:
     from mcp_ref.basic.index.messages import Json
-    from mcp_ref.basic.patterns.index.context import RequestContext
+    from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
     from mcp_ref.basic.transports.streamable_http.resumability import Log
     from mcp_ref.basic.transports.streamable_http.sending import UrlConnection, Way
-    from mcp_ref.runtime.threads.outbox import WayOut
 
 __all__ = [
     "ACCEPTED",
@@ -163,7 +163,7 @@ class HttpStream:
         self._wakes = threading.Lock()
         self._wakes.acquire()
 
-    # -- for senders (runtime/threads/outbox.WayOut) ---------------------------------------------------
+    # -- for senders (basic/patterns/index/context.WayOut) ---------------------------------------------------
 
     @property
     def is_busy(self) -> bool:
@@ -669,7 +669,7 @@ SHUT = getattr(select, "POLLRDHUP", 0)
 """Linux says by itself that a peer has shut its side, also behind what it has sent ahead."""
 
 
-def _is_closed(connection: Any) -> bool:
+def _is_closed(connection: socket.socket) -> bool:
     """Whether the peer has shut its side: then it can be read, and there is nothing."""
     try:
         poll = select.poll()

@@ -64,11 +64,10 @@ from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.json_text import weight
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
-from mcp_ref.runtime.threads.outbox import WayOut
 from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.index.context import RequestContext
+    from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
 
 __all__ = [
     "Posts",

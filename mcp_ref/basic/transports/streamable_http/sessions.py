@@ -82,7 +82,7 @@ from mcp_ref.runtime.threads.timers import Timer, later
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
-    from mcp_ref.basic.transports.streamable_http.endpoint import Application
+    from mcp_ref.basic.transports.streamable_http.endpoint import Application, HttpServed
     from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
     from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
     from mcp_ref.runtime.threads.workers import Workers
@@ -132,7 +132,7 @@ class HttpSession:
     """One client's session."""
 
     def __init__(
-        self, server: Any, workers: Workers, principal: str | None, log_bytes: int, owner: str = ""
+        self, server: HttpServed, workers: Workers, principal: str | None, log_bytes: int, owner: str = ""
     ) -> None:
         # spec: basic/transports/streamable-http/session-id-secure
         # spec: basic/transports/streamable-http/session-id-visible-ascii
@@ -426,7 +426,7 @@ class LegacyEra:
         # spec: basic/transports/streamable-http/version-header-absent-legacy
         """
         app, at = self._app, revision(version or self._assumed())
-        connection: Connection = app.server.connection(HttpStream(mute=True), app.workers)
+        connection = app.server.connection(HttpStream(mute=True), app.workers)
         connection.session.assume(at, app.server.capabilities(at, tells=False))
         connection.limiter = app.modern.limiter
         self._momentaries.add(connection)
@@ -525,7 +525,7 @@ def header_of(environ: Json) -> Callable[[str], str | None]:
     return lambda name: environ.get("HTTP_" + name.upper().replace("-", "_"))
 
 
-def mirrored(server: Any, message: Json) -> Paths | None:
+def mirrored(server: HttpServed, message: Json) -> Paths | None:
     """The arguments of a call that are to stand in headers as well."""
     if message["method"] != "tools/call":
         return None
