@@ -19,10 +19,10 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: .venv/.base  ## a client and a server, every message between them, in both eras
 	$(BIN)/python docs/examples/demo.py
 
-test: .venv/.test .venv/.peer .venv/.deploy  ## the test suite
+test: .venv/.test .venv/.dev .venv/.peer .venv/.deploy  ## the test suite
 	$(BIN)/python -m pytest -n auto --dist worksteal --junitxml=build/tests.xml
 
-busy: .venv/.test .venv/.peer .venv/.deploy  ## the test suite, beside processes that take all cores
+busy: .venv/.test .venv/.dev .venv/.peer .venv/.deploy  ## the test suite, beside processes that take all cores
 	$(BIN)/python tests/busy.py
 
 coverage: .venv/.test .venv/.peer  ## each module by its own test file, 95 % at least

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 from peers import META, MODERN, PATIENCE, Json, nothing_left
 
+from mcp_ref.runtime.http_server.receiving import Limits
 from mcp_ref.runtime.http_server.server import HttpServer
 
 
@@ -150,7 +151,7 @@ class RawHttp:
 def serving(app: Callable[..., Any], **options: Any) -> Iterator[HttpServer]:
     """A server of this process, which leaves nothing behind."""
     with nothing_left():
-        server = HttpServer(app, port=0, **options)
+        server = HttpServer(app, port=0, limits=Limits(**options))
         thread = threading.Thread(target=server.serve, name="serving")
         thread.start()
         try:

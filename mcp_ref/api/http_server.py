@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.runtime.checks import check_callable, check_count, check_seconds, check_text
+from mcp_ref.runtime.http_server.receiving import Limits
 from mcp_ref.runtime.http_server.server import HttpServer
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.signals import IN_PEACE, Handled
@@ -58,7 +59,7 @@ def serve(
     app = server.wsgi_app(path, **options)
     limit = app.max_body_bytes + (64 << 10)
     host = host.removeprefix("[").removesuffix("]")  # as in a URL
-    http = HttpServer(app, host, port, max_connections=max_connections, max_body_bytes=limit)
+    http = HttpServer(app, host, port, Limits(max_connections, max_body_bytes=limit))
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{http.port}{app.path}"
     signals = _Signals(http, app, grace + IN_PEACE)

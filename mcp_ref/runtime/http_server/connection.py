@@ -29,7 +29,7 @@ import time
 from typing import Any, Protocol
 from wsgiref.types import WSGIApplication
 
-from mcp_ref.runtime.http_server.receiving import Body, Receiver, set_kernel_timeout
+from mcp_ref.runtime.http_server.receiving import Body, Limits, Receiver, set_kernel_timeout
 from mcp_ref.runtime.http_server.request import BadRequest, RequestHead, parse_head
 from mcp_ref.runtime.http_server.response import Response, short_response
 from mcp_ref.runtime.logs import logger
@@ -58,11 +58,7 @@ class Server(Protocol):
     app: WSGIApplication
     host: str
     port: int
-    idle: float
-    patience: float
-    stall: float
-    max_header_bytes: int
-    max_body_bytes: int
+    limits: Limits
     is_closing: bool
     running: set[socket.socket]
 
@@ -75,14 +71,8 @@ class HttpConnection:
         self._server = server
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        set_kernel_timeout(connection, socket.SO_SNDTIMEO, server.stall)
-        self._receiver = Receiver(
-            connection,
-            idle=server.idle,
-            patience=server.patience,
-            max_head=server.max_header_bytes,
-            max_body=server.max_body_bytes,
-        )
+        set_kernel_timeout(connection, socket.SO_SNDTIMEO, server.limits.stall)
+        self._receiver = Receiver(connection, server.limits)
         self._base_environ = _base_environ(connection, address, server)
         self._last_text = b""
         self._last_head: RequestHead | None = None  # what `_last_text` says
@@ -205,12 +195,12 @@ class HttpConnection:
     def _linger(self) -> None:
         """Shut our side, and read what the client still sends, so that it can read the answer."""
         self._server.running.discard(self._socket)
-        end = time.monotonic() + self._server.idle
-        bytes_left = self._server.max_body_bytes
+        limits = self._server.limits
+        end, bytes_left = time.monotonic() + limits.idle, limits.max_body_bytes
         buffer = bytearray(65536)
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
-            self._socket.settimeout(min(MAX_LINGER_SECONDS, self._server.patience))
+            self._socket.settimeout(min(MAX_LINGER_SECONDS, limits.patience))
             while bytes_left > 0 and time.monotonic() < end and (size := self._socket.recv_into(buffer)):
                 bytes_left -= size
 

@@ -22,7 +22,7 @@ import socket
 import struct
 from abc import abstractmethod
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp_ref.runtime.http_server.request import (
     CHUNKED,
@@ -38,7 +38,7 @@ from mcp_ref.runtime.http_server.request import (
     uri_too_long,
 )
 
-__all__ = ["Body", "ChunkedBody", "Receiver", "SizedBody", "set_kernel_timeout"]
+__all__ = ["Body", "ChunkedBody", "Limits", "Receiver", "SizedBody", "set_kernel_timeout"]
 
 BODY_BYTES_PER_SECOND = 65536
 """The rate below which the body of a slow client runs out of time."""
@@ -64,17 +64,28 @@ def set_kernel_timeout(connection: socket.socket, option: int, seconds: float) -
     connection.setsockopt(socket.SOL_SOCKET, option, limit)
 
 
+class Limits(NamedTuple):
+    """What the clients of one server may take of it. Times are in seconds."""
+
+    max_connections: int = 1000
+    idle: float = 30.0
+    """Between two requests of a connection."""
+    patience: float = 10.0
+    """Until a request has arrived."""
+    stall: float = 60.0
+    """During which a client reads nothing of a response."""
+    max_header_bytes: int = 65536
+    max_body_bytes: int = 256 << 20
+    """Of a body in chunks, and of what is read and dropped so that a client that still sends can read its
+    answer. What a body may be is up to the application."""
+
+
 class Receiver:
     """Reads the requests of one connection."""
 
-    def __init__(
-        self, connection: socket.socket, *, idle: float, patience: float, max_head: int, max_body: int
-    ) -> None:
+    def __init__(self, connection: socket.socket, limits: Limits) -> None:
         self._connection = connection
-        self.idle = idle
-        self.patience = patience
-        self.max_head = max_head
-        self.max_body = max_body
+        self.limits = limits
         self.buffered = b""
         """What has arrived and was not read yet: perhaps the beginning of the next request."""
         self.owes_continue = False
@@ -83,7 +94,7 @@ class Receiver:
         """Whether a request broke off: what may still arrive belongs to it, and is not a new request."""
         self._waited = 0.0  # seconds, for this request
         self._bonus = 0.0  # seconds that it has gained by what arrived
-        self._tick = min(idle, patience)  # seconds after which the kernel ends a read
+        self._tick = min(limits.idle, limits.patience)  # seconds after which the kernel ends a read
         set_kernel_timeout(connection, socket.SO_RCVTIMEO, self._tick)
 
     def read_head(self) -> bytes | None:
@@ -98,7 +109,7 @@ class Receiver:
         if end < 0:
             self._waited = self._bonus = 0.0
             data, end = self._complete_head(data)
-        if end > self.max_head:
+        if end > self.limits.max_header_bytes:
             raise self._head_too_large()
         self.buffered = data[end + 4 :]
         return data[:end]
@@ -106,7 +117,7 @@ class Receiver:
     def _read_when_idle(self) -> bytes:
         """The first bytes of a request; b"" if the client left or was idle for too long."""
         waited = 0.0
-        while waited < self.idle:
+        while waited < self.limits.idle:
             try:
                 return self._connection.recv(4096)
             except BlockingIOError:
@@ -124,14 +135,14 @@ class Receiver:
                 raise bad_request("a line that ends in LF without CR")
             if len(head) > MAX_REQUEST_LINE_BYTES and head.find(b"\n", 0, MAX_REQUEST_LINE_BYTES + 2) < 0:
                 raise uri_too_long()
-            if len(head) > self.max_head + 4:
+            if len(head) > self.limits.max_header_bytes + 4:
                 raise self._head_too_large()
             checked = len(head)
             head += self.read_some(8192)
         return bytes(head), end
 
     def _head_too_large(self) -> BadRequest:
-        return headers_too_large(f"a head of more than {self.max_head} bytes")
+        return headers_too_large(f"a head of more than {self.limits.max_header_bytes} bytes")
 
     def begin_body(self, head: RequestHead) -> None:
         """From here on the body has `patience` seconds to arrive."""
@@ -170,15 +181,15 @@ class Receiver:
             if self._is_late(received):
                 self.failed = True
                 raise BadRequest(
-                    "408 Request Timeout", f"the request did not arrive within {self.patience:g} s"
+                    "408 Request Timeout", f"the request did not arrive within {self.limits.patience:g} s"
                 )
             if received is not None:
                 return received
 
     def _is_late(self, received: bytes | None) -> bool:
         # The kernel's time-out may end a little early: silence for a tick of `patience` is late in any case.
-        is_silent = received is None and self._tick >= self.patience
-        return is_silent or self._waited > self.patience + self._bonus
+        is_silent = received is None and self._tick >= self.limits.patience
+        return is_silent or self._waited > self.limits.patience + self._bonus
 
     def extend_time(self, body_bytes: int) -> None:
         """So much of the body has arrived: the rest may take longer."""
@@ -266,8 +277,10 @@ class ChunkedBody(Body):
             raise bad_request(f"not the size of a chunk: {excerpt(line.decode('latin-1'))}")
         self._chunk_left = int(found[1], 16)
         self._total += self._chunk_left
-        if self._total > self._receiver.max_body:
-            raise BadRequest("413 Content Too Large", f"a body of more than {self._receiver.max_body} bytes")
+        if self._total > self._receiver.limits.max_body_bytes:
+            raise BadRequest(
+                "413 Content Too Large", f"a body of more than {self._receiver.limits.max_body_bytes} bytes"
+            )
         if not self._chunk_left:
             self._skip_trailers()
 

@@ -9,10 +9,7 @@ limits, and parses a head as if it were an e-mail. And why a thread for each con
 application blocks, so each request needs a thread anyway, and an idle connection costs a stack that is hardly
 touched.
 
-Limits      `max_connections`: one more gets a short 503. `max_header_bytes` for a head; `idle` seconds
-            between requests, `patience` for a request to arrive, `stall` for a client to read.
-            `max_body_bytes` holds for bodies in chunks, and for what is read and dropped so that a client
-            that still sends can read its answer; what a body may be is up to the application.
+Limits      runtime/http_server/receiving has them. One connection more gets a short 503.
 Errors      OSError where the address cannot be used. `mcp_ref.http` logs the failure of an application with
             its traceback, and at DEBUG what happens to connections.
 Threads     the caller of `serve` accepts, and refuses. Each connection has a thread, `mcp_ref http N`, that
@@ -35,6 +32,7 @@ from weakref import WeakSet
 from wsgiref.types import WSGIApplication
 
 from mcp_ref.runtime.http_server.connection import HttpConnection
+from mcp_ref.runtime.http_server.receiving import Limits
 from mcp_ref.runtime.http_server.response import short_response
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
@@ -50,6 +48,9 @@ REFUSED_OPEN_SECONDS = 1.0
 MAX_REFUSED_OPEN = 64
 """Refused connections that are still open."""
 
+BACKLOG = 1024
+"""Connections that the system holds until they are accepted."""
+
 LOOK_SECONDS = 0.5
 """The loop that accepts looks at least so often for refused connections that are to be closed."""
 
@@ -58,6 +59,8 @@ NO_RESOURCES_SECONDS = 0.2
 
 JOIN_SECONDS = 1.0
 """Time for threads to end whose connections were shut."""
+
+DEFAULT_LIMITS = Limits()
 
 _NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -70,26 +73,14 @@ class HttpServer:
         app: WSGIApplication,
         host: str = "127.0.0.1",
         port: int = 8000,
-        *,
-        max_connections: int = 1000,
-        idle: float = 30.0,
-        patience: float = 10.0,
-        stall: float = 60.0,
-        max_header_bytes: int = 65536,
-        max_body_bytes: int = 256 << 20,
-        backlog: int = 1024,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self.app = app
-        self.max_connections = max_connections
-        self.idle = idle
-        self.patience = patience
-        self.stall = stall
-        self.max_header_bytes = max_header_bytes
-        self.max_body_bytes = max_body_bytes
+        self.limits = limits
         self.is_closing = False
         self.running: set[socket.socket] = set()
         """Connections that are in a request."""
-        self._listener = _listen(host, port, backlog)
+        self._listener = _listen(host, port)
         self.host = host
         self.port: int = self._listener.getsockname()[1]
         self._is_stopped = False
@@ -155,8 +146,8 @@ class HttpServer:
                 with self._changed:  # the end of a connection gives resources back
                     self._changed.wait(NO_RESOURCES_SECONDS)
             return
-        if self.connections >= self.max_connections:
-            self._refuse(connection, f"{self.max_connections} connections are open")
+        if self.connections >= self.limits.max_connections:
+            self._refuse(connection, f"{self.connections} connections are open")
             return
         self._count += 1
         thread = threading.Thread(
@@ -250,13 +241,13 @@ class HttpServer:
         return True
 
 
-def _listen(host: str, port: int, backlog: int) -> socket.socket:
+def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
         raise ValueError(f"a port is a number up to 65535, not {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         address = socket.getaddrinfo(host, port, family, socket.SOCK_STREAM)[0][4]
-        listener = socket.create_server(address, family=family, backlog=backlog)
+        listener = socket.create_server(address, family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as problem:
         number = getattr(problem, "errno", errno.EINVAL)
         reason = "the port is in use" if number == errno.EADDRINUSE else str(problem)

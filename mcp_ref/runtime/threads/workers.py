@@ -47,6 +47,37 @@ class QueueFull(Exception):
     """As many jobs are waiting as may wait, or as many bytes."""
 
 
+class Jobs:
+    """The jobs that wait for a worker, with their bounds. Guarded by the lock of the pool."""
+
+    def __init__(self, max_jobs: int, max_bytes: int) -> None:
+        self.max_jobs = max_jobs
+        self.max_bytes = max_bytes
+        self.bytes = 0
+        self._waiting: deque[Job] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add(self, job: Job) -> None:
+        self._waiting.append(job)
+        self.bytes += job[2]
+
+    def take(self, *, newest: bool = False) -> Job:
+        job = self._waiting.pop() if newest else self._waiting.popleft()
+        self.bytes -= job[2]
+        return job
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        self.bytes = 0
+
+    def is_full(self, size: int, workers: int) -> bool:
+        """Whether one more has no room. Those whose worker is on its way, or could be, do not wait."""
+        waiting = len(self) - workers
+        return waiting >= self.max_jobs or (waiting > 0 and self.bytes + size > self.max_bytes)
+
+
 class Workers:
     """A pool of threads. `limit` run at once, `queue` wait, `queue_bytes` with them; more are refused."""
 
@@ -59,18 +90,15 @@ class Workers:
         queue_bytes: int = MAX_WAITING_BYTES,
     ) -> None:
         self.limit = limit
-        self.queue = queue
-        self.queue_bytes = queue_bytes
         self.idle = idle
+        self._jobs = Jobs(queue, queue_bytes)
         self._closed = False
         self._begin()
         forks.tell(self)
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
-        # All below, and `_closed`, guarded by _lock. A worker is known by the lock on which it sleeps.
-        self._jobs: deque[Job] = deque()
-        self._bytes = 0  # of the jobs
+        # All below, `_jobs` and `_closed`, guarded by _lock. A worker is its lock, on which it sleeps.
         self._free: list[threading.Lock] = []  # asleep; the last to fall asleep wakes first
         self._threads: set[threading.Thread] = set()
         self._started = 0
@@ -78,13 +106,14 @@ class Workers:
         self._guests = 0  # threads of others that do a job of their own meanwhile
         self._called: set[threading.Lock] = set()  # woken or started, and not at the queue yet
         self._done = 0  # jobs, ever
-        self._latest: threading.Lock | None = None  # who took the last job, while it is at work
-        self._latest_at = 0.0
+        # The worker that took the last job, while it is at work, and when it did.
+        self._latest: tuple[threading.Lock | None, float] = None, 0.0
         self._foreman: threading.Lock | None = None  # set while there is one; released to call it
         self._foreman_called = False
 
     def forked(self) -> None:
         """In a forked child: no thread is there, and what was to be done is done by the parent."""
+        self._jobs.clear()
         self._begin()
 
     def submit(
@@ -98,14 +127,13 @@ class Workers:
         with self._lock:
             if self._closed:
                 return False
-            if not always and self._is_full(size):
+            if not always and self._jobs.is_full(size, len(self._called) + self._startable()):
                 raise QueueFull
-            self._jobs.append((run, argument, size))
-            self._bytes += size
-            if self._latest is None or time.monotonic() - self._latest_at > TICK_SECONDS:
+            self._jobs.add((run, argument, size))
+            latest, began = self._latest
+            if latest is None or time.monotonic() - began > TICK_SECONDS:
                 if not self._wake() and not self._workers and not self._guests:
-                    self._jobs.pop()
-                    self._bytes -= size
+                    self._jobs.take(newest=True)
                     raise QueueFull  # there is no thread to do it, and the system gives no more
             elif not self._foreman_called:
                 self._call_foreman()
@@ -114,7 +142,7 @@ class Workers:
     def enter(self) -> bool:
         """The caller does a job itself, if one more may run now; then `leave` must follow. Never blocks."""
         with self._lock:
-            if self._closed or self._jobs or not self._may_run():
+            if self._closed or self._jobs or self._startable() <= 0:
                 return False
             self._guests += 1
             return True
@@ -126,19 +154,13 @@ class Workers:
             if self._jobs:
                 self._wake()
 
-    def _may_run(self) -> bool:
-        """Whether one more job may run. Holds _lock."""
-        return self._workers - len(self._free) + self._guests < self.limit
-
-    def _is_full(self, size: int) -> bool:
-        """Whether one more job has no room. Those whose worker is on its way, or could be, do not wait."""
-        waiting = len(self._jobs) - len(self._called) - len(self._free) - self.limit + self._workers
-        waiting += self._guests
-        return waiting >= self.queue or (waiting > 0 and self._bytes + size > self.queue_bytes)
+    def _startable(self) -> int:
+        """How many more jobs may run. Holds _lock."""
+        return self.limit - self._workers + len(self._free) - self._guests
 
     def _wake(self) -> bool:
         """One more worker for the queue, if there may be one. Holds _lock."""
-        if not self._may_run():
+        if self._startable() <= 0:
             return False
         if self._free:
             asleep = self._free.pop()
@@ -152,7 +174,7 @@ class Workers:
         else:
             return False
         self._called.add(asleep)
-        self._latest, self._latest_at = asleep, time.monotonic()
+        self._latest = asleep, time.monotonic()
         return True
 
     def _start(self, name: str, run: Callable[[threading.Lock], None], asleep: threading.Lock) -> bool:
@@ -196,12 +218,10 @@ class Workers:
             self._done += back
             self._called.discard(asleep)
             if self._jobs:
-                self._latest, self._latest_at = asleep, time.monotonic()
-                job = self._jobs.popleft()
-                self._bytes -= job[2]
-                return job
-            if self._latest is asleep:
-                self._latest = None
+                self._latest = asleep, time.monotonic()
+                return self._jobs.take()
+            if self._latest[0] is asleep:
+                self._latest = None, 0.0
             if not self._closed:
                 self._free.append(asleep)
             return None
@@ -211,7 +231,7 @@ class Workers:
         with self._lock:
             if asleep in self._free:
                 self._free.remove(asleep)
-            if (self._jobs and self._may_run()) or asleep in self._called:
+            if (self._jobs and self._startable() > 0) or asleep in self._called:
                 asleep.acquire(blocking=False)  # it may have been released after it stopped waiting
                 return False
             self._workers -= 1
@@ -275,14 +295,13 @@ class Workers:
     @property
     def waiting_bytes(self) -> int:
         """And how many bytes with them."""
-        return self._bytes
+        return self._jobs.bytes
 
     def close(self, timeout: float, *, drop: bool = True) -> bool:
         """Take no more jobs, and `drop` those that wait or have them done. False if threads are left then."""
         with self._lock:
             if drop:
                 self._jobs.clear()
-                self._bytes = 0
             elif self._jobs and not self._closed:
                 self._wake()
             for asleep in self._free:

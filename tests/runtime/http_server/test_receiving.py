@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import PATIENCE, nothing_left
 
-from mcp_ref.runtime.http_server.receiving import Receiver
+from mcp_ref.runtime.http_server.receiving import Limits, Receiver
 from mcp_ref.runtime.http_server.request import CHUNKED, BadRequest, RequestHead
 
 HEAD = b"GET / HTTP/1.1\r\nHost: a"
@@ -23,10 +23,16 @@ QUICK = 0.05
 @contextlib.contextmanager
 def arriving(*pieces, end=True, **options):
     """An receiver, and the socket of its client, who has sent the first piece and sends the others."""
-    options = {"idle": PATIENCE, "patience": PATIENCE, "max_head": 65536, "max_body": 1 << 20, **options}
+    options = {
+        "idle": PATIENCE,
+        "patience": PATIENCE,
+        "max_header_bytes": 65536,
+        "max_body_bytes": 1 << 20,
+        **options,
+    }
     ours, theirs = socket.socketpair()
     with nothing_left(), ours, theirs:
-        receiver = Receiver(ours, **options)
+        receiver = Receiver(ours, Limits(**options))
         theirs.sendall(pieces[0] if pieces else b"")
         asked = threading.Semaphore(0)
         receiver._connection = _Asking(ours, asked)
@@ -163,18 +169,18 @@ def test_a_request_line_without_an_end_is_refused_before_it_is_all_there():
 
 
 def test_a_head_that_is_too_large_is_refused_before_it_is_all_there():
-    with arriving(HEAD, *[b"\r\nX: " + b"a" * 4000] * 3, end=False, max_head=8000) as (receiver, _):
+    with arriving(HEAD, *[b"\r\nX: " + b"a" * 4000] * 3, end=False, max_header_bytes=8000) as (receiver, _):
         refused(431, receiver.read_head)
 
 
 def test_a_head_that_comes_at_once_and_is_too_large_is_refused():
-    with arriving(HEAD + b"x" * 200 + END, max_head=200) as (receiver, _):
+    with arriving(HEAD + b"x" * 200 + END, max_header_bytes=200) as (receiver, _):
         refused(431, receiver.read_head)
 
 
 def test_a_header_of_64_kib_is_taken_where_heads_may_be_that_large():
     head = HEAD + b"\r\nX: " + b"a" * 65536
-    with arriving(head, END, max_head=70000) as (receiver, _):
+    with arriving(head, END, max_header_bytes=70000) as (receiver, _):
         assert receiver.read_head() == head
     with arriving(head, END) as (receiver, _):
         refused(431, receiver.read_head)
@@ -425,11 +431,11 @@ def test_chunks_that_do_not_come_are_given_up():
 
 
 def test_chunks_may_be_so_much_together():
-    with arriving(chunks(b"x" * 60, b"y" * 40), max_body=100) as (receiver, _):
+    with arriving(chunks(b"x" * 60, b"y" * 40), max_body_bytes=100) as (receiver, _):
         assert len(chunked(receiver).readall()) == 100
-    with arriving(chunks(b"x" * 60, b"y" * 41), max_body=100) as (receiver, _):
+    with arriving(chunks(b"x" * 60, b"y" * 41), max_body_bytes=100) as (receiver, _):
         refused(413, chunked(receiver).readall)
-    with arriving(b"fffffffffffffff\r\n", max_body=100) as (receiver, _):
+    with arriving(b"fffffffffffffff\r\n", max_body_bytes=100) as (receiver, _):
         refused(413, chunked(receiver).readall)
 
 
