@@ -222,7 +222,6 @@ class Registry:
 
         A method of the specification keeps what its page says of the result: tools/call, prompts/get and
         resources/read may ask the client, and what may be cached carries its hints.
-        # spec: basic/patterns/mrtr/supported-requests, server/utilities/caching/hints-required
         """
         check_text(method=method)
         for date in (since, until):
@@ -236,7 +235,7 @@ class Registry:
                 if row.holds(date):
                     known = table.get(method, row)
                     self._may_hide = self._may_hide or known is not row
-                    if known.capability is not None:  # spec: server/tools/capability-declared
+                    if known.capability is not None:
                         self._declared |= {known.capability}
                     table[method] = replace(row, asks=known.asks, cacheable=known.cacheable)
             return function
@@ -268,10 +267,7 @@ class Registry:
     # -- what there is -----------------------------------------------------------------------------
 
     def offers(self, capability: str) -> bool:
-        """Whether there is anything behind a capability, or will be.
-
-        # spec: server/resources/capability-declared
-        """
+        """Whether there is anything behind a capability, or will be."""
         if capability in self._declared:
             return True
         if capability == "tools":

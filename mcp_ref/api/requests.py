@@ -243,10 +243,7 @@ class Asking:
         timeout: float | None,
         on_progress: OnProgress | None,
     ) -> Result:
-        """Ask, and answer what the server asks back, until there is a result.
-
-        # spec: basic/patterns/mrtr/retry-new-id, basic/patterns/mrtr/client-immediate-retry
-        """
+        """Ask, and answer what the server asks back, until there is a result."""
         most = self.max_rounds if rounds is None else rounds
         check_count(0, rounds=most)
         for left in range(most, -1, -1):

@@ -359,10 +359,7 @@ class Server(Registry):
         return self._encode(result, row, context)
 
     def _open_door(self, context: RequestContext) -> None:
-        """Step 1. A server of the legacy era alone answers no modern request: its client would not fall back.
-
-        # spec: basic/versioning/dual-era-server, basic/versioning/dual-era-concurrent
-        """
+        """Step 1. A server of the legacy era alone takes no modern request: its client would not go back."""
         if self._modern and is_modern(context.params):
             versioning.context_from_meta(context, self._modern, self._supported)
         elif self._is_modern_only:
@@ -410,10 +407,7 @@ class Server(Registry):
         return lambda server, params, context: run_with_hooks(self.hooks, handler, context, params)
 
     def _check_result(self, result: Any, row: Method, context: RequestContext) -> Json:
-        """A result is an object; one that asks is of a method that may ask. Raises InternalError.
-
-        # spec: basic/patterns/mrtr/supported-requests
-        """
+        """A result is an object; one that asks is of a method that may ask. Raises InternalError."""
         result = {} if result is None else result
         if not isinstance(result, dict):
             raise InternalError(f"{row.name}: the handler returned no object")
@@ -421,14 +415,14 @@ class Server(Registry):
         if not is_question(result):
             # Still pending: the handler went on after it was unwound, with nothing to go on with.
             return mrtr.question(context) if pending else result
-        if not row.asks:  # spec: basic/patterns/mrtr/unsupported-requests
+        if not row.asks:
             raise InternalError(f"{row.name}: only tools/call, prompts/get and resources/read may ask")
         return result if pending else mrtr.finish_handler_made(context, result)
 
     def _encode(self, result: Json, row: Method, context: RequestContext) -> Json | Encoded:
         """Steps 7 and 8. A page of a list remembers both: it is sent to many."""
         at, hints = context.revision, None
-        if row.cacheable:  # spec: server/utilities/caching/page-same-scope
+        if row.cacheable:
             hints = context.hints or self.hints.get(row.name)
         if type(result) is EncodedPage:
             if at not in result.encoded:
@@ -468,7 +462,6 @@ class Server(Registry):
         """What a client of this revision may use; `tells` it of changes, if there is a way to it.
 
         # spec: architecture/index/advertise-server-features
-        # spec: server/tools/capability-declared, server/utilities/logging/capability-declared
         """
         listed = {"listChanged": True} if tells else {}
         offers: Json = {

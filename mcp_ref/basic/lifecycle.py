@@ -197,7 +197,10 @@ class Session:
         """The client's roots, while they are known (client/roots)."""
 
     def declares_changes(self, kind: str) -> bool:
-        """Whether the server declared listChanged for this list."""
+        """Whether the server declared listChanged for this list.
+
+        # spec: basic/lifecycle/negotiated-capabilities-only
+        """
         return self.server_capabilities.get(kind, {}).get("listChanged") is True
 
     @property

@@ -372,7 +372,11 @@ MODERN_CODES = frozenset({-32020, -32021, -32022})
 
 
 def is_modern(params: Json) -> bool:
-    """Whether a request brings its own context.  # spec: basic/versioning/dual-era-selects-stateless"""
+    """Whether a request brings its own context. Each says so by itself: one connection may serve both eras.
+
+    # spec: basic/versioning/dual-era-selects-stateless
+    # spec: basic/versioning/dual-era-server, basic/versioning/dual-era-concurrent
+    """
     meta = params.get("_meta")
     return type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)
 
@@ -392,7 +396,7 @@ def context_from_meta(context: RequestContext, modern: Iterable[str], supported:
     if type(requested) is str and requested not in modern:
         raise UnsupportedProtocolVersion(requested, supported)
     try:
-        # spec: basic/index/meta-missing-field-32602, server/utilities/logging/unknown-level-rejected
+        # spec: basic/index/meta-missing-field-32602
         checker(RequestMeta, LATEST.date)(meta)
     except Mismatch as problem:
         raise InvalidMeta(f"params._meta: {problem}") from None
@@ -400,7 +404,7 @@ def context_from_meta(context: RequestContext, modern: Iterable[str], supported:
     # spec: schema/meta-empty-capabilities, architecture/index/capabilities-per-request
     context.client_capabilities = meta[CLIENT_CAPABILITIES]
     context.client_info = meta.get(CLIENT_INFO, {})
-    context.log_level = meta.get(LOG_LEVEL)  # spec: server/utilities/logging/opt-in-per-request
+    context.log_level = meta.get(LOG_LEVEL)
     context.progress_token = meta.get("progressToken")
 
 
@@ -408,7 +412,7 @@ def require_capability(context: RequestContext, required: Json) -> None:
     """Raise MissingRequiredClientCapability unless the client declared these capabilities.
 
     `{"elicitation": {"url": {}}}` requires a part of one.
-    # spec: basic/index/no-undeclared-capability, architecture/index/respect-declared-capabilities
+    # spec: basic/index/no-undeclared-capability
     # spec: basic/versioning/extension-fallback-or-reject
     """
     missing = missing_capabilities(required, context.client_capabilities)

@@ -322,7 +322,7 @@ def _offer_shortcuts(dialog: _Dialog, field: FormField, content: dict[str, Any])
     """Lines that stand for a value without being parsed, and say so; None leaves the field out."""
     may_be_left_out = not field.required and field.default is None
     shortcuts = dict.fromkeys(("", "!none")) if may_be_left_out else {}
-    prefilled = content.get(field.name, field.default)  # spec: client/elicitation/defaults-prefilled
+    prefilled = content.get(field.name, field.default)
     if prefilled is not None:
         shortcuts[""] = prefilled
         dialog.say(f"An empty answer takes this{'; !none leaves it out' if may_be_left_out else ''}:")

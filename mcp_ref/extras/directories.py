@@ -91,7 +91,7 @@ def mime_type_of(name: str) -> str | None:
 
 
 def text_of(data: bytes, mime_type: str | None) -> str | None:
-    """The content of a file as text; None if it is binary.  # spec: server/resources/contents-text-or-blob"""
+    """The content of a file as text; None if it is binary."""
     if b"\0" in data or not (mime_type is None or _TEXTUAL.fullmatch(mime_type)):
         return None
     try:
@@ -170,7 +170,7 @@ class Directory:
     # -- one file --------------------------------------------------------------------------
 
     def find(self, uri: str) -> RegisteredResource | None:
-        """The file of exactly this URI, listed or not.  # spec: server/resources/validate-uris"""
+        """The file of exactly this URI, listed or not."""
         parts = self._parts(uri)
         if parts is None:
             return None
@@ -209,7 +209,7 @@ class Directory:
         return RegisteredResource(typing.cast(Resource, definition), read, self._hints)
 
     def _read(self, uri: str, parts: Parts, mime_type: str | None, context: RequestContext) -> list[Any]:
-        """The contents of a file.  # spec: server/resources/binary-encoded"""
+        """The contents of a file."""
         try:
             data = self._tree.read(parts, self._max_bytes)
         except OSError as problem:
@@ -256,10 +256,7 @@ class Directory:
         self._next_scan = end + max(self.poll, MIN_REST_PER_SCAN * (end - start))
 
     def _announce(self, server: ResourceHost, before: dict[str, ListEntry], files: list[File]) -> None:
-        """Put the files into the server's list; notify of what is new, gone or changed. Holds _scanning.
-
-        # spec: server/resources/list-changed, server/resources/list-may-change
-        """
+        """Put the files into the server's list; notify of what is new, gone or changed. Holds _scanning."""
         first = self._listed is None
         listed = dict(self._entry(file, before) for file in files)
         gone, changed = _difference(server, before, listed)
@@ -336,7 +333,7 @@ def _difference(
 
 
 def _unreadable(uri: str, problem: OSError) -> InternalError:
-    """The error for the client: it says why, and not where the file is.  # spec: server/resources/errors"""
+    """The error for the client: it says why, and not where the file is."""
     why = (problem.strerror or "unknown error").lower()
     _log.warning("%s cannot be read: %s", short(uri), why)
     return InternalError(f"{short(uri)} cannot be read: {why}")

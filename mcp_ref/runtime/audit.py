@@ -25,7 +25,7 @@ def is_enabled() -> bool:
 
 
 def record(what: str, params: Mapping[str, Any], outcome: str, who: str, with_arguments: bool) -> None:
-    """One call: `what` ("made" or "served"), for whom, and how it ended.  # spec: server/tools/log-usage"""
+    """One call: `what` ("made" or "served"), for whom, and how it ended."""
     arguments = f" {_shortened(params.get('arguments', {}), 2000)}" if with_arguments else ""
     name, who, outcome = _shortened(params.get("name"), 128), _shortened(who, 128), _shortened(outcome, 300)
     _audit.info("%s tools/call %s for %s: %s%s", what, name, who, outcome, arguments)

@@ -270,7 +270,7 @@ def check_block(block: Any) -> None:
 
 
 def check_base64(blob: str, path: tuple[str | int, ...] = ("blob",)) -> None:
-    """Check that a blob is base64. Raises Mismatch.  # spec: server/resources/binary-encoded"""
+    """Check that a blob is base64. Raises Mismatch."""
     try:
         base64.b64decode(blob.encode("ascii"), validate=True)
     except (ValueError, AttributeError):  # not base64, or not a string

@@ -85,7 +85,7 @@ class Resource(TypedDict, total=False):
     title: Annotated[str, since("2025-06-18")]
     description: str
     icons: Annotated[list[Icon], since("2025-11-25")]
-    mimeType: str
+    mimeType: str  # spec: server/resources/file-xdg-mime
     size: int
     annotations: Annotations
     _meta: Meta
@@ -193,7 +193,7 @@ class RegisteredTemplate:
 
         # spec: server/resources/sanitize-file-paths
         """
-        variables = self.template.match(uri)
+        variables = self.template.match(uri)  # spec: server/resources/uri-template-rfc6570
         if variables is None:
             return None
         if not self.allow_traversal:
@@ -377,7 +377,10 @@ def _checked(uri: str) -> str:
 
 
 def _pruned(item: Json, date: str) -> Json:
-    """Contents without what this revision does not have."""
+    """Contents, text or blob, without what this revision does not have.
+
+    # spec: server/resources/contents-text-or-blob
+    """
     return pruner(BlobResourceContents if "blob" in item else TextResourceContents, date)(item)
 
 
@@ -387,6 +390,7 @@ PARTS = {"resources/subscribe": "subscribe", "resources/unsubscribe": "subscribe
 # spec: architecture/index/subscription-capability-needed
 """
 
+# spec: server/resources/capability-declared
 _LIST: Json = {"params": ListParams, "capability": "resources", "cacheable": True}
 _SUBSCRIPTION: Json = {"until": "2025-11-25", "capability": "resources"}
 METHODS = (
@@ -406,6 +410,7 @@ METHODS = (
     Method("resources/unsubscribe", on_unsubscribe, params=UnsubscribeRequestParams, **_SUBSCRIPTION),
 )
 NOTIFICATIONS = (
+    # spec: server/resources/list-changed
     Notification("notifications/resources/list_changed", "ResourceListChanged", "server"),
     Notification(
         "notifications/resources/updated",
@@ -467,6 +472,8 @@ def check_read(client: Any, params: Json, result: Json, timeout: float | None) -
         checker(ReadResourceResult, LATEST.date, ("_meta", "resultType", "ttlMs", "cacheScope"))(result)
         for index, item in enumerate(result["contents"]):
             if "blob" in item:
-                check_base64(item["blob"], ("contents", index, "blob"))
+                check_base64(
+                    item["blob"], ("contents", index, "blob")
+                )  # spec: server/resources/binary-encoded
     except Mismatch as problem:
         raise InvalidResponse(f"resources/read {params.get('uri'):.100}: {problem}") from None

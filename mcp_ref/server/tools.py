@@ -224,7 +224,12 @@ class ToolHost(Protocol):
 
 
 def on_list_tools(server: ToolHost, params: Json, context: RequestContext) -> Json:
-    """# spec: server/tools/list-answered"""
+    """One page of the tools, in the order in which they were registered; the same for every client.
+
+    # spec: server/tools/list-answered, server/tools/list-paginated
+    # spec: server/tools/list-deterministic-order, server/tools/list-not-per-connection
+    # spec: server/tools/list-may-change, server/tools/list-empty-or-changing
+    """
     return server.tools.page(context.revision, params.get("cursor"))
 
 
@@ -245,7 +250,7 @@ class _ServedCall:
     def tool(self) -> RegisteredTool:
         """The tool that is called. Raises InvalidParams, TooManyRequests."""
         name, tools = self.params["name"], self.server.tools
-        tool = tools.get(name)
+        tool = tools.get(name)  # spec: server/tools/name-case-sensitive
         if tool is None:  # spec: server/tools/protocol-errors
             raise InvalidParams(f"Unknown tool: {name[:200]}{self.server.known(tools.keys())}")
         wait = self._limiter.enter()  # spec: server/tools/rate-limit
@@ -259,6 +264,7 @@ class _ServedCall:
             self._limiter.leave()
         if audit.is_enabled() and not self.context.connection.is_inherited:
             caller = self.context.principal or "-"
+            # spec: server/tools/log-usage
             audit.record("served", self.params, self.outcome, caller, self.server.audit_arguments)
 
 
@@ -349,6 +355,8 @@ def write(result: Json) -> Encoded:
         return content.encode({**dress, **tool_error(f"the result of this tool is no JSON: {problem}")})
 
 
+# A server declares the capability of its rows as soon as it has an item of their list.
+# spec: server/tools/capability-declared
 METHODS = (
     Method(
         "tools/list",
@@ -479,7 +487,7 @@ def check_list(client: Any, params: Json, result: Json, timeout: float | None) -
 
 
 def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> None:
-    """A call is over, whichever way: a line for the audit."""
+    """A call is over, whichever way: a line for the audit.  # spec: server/tools/log-usage"""
     if audit.is_enabled():
         if isinstance(outcome, dict):
             outcome = "error" if outcome.get("isError") else "done"

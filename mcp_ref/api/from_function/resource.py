@@ -100,13 +100,13 @@ def resource_from(
     about: Json = {"name": name_of(function, name)}
     about |= common_members(function, title, description, icons, meta)
     if mime_type is not None:
-        about["mimeType"] = mime_type  # spec: server/resources/file-xdg-mime
+        about["mimeType"] = mime_type
     if annotations is not None:
         about["annotations"] = check_annotations(annotations)
     hints = _hints(ttl_ms, cache_scope)
     parameters = text_parameters_of(function, Context)
     if "{" in uri:
-        template = Template(uri)  # spec: server/resources/uri-template-rfc6570
+        template = Template(uri)
         if _URI_SCHEME.match(uri) is None:
             raise ValueError(f"{uri!r:.100}: a template begins with the scheme of its URIs, as in file:")
         _fit(template.variables, parameters, uri)
@@ -200,7 +200,7 @@ def _reader(
         if is_question(value):
             return typing.cast(Json, value)
         found = _contents(value, uri, mime_type, may_be_empty)
-        if not found and is_template:  # spec: server/resources/no-empty-contents
+        if not found and is_template:
             raise ResourceNotFound(uri)
         return found
 
@@ -208,10 +208,7 @@ def _reader(
 
 
 def _contents(value: Any, uri: str, mime_type: str | None, may_be_empty: bool) -> list[Json]:
-    """Contents for what a function returned. Raises Mismatch.
-
-    # spec: server/resources/contents-text-or-blob, server/resources/multiple-contents
-    """
+    """Contents for what a function returned. Raises Mismatch."""
     if value is None:
         raise Mismatch("its function returned nothing; for an unknown resource it raises ResourceNotFound")
     if isinstance(value, list | tuple) and (value or may_be_empty) and all(map(_is_ready, value)):
@@ -231,7 +228,6 @@ def _content(value: Any, uri: str, mime_type: str | None) -> Json:
 
 
 def _base64(data: bytes | bytearray | memoryview) -> str:
-    """# spec: server/resources/binary-encoded"""
     return base64.b64encode(data).decode("ascii")
 
 

@@ -44,7 +44,7 @@ SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 RequestMeta = TypedDict(
     "RequestMeta",
     {
-        "progressToken": "RequestId",  # spec: basic/patterns/progress/token-string-or-integer
+        "progressToken": "RequestId",
         "io.modelcontextprotocol/protocolVersion": Required[Annotated[str, since("2026-07-28")]],
         "io.modelcontextprotocol/clientCapabilities": Required[
             Annotated["ClientCapabilities", since("2026-07-28")]

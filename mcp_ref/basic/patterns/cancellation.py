@@ -69,6 +69,7 @@ def send(connection: Requester, call: Call, reason: str) -> None:
     try:
         # spec: basic/patterns/cancellation/stdio-cancelled-notification
         # spec: basic/patterns/cancellation/timeout-cancels-by-transport
+        # spec: basic/patterns/cancellation/timeout-sends-cancelled
         # spec: basic/patterns/cancellation/request-id-required
         # spec: basic/patterns/cancellation/request-id-for-non-task
         # spec: basic/patterns/cancellation/request-id-required-again
@@ -95,7 +96,7 @@ def on_cancelled(connection: Connection, params: Json) -> None:
     # spec: basic/patterns/cancellation/same-direction-only
     elif connection.cancel_serving(request_id, reason):
         # spec: basic/patterns/cancellation/log-reason, basic/patterns/cancellation/stop-processing
-        # spec: schema/cancelled-reason-shown
+        # spec: basic/patterns/cancellation/free-resources, schema/cancelled-reason-shown
         _log.info("request %r was cancelled: %.200r", request_id, reason or "no reason given")
     else:
         # spec: basic/patterns/cancellation/ignore-invalid, basic/patterns/cancellation/ignore-completed

@@ -47,7 +47,7 @@ MAX_WAITING_CHARACTERS = 1_000_000
 
 # ---------------------------------------------------------------------------- shapes
 
-ProgressToken: TypeAlias = RequestId
+ProgressToken: TypeAlias = RequestId  # spec: basic/patterns/progress/token-string-or-integer
 
 
 class ProgressNotificationParams(TypedDict, total=False):
@@ -87,7 +87,8 @@ def report(context: RequestContext, progress: float, total: float | None, messag
     # spec: basic/patterns/progress/may-send-none
     """
     token = context.progress_token
-    if token is None or context.is_over:  # spec: basic/patterns/progress/stop-after-completion
+    # spec: basic/patterns/progress/stop-after-completion, basic/patterns/progress/in-progress-only
+    if token is None or context.is_over:
         return
     if not all(map(_is_number, (progress,) if total is None else (progress, total))):
         raise ValueError(f"progress and total must be finite numbers, not {progress!r} of {total!r}")
@@ -100,7 +101,7 @@ def report(context: RequestContext, progress: float, total: float | None, messag
         last = context.progress_sent
         if last is None or progress > last:  # spec: basic/patterns/progress/value-increases
             context.progress_sent = progress
-            context.say("notifications/progress", params)
+            context.say("notifications/progress", params)  # spec: basic/patterns/progress/rate-limit
 
 
 def _is_number(value: Any) -> bool:

@@ -95,10 +95,7 @@ Part: TypeAlias = str | Expression
 
 
 class Template:
-    """A URI template, whose values can be read back from a URI.
-
-    # spec: server/resources/uri-template-rfc6570
-    """
+    """A URI template, whose values can be read back from a URI."""
 
     __slots__ = ("_head", "_pattern", "_slots", "text", "variables")
 

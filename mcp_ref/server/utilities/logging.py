@@ -37,6 +37,8 @@ __all__ = ["LEVELS", "LoggingLevel", "bridge", "log"]
 
 # ---------------------------------------------------------------------------- shapes
 
+# `logLevel` in `_meta` has this shape, too.
+# spec: server/utilities/logging/unknown-level-rejected
 LoggingLevel: TypeAlias = Literal[
     "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"
 ]

@@ -169,7 +169,7 @@ class PagedList(Generic[T]):
         self._lock = threading.Lock()
 
     def get(self, key: str) -> T | None:
-        """The item of that very name.  # spec: server/tools/name-case-sensitive"""
+        """The item of that very name."""
         found = self._items.get(key)
         return None if found is None else found[1]
 
@@ -233,11 +233,7 @@ class PagedList(Generic[T]):
         self.used = self.used or bool(items)
 
     def page(self, at: Revision, cursor: str | None) -> EncodedPage:
-        """One page of the list, as this revision has it; the same object until something changes.
-
-        # spec: server/tools/list-deterministic-order, server/tools/list-not-per-connection
-        # spec: server/tools/list-paginated, server/tools/list-may-change, server/tools/list-empty-or-changing
-        """
+        """One page of the list, as this revision has it; the same object until something changes."""
         pages = self._pages
         if cursor is None and (at.date, 0) in pages:
             return pages[at.date, 0]

@@ -202,7 +202,7 @@ class RequestContext:
     def cancel(self, reason: str | None) -> None:
         """The answer is no longer wanted: sets the flag, wakes `sleep`, ends what ends with the request.
 
-        # spec: basic/patterns/cancellation/free-resources, basic/transports/stdio/stop-cancelled-work
+        # spec: basic/transports/stdio/stop-cancelled-work
         """
         self.reason = reason
         self._cancelled = True
@@ -248,10 +248,7 @@ class RequestContext:
             self.say(method, params)
 
     def say(self, method: str, params: Json | None) -> None:
-        """Send one notification now. Holds `speaking`.
-
-        # spec: basic/patterns/progress/in-progress-only, basic/patterns/progress/rate-limit
-        """
+        """Send one notification now. Holds `speaking`."""
         # spec: basic/transports/stdio/server-message-kinds
         if not self.is_over and self.connection.may_notify():
             try:

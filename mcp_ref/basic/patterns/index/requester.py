@@ -253,7 +253,7 @@ class Requester:
     def _outcome(self, call: Call, on_progress: progress.OnProgress | None) -> Json:
         """Wait for a call and return its result. Runs on the caller's thread."""
         answered = call.wait(on_progress)
-        # spec: basic/patterns/cancellation/timeout-sends-cancelled, basic/lifecycle/handle-request-timeout
+        # spec: basic/lifecycle/handle-request-timeout
         if not answered and self.cancel(call, "no answer in time"):
             raise RequestTimeout(f"{call.method}: no answer within {call.deadline.reached()}")
         return call.result()

@@ -142,7 +142,7 @@ def server_of(context: RequestContext) -> ServerRole:
 def check_declared(context: RequestContext, method: str, needs: Json) -> None:
     """Raise if the client did not declare what a request to it needs.
 
-    # spec: basic/patterns/mrtr/no-undeclared-input-request, basic/lifecycle/negotiated-capabilities-only
+    # spec: basic/patterns/mrtr/no-undeclared-input-request
     """
     if context.revision.asks == "in results":
         require_capability(context, needs)
@@ -448,6 +448,7 @@ def retry(params: Json, result: Json, responses: Json) -> Json:
     # spec: basic/patterns/mrtr/client-echoes-state, basic/patterns/mrtr/client-no-invented-state
     # spec: basic/patterns/mrtr/request-state-opaque, basic/patterns/mrtr/inputs-not-for-other-requests
     # spec: basic/patterns/mrtr/retry-is-original-request
+    # spec: basic/patterns/mrtr/retry-new-id, basic/patterns/mrtr/client-immediate-retry
     """
     again = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
     if responses or "inputRequests" in result:

@@ -229,7 +229,7 @@ class Listener:
     def wants(self, change: Change) -> bool:
         """Whether this client is to hear of a change.
 
-        # spec: server/resources/updated-notification, basic/lifecycle/negotiated-capabilities-only
+        # spec: server/resources/updated-notification
         # spec: schema/list-changed-unsubscribed
         """
         if change.uri is not None:
@@ -321,10 +321,7 @@ class Listeners:
             self._closing.pop(connection, None)
 
     def subscribe(self, connection: Connection, uri: str) -> None:
-        """Legacy: serve resources/subscribe.
-
-        # spec: architecture/index/subscription-capability-needed
-        """
+        """Legacy: serve resources/subscribe."""
         if not connection.session.server_capabilities.get("resources", {}).get("subscribe"):
             raise MethodNotFound("resources/subscribe was not declared when this session began")
         with self._lock:

@@ -393,7 +393,7 @@ class Application:
             return decode(body, self._max_parts)
 
     def _is_modern(self, environ: Json, message: Any) -> bool:
-        """# spec: basic/versioning/dual-era-selects-stateless"""
+        """Whether a message is of the modern era, by its `_meta` or else by its headers."""
         params = message.get("params") if type(message) is dict else None
         if type(params) is dict and is_modern(params):
             return True
