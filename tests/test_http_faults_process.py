@@ -30,10 +30,10 @@ REPORTS = {"progressToken": "p"}
 SERVER = """
 import functools, logging, os, subprocess, sys, threading
 from mcp_ref import Context, Server
-from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
+from mcp_ref.api import server as api_server
 
 logging.basicConfig()
-streamable_http.Workers = functools.partial(streamable_http.Workers, idle=0.2)  # so that they end soon
+api_server.Workers = functools.partial(api_server.Workers, idle=0.2)  # so that they end soon
 server = Server("faulty", version="1")
 
 @server.tool

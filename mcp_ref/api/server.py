@@ -39,7 +39,7 @@ from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.connection import IMMEDIATE, Connection, Deferred
 from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
-from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
+from mcp_ref.basic.patterns.mrtr.basic_workflow import RETRY_FIELDS, InputRequired, is_question
 from mcp_ref.basic.patterns.subscriptions import server as subscriptions
 from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.basic.utilities import ping
@@ -341,12 +341,17 @@ class Server(Registry):
         row = self._row_of(context)
         # Step 3: its params have the shape that the revision gives them.
         row.check(context.params, context.revision.date)
-        # Step 4: a retry brings the answers to what was asked before.
-        self._resume(context, row)
+        # Step 4: a retry brings the answers to what was asked before, by the same principal.
+        if self._principal is not None:
+            self._find_principal(context)
+        context.asks = row.asks
+        if row.asks and context.revision.asks == "in results" and not RETRY_FIELDS.isdisjoint(context.params):
+            mrtr.resume(context)
         token = log_page.current.set(context)
         try:
             # Step 5: the handler runs, with the hooks around it.
-            result = self._hooked(row)(self, context.params, context)
+            handler = self._hooked(row) if self.hooks and row.name not in UNHOOKED else row.handler
+            result = handler(self, context.params, context)
         except BaseException as problem:
             # Step 6: a handler that waits for an answer was unwound: its result is the question.
             result = _question_or_raise(context, problem)
@@ -384,19 +389,14 @@ class Server(Registry):
             raise MethodNotFound(f"there is no method {context.method[:100]!r} here, in {context.revision}")
         return row
 
-    def _resume(self, context: RequestContext, row: Method) -> None:
+    def _find_principal(self, context: RequestContext) -> None:
         """Step 4. The state of a retry is bound to the principal, which is why that is found out before."""
-        if self._principal is not None and not (row.name in IMMEDIATE and self.is_immediate(context)):
+        assert self._principal is not None
+        if context.method not in IMMEDIATE or not self.is_immediate(context):
             context.principal = self._principal(typing.cast(Context, context))
-        context.asks = row.asks
-        params = context.params
-        if row.asks and context.revision.modern and ("requestState" in params or "inputResponses" in params):
-            mrtr.resume(context)
 
     def _hooked(self, row: Method) -> Callable[[Any, Json, Any], Any]:
-        """Step 5. The handler itself where there is no hook: then nothing stands between it and the wire."""
-        if not self.hooks or row.name in UNHOOKED:
-            return row.handler
+        """Step 5. A handler with the hooks around it."""
 
         def handler(params: Json, context: RequestContext) -> Any:
             try:
@@ -411,6 +411,8 @@ class Server(Registry):
         result = {} if result is None else result
         if not isinstance(result, dict):
             raise InternalError(f"{row.name}: the handler returned no object")
+        if context.exchange is None and "resultType" not in result:
+            return result  # most results: nothing was asked, and nothing is
         pending = context.exchange is not None and context.exchange.pending
         if not is_question(result):
             # Still pending: the handler went on after it was unwound, with nothing to go on with.
@@ -427,7 +429,7 @@ class Server(Registry):
         if type(result) is EncodedPage:
             if at not in result.encoded:
                 full = add_modern_fields(result, context, hints) if at.modern else result
-                result.encoded[at] = Encoded(to_json(full).encode("utf-8"))
+                result.encoded[at] = Encoded([to_json(full).encode("utf-8")])
             return result.encoded[at]
         if at.modern:
             result = add_modern_fields(result, context, hints)

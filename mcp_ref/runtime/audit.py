@@ -7,28 +7,23 @@ Threads     plain functions; a line is written by the thread that ends the call.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from typing import Any
 
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.untrusted_text import one_line
 
-__all__ = ["is_enabled", "record"]
+__all__ = ["log", "record"]
 
-_audit = logger("mcp_ref.audit")
-
-
-def is_enabled() -> bool:
-    """Whether a handler wants these lines; otherwise they need not be made."""
-    return _audit.isEnabledFor(logging.INFO)
+log = logger("mcp_ref.audit")
+"""Ask first whether it is enabled for INFO: otherwise the lines need not be made."""
 
 
 def record(what: str, params: Mapping[str, Any], outcome: str, who: str, with_arguments: bool) -> None:
     """One call: `what` ("made" or "served"), for whom, and how it ended."""
     arguments = f" {_shortened(params.get('arguments', {}), 2000)}" if with_arguments else ""
     name, who, outcome = _shortened(params.get("name"), 128), _shortened(who, 128), _shortened(outcome, 300)
-    _audit.info("%s tools/call %s for %s: %s%s", what, name, who, outcome, arguments)
+    log.info("%s tools/call %s for %s: %s%s", what, name, who, outcome, arguments)
 
 
 def _shortened(value: Any, max_characters: int) -> str:

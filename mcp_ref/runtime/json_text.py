@@ -19,6 +19,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 __all__ = [
@@ -62,7 +63,10 @@ def from_json(text: bytes, max_parts: int = MAX_JSON_PARTS) -> Any:
     """
     if len(text) > MAX_UNCOUNTED_BYTES and has_more_parts(text, max_parts):
         raise NotJson(f"a message has more than {max_parts:,} parts (commas and opening brackets)")
-    value = _parse(text)
+    try:
+        value = _DECODER.decode(text.decode("utf-8"))
+    except (ValueError, RecursionError) as problem:
+        raise _not_json(problem, text) from None
     if len(text) > 2 * MAX_JSON_LEVELS and _may_be_deep(text) and _is_deeper(value, MAX_JSON_LEVELS):
         raise NotJson(_TOO_DEEP)
     if b"\\" in text and _LONE_SURROGATE.search(text) and not _is_encodable(value):
@@ -73,18 +77,17 @@ def from_json(text: bytes, max_parts: int = MAX_JSON_PARTS) -> Any:
 _TOO_DEEP = f"nested deeper than {MAX_JSON_LEVELS} levels"
 
 
-def _parse(text: bytes) -> Any:
-    try:
-        return _DECODER.decode(text.decode("utf-8"))
-    except UnicodeDecodeError as problem:
-        raise NotJson(f"not UTF-8: byte {problem.start} is {text[problem.start]:#04x}") from None
-    except json.JSONDecodeError as problem:
-        raise NotJson(f"not JSON: {problem.msg} at character {problem.pos}") from None
-    except RecursionError:
-        raise NotJson(_TOO_DEEP) from None
-    except ValueError as problem:
-        reason = "an integer of too many digits" if "int_max_str_digits" in str(problem) else problem
-        raise NotJson(f"not JSON: {reason}") from None
+def _not_json(problem: ValueError | RecursionError, text: bytes) -> NotJson:
+    """The error that says in our words what the decoder has against a text."""
+    match problem:
+        case UnicodeDecodeError():
+            return NotJson(f"not UTF-8: byte {problem.start} is {text[problem.start]:#04x}")
+        case json.JSONDecodeError():
+            return NotJson(f"not JSON: {problem.msg} at character {problem.pos}")
+        case RecursionError():
+            return NotJson(_TOO_DEEP)
+    reason = "an integer of too many digits" if "int_max_str_digits" in str(problem) else problem
+    return NotJson(f"not JSON: {reason}")
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -206,13 +209,11 @@ def weight(text: bytes) -> int:
 # ---------------------------------------------------------------------------- writing
 
 
+@dataclass(slots=True)
 class Encoded:
     """A value that is JSON already: its pieces are written one after another, as they are."""
 
-    __slots__ = ("pieces",)
-
-    def __init__(self, *pieces: bytes) -> None:
-        self.pieces = pieces
+    pieces: list[bytes]
 
 
 to_json = json.JSONEncoder(
@@ -229,7 +230,8 @@ _ESCAPED = [chr(code) for code in range(32)] + ['"', "\\"]
 
 def has_long_string(objects: Iterable[Any]) -> bool:
     """Whether one of these objects has a long string among its members."""
-    return any(_is_long(m) for value in objects if isinstance(value, dict) for m in value.values())
+    members = (m for value in objects if isinstance(value, dict) for m in value.values())
+    return any(type(member) is str and len(member) >= LONG_CHARACTERS for member in members)
 
 
 class LongStrings:
@@ -246,9 +248,11 @@ class LongStrings:
         """An object with a mark in place of each long string among its members; anything else as it is."""
         if not isinstance(value, dict):
             return value
-        return {name: self._mark(member) if _is_long(member) else member for name, member in value.items()}
+        return {name: self._mark(member) for name, member in value.items()}
 
-    def _mark(self, value: str) -> str:
+    def _mark(self, value: Any) -> Any:
+        if type(value) is not str or len(value) < LONG_CHARACTERS:
+            return value
         # By identity: to compare megabytes would cost what this saves.
         index = next((i for i, known in enumerate(self.found) if known is value), len(self.found))
         if index == len(self.found):
@@ -259,11 +263,7 @@ class LongStrings:
         """The JSON of a value whose long strings were marked."""
         strings = [_encode_string(value) for value in self.found]
         texts = re.split(rf'"{_MARK}(\d+)\."', to_json(marked))  # text, index, text, index ... text
-        return Encoded(*(strings[int(t)] if at % 2 else t.encode("utf-8") for at, t in enumerate(texts)))
-
-
-def _is_long(value: Any) -> bool:
-    return type(value) is str and len(value) >= LONG_CHARACTERS
+        return Encoded([strings[int(t)] if at % 2 else t.encode("utf-8") for at, t in enumerate(texts)])
 
 
 def _encode_string(value: str) -> bytes:

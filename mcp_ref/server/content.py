@@ -292,9 +292,7 @@ def for_revision(date: str) -> Callable[[Any], Any]:
 
 
 def downgrade(blocks: list[Any], revision: Revision) -> list[Any]:
-    """Content for a client of this revision."""
-    if revision.date == REVISIONS[-1]:
-        return blocks
+    """Content for a client of an older revision."""
     return [for_revision(revision.date)(block) for block in blocks]
 
 
@@ -323,7 +321,7 @@ def encode(result: Json) -> Encoded:
     # The result of a hook may be an input_required result, which has no content.
     blocks = result.get("content", ())
     if not has_long_string(blocks):
-        return Encoded(to_json(result).encode("utf-8"))
+        return Encoded([to_json(result).encode("utf-8")])
     long = LongStrings()
     marked = {**result, "content": [long.mark(block) for block in blocks]}
     if "structuredContent" in result:

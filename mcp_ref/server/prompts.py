@@ -196,7 +196,7 @@ def on_get_prompt(server: PromptHost, params: Json, context: RequestContext) -> 
 def write(result: Json) -> Encoded:
     """A result as it goes on the wire. Raises InternalError if it cannot."""
     try:
-        return Encoded(to_json(result).encode("utf-8"))
+        return Encoded([to_json(result).encode("utf-8")])
     except (ValueError, TypeError, RecursionError) as problem:
         _log.error("a prompt is no JSON: %s", problem)
         raise InternalError(f"what the prompt returned is no JSON: {message_of(problem)}") from None

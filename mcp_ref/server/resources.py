@@ -327,7 +327,7 @@ def on_read_resource(server: ResourceHost, params: Json, context: RequestContext
 def write(result: Json) -> Encoded:
     """A result as it goes on the wire."""
     try:
-        return Encoded(to_json(result).encode("utf-8"))
+        return Encoded([to_json(result).encode("utf-8")])
     except (ValueError, TypeError, RecursionError) as problem:
         raise InternalError(f"what was read is no JSON: {problem}") from None
 

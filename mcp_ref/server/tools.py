@@ -23,6 +23,7 @@ Not here    what a schema may contain (basic/index/json_schema_usage), what cont
 
 from __future__ import annotations
 
+import logging
 import time
 import typing
 from collections.abc import Callable, Iterable
@@ -186,19 +187,18 @@ class RegisteredTool:
         """What the function returned, as a client of this revision gets it."""
         made = self.make(value)
         if isinstance(made, dict):
-            result = {**made, "content": content.downgrade(made["content"], at)}
-            blocks, structured = result["content"], result.pop("structuredContent", MISSING)
+            result: Any = {**made}
+            structured = result.pop("structuredContent", MISSING)
         else:
             blocks, structured = made
-            result = {"content": content.downgrade(blocks, at)}
-        if structured is not MISSING and _may_be_sent(structured, at):
+            result = {"content": blocks}
+        if at is not LATEST:
+            result["content"] = content.downgrade(result["content"], at)
+        # spec: server/tools/structured-as-object, server/tools/structured-any-json
+        may_be_sent = at.structured == "any" or (at.structured == "object" and isinstance(structured, dict))
+        if structured is not MISSING and may_be_sent:
             result["structuredContent"] = structured
         return typing.cast(CallToolResult, result)
-
-
-def _may_be_sent(structured: Any, at: Revision) -> bool:
-    # spec: server/tools/structured-as-object, server/tools/structured-any-json
-    return at.structured == "any" or (at.structured == "object" and isinstance(structured, dict))
 
 
 class ToolHost(Protocol):
@@ -233,71 +233,59 @@ def on_list_tools(server: ToolHost, params: Json, context: RequestContext) -> Js
     return server.tools.page(context.revision, params.get("cursor"))
 
 
-class _ServedCall:
-    """One call of a tool: it counts against the caller's limit while it runs, and has a line in the audit."""
-
-    __slots__ = ("_counts", "_limiter", "context", "outcome", "params", "server")
-
-    def __init__(self, server: ToolHost, params: Json, context: RequestContext) -> None:
-        self.server, self.params, self.context = server, params, context
-        self.outcome = "refused"
-        self._limiter = server.limiter(context)
-        self._counts = False
-
-    def __enter__(self) -> _ServedCall:
-        return self
-
-    def tool(self) -> RegisteredTool:
-        """The tool that is called. Raises InvalidParams, TooManyRequests."""
-        name, tools = self.params["name"], self.server.tools
-        tool = tools.get(name)  # spec: server/tools/name-case-sensitive
+def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Json:
+    """A call of a tool, in four steps. The audit has a line for each, however it ends."""
+    name, limiter, outcome = params["name"], server.limiter(context), "refused"
+    try:
+        # Step 1: find the tool.
+        tool = server.tools.get(name)  # spec: server/tools/name-case-sensitive
         if tool is None:  # spec: server/tools/protocol-errors
-            raise InvalidParams(f"Unknown tool: {name[:200]}{self.server.known(tools.keys())}")
-        wait = self._limiter.enter()  # spec: server/tools/rate-limit
+            raise InvalidParams(f"Unknown tool: {name[:200]}{server.known(server.tools.keys())}")
+        # Step 2: count the call against the limit of its caller while it runs.
+        wait = limiter.enter()  # spec: server/tools/rate-limit
         if wait:
             raise TooManyRequests("too many tool calls", wait)
-        self._counts = True
-        return tool
-
-    def __exit__(self, *exception: object) -> None:
-        if self._counts:
-            self._limiter.leave()
-        if audit.is_enabled() and not self.context.connection.is_inherited:
-            caller = self.context.principal or "-"
-            # spec: server/tools/log-usage
-            audit.record("served", self.params, self.outcome, caller, self.server.audit_arguments)
-
-
-def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Json:
-    """Find the tool, check the arguments, run it, check what it returns."""
-    with _ServedCall(server, params, context) as call:
-        tool = call.tool()
         try:
+            # Step 3: make Python values of the arguments.
             arguments = tool.load(params.get("arguments", {}))  # spec: server/tools/validate-inputs
+            # Step 4: run the tool, and make content of what it returns.
+            outcome = "failed"
+            result, outcome = _run(server, tool, arguments, context)
+            return result
         except Mismatch as problem:
-            return BAD_ARGUMENTS[context.revision.bad_arguments](params["name"], problem)
-        if tool.context is not None:
-            arguments[tool.context] = context
-        call.outcome, begun = "failed", time.monotonic()
-        try:
-            value = tool.function(**arguments)
-        except (ProtocolError, RequestCancelled, InputRequired):
-            raise
-        except BaseException as problem:  # a tool's fault is its own, whatever it is
-            if context.connection.is_inherited:
-                raise
-            return _failed(tool, problem)
+            return BAD_ARGUMENTS[context.revision.bad_arguments](name, problem)
         finally:
-            server.pace.took(params["name"], time.monotonic() - begun)
-        if is_question(value):
-            return typing.cast(Json, value)
-        try:
-            result = typing.cast(Json, tool.result(value, context.revision))
-        except (ValueError, TypeError, RecursionError) as problem:
-            _log.error("%s returned what it does not declare: %s", params["name"], problem)
-            return tool_error(f"the result of this tool is not as declared: {problem}")
-        call.outcome = "done"
-        return result
+            limiter.leave()
+    finally:
+        if audit.log.isEnabledFor(logging.INFO) and not context.connection.is_inherited:
+            # spec: server/tools/log-usage
+            audit.record("served", params, outcome, context.principal or "-", server.audit_arguments)
+
+
+def _run(
+    server: ToolHost, tool: RegisteredTool, arguments: Json, context: RequestContext
+) -> tuple[Json, str]:
+    """Step 4: the result of a tool, and how its line in the audit ends."""
+    if tool.context is not None:
+        arguments[tool.context] = context
+    name, begun = tool.definition["name"], time.monotonic()
+    try:
+        value = tool.function(**arguments)
+    except (ProtocolError, RequestCancelled, InputRequired):
+        raise
+    except BaseException as problem:  # a tool's fault is its own, whatever it is
+        if context.connection.is_inherited:
+            raise
+        return _failed(tool, problem), "failed"
+    finally:
+        server.pace.took(name, time.monotonic() - begun)
+    if is_question(value):
+        return typing.cast(Json, value), "failed"
+    try:
+        return typing.cast(Json, tool.result(value, context.revision)), "done"
+    except (ValueError, TypeError, RecursionError) as problem:
+        _log.error("%s returned what it does not declare: %s", name, problem)
+        return tool_error(f"the result of this tool is not as declared: {problem}"), "failed"
 
 
 QUICK = frozenset(
@@ -487,8 +475,8 @@ def check_list(client: Any, params: Json, result: Json, timeout: float | None) -
 
 
 def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> None:
-    """A call is over, whichever way: a line for the audit.  # spec: server/tools/log-usage"""
-    if audit.is_enabled():
+    """A call is over, whichever way: a line for the audit."""
+    if audit.log.isEnabledFor(logging.INFO):
         if isinstance(outcome, dict):
             outcome = "error" if outcome.get("isError") else "done"
         elif isinstance(outcome, BaseException):

@@ -34,7 +34,7 @@ class Walk(NamedTuple):
     changes_of_file: int
 
 
-MOST = {"stdio": Walk(75, 22, 52), "http": Walk(135, 28, 80)}
+MOST = {"stdio": Walk(54, 19, 38), "http": Walk(115, 26, 67)}
 
 
 Functions = list[list[tuple[str, str]]]

@@ -13,13 +13,6 @@ def lines(caplog):
     return lambda: [record.getMessage() for record in caplog.records if record.name == "mcp_ref.audit"]
 
 
-def test_it_is_enabled_only_where_a_handler_wants_the_lines(caplog):
-    caplog.set_level(logging.WARNING, "mcp_ref.audit")
-    assert not audit.is_enabled()
-    caplog.set_level(logging.INFO, "mcp_ref.audit")
-    assert audit.is_enabled()
-
-
 def test_a_line_says_what_was_called_for_whom_and_how_it_ended(lines):
     audit.record("served", {"name": "add", "arguments": {"a": 1}}, "done", "alice", False)
     assert lines() == ["served tools/call add for alice: done"]

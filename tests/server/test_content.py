@@ -170,7 +170,7 @@ def test_every_block_becomes_one_that_the_revision_has(kind, date):
 
 def test_the_newest_revision_gets_the_blocks_as_they_are():
     blocks = list(BLOCKS.values())
-    assert content.downgrade(blocks, revision(MODERN)) is blocks
+    assert content.downgrade(blocks, revision(MODERN)) == blocks
 
 
 def test_sound_that_a_client_does_not_know_arrives_as_text_that_says_so():

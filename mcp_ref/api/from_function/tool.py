@@ -31,6 +31,7 @@ from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.transports.streamable_http.schema_extension import KEYWORD, annotated_by_us
 from mcp_ref.basic.versioning import revision
 from mcp_ref.runtime.json_text import to_json
+from mcp_ref.runtime.typing.codec import UNCHANGED
 from mcp_ref.runtime.typing.functions import parameters_of, return_hint, takes_one
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.values import Compiler, dump_any
@@ -126,10 +127,11 @@ def _typed(hint: Any) -> tuple[Json, Callable[[Any], Made]]:
         schema = {"type": "object", "properties": {"result": codec.schema}, "required": ["result"]}
     if compiler.defs:
         schema["$defs"] = compiler.defs
-    dump = codec.dump
+    dump, kind = codec.dump, UNCHANGED.get(codec.dump)
 
     def make(value: Any) -> Made:
-        data = dump(value)  # spec: server/tools/output-schema-conforms
+        # spec: server/tools/output-schema-conforms
+        data = value if type(value) is kind else dump(value)
         # spec: server/tools/structured-also-text
         block = {"type": "text", "text": data if type(data) is str else to_json(data)}
         return [block], data if is_object else {"result": data}

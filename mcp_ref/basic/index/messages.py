@@ -144,9 +144,13 @@ def decode(line: bytes, max_parts: int = MAX_JSON_PARTS) -> Any:
         raise ParseError(str(problem)) from None
 
 
+ID_TYPES = frozenset({str, int})
+"""Never null, float or bool.  # spec: basic/index/request-id-not-null"""
+
+
 def is_id(value: Any) -> TypeGuard[RequestId]:
-    """Whether a request may be named so: never null, float or bool."""
-    return type(value) is int or type(value) is str  # spec: basic/index/request-id-not-null
+    """Whether a request may have this id."""
+    return type(value) in ID_TYPES
 
 
 def classify(message: Any) -> Literal["request", "notification", "response"]:
@@ -162,7 +166,7 @@ def classify(message: Any) -> Literal["request", "notification", "response"]:
             raise InvalidRequest("a message has a method, or a result, or an error: one of them")
         if "id" not in message:
             return "notification"
-        if not is_id(message["id"]):
+        if type(message["id"]) not in ID_TYPES:
             raise InvalidRequest(f"an id is a string or an integer, not {_kind(message['id'])}")
         return "request"
     # spec: basic/index/response-result-or-error, basic/index/response-not-both

@@ -27,7 +27,17 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from mcp_ref.runtime.typing import parts
 from mcp_ref.runtime.typing.bounds import Bounds, apply_mark, check_informs
-from mcp_ref.runtime.typing.codec import INT_KEY, Codec, Convert, Field, Schema, load_int_key, same, scalar_of
+from mcp_ref.runtime.typing.codec import (
+    INT_KEY,
+    UNCHANGED,
+    Codec,
+    Convert,
+    Field,
+    Schema,
+    load_int_key,
+    same,
+    scalar_of,
+)
 from mcp_ref.runtime.typing.hints import fields_of, is_hashable, kind_of, replacement_for
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
 
@@ -201,10 +211,13 @@ class Compiler:
             schema["additionalProperties"] = item.schema
         if key.schema:
             schema["propertyNames"] = key.schema
+        is_open = UNCHANGED.get(key.load) is str and item.load is same
 
         def load(value: Any) -> Any:
             if not isinstance(value, dict):
                 raise must("be an object", value)
+            if is_open and all(type(name) is str for name in value):
+                return dict(value)
             return parts.convert_members(key.load, item.load, value)
 
         def dump(value: Any) -> Any:

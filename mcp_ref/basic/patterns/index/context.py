@@ -101,11 +101,11 @@ class RequestContext:
     """One request that a peer asked of this side."""
 
     __slots__ = (
-        "_cancelled",
         "_enders",
         "_wakes",
         "asks",
         "batch",
+        "cancelled",
         "client_capabilities",
         "client_info",
         "connection",
@@ -173,21 +173,17 @@ class RequestContext:
         # order, and none comes after the answer.
         self.speaking = threading.Lock()
         # Written by the reader, read by anyone.
-        self._cancelled = False
+        self.cancelled = False
+        """Whether the answer is no longer wanted. A long tool looks at this now and then."""
         self.reason: str | None = None
         self._wakes: threading.Event | None = None
         self._enders: list[Callable[[str], object]] = []
 
     # -- cancellation (basic/patterns/cancellation) ---------------------------------
 
-    @property
-    def cancelled(self) -> bool:
-        """Whether the answer is no longer wanted. A long tool looks at this now and then."""
-        return self._cancelled
-
     def check_cancelled(self) -> None:
         """Raise RequestCancelled if the answer is no longer wanted."""
-        if self._cancelled:
+        if self.cancelled:
             raise RequestCancelled(self.reason or "the client cancelled the request")
 
     def sleep(self, seconds: float) -> None:
@@ -195,7 +191,7 @@ class RequestContext:
         if self._wakes is None:
             self._wakes = threading.Event()
         end = time.monotonic() + seconds
-        while not self._cancelled and (left := end - time.monotonic()) > 0:
+        while not self.cancelled and (left := end - time.monotonic()) > 0:
             self._wakes.wait(min(left, threading.TIMEOUT_MAX))
         self.check_cancelled()
 
@@ -205,7 +201,7 @@ class RequestContext:
         # spec: basic/transports/stdio/stop-cancelled-work
         """
         self.reason = reason
-        self._cancelled = True
+        self.cancelled = True
         if self._wakes is not None:
             self._wakes.set()
         for end in list(self._enders):
@@ -220,7 +216,7 @@ class RequestContext:
         The reader calls it: it is to be quick. It may be called twice if both happen at once.
         """
         self._enders.append(end)
-        if self._cancelled:
+        if self.cancelled:
             end(self.reason or "the request it belongs to was cancelled")
 
     @contextmanager

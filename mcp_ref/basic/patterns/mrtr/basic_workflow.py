@@ -242,6 +242,10 @@ def exchange_of(context: RequestContext) -> Exchange:
 # ------------------------------------------------------------------ server half: the rounds
 
 
+RETRY_FIELDS = frozenset({"inputResponses", "requestState"})
+"""What a request brings that is sent again with answers."""
+
+
 def resume(context: RequestContext) -> None:
     """Check the state of a retry, and take its answers. Raises InvalidParams.
 
