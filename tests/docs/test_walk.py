@@ -34,7 +34,7 @@ class Walk(NamedTuple):
     changes_of_file: int
 
 
-MOST = {"stdio": Walk(75, 22, 52), "http": Walk(135, 28, 80)}
+MOST = {"stdio": Walk(69, 21, 47), "http": Walk(130, 28, 76)}
 
 
 Functions = list[list[tuple[str, str]]]
