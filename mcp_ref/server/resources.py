@@ -160,8 +160,8 @@ DEFINITIONS: dict[str, Any] = {
 # ----------------------------------------------------------------------- server half
 
 
-Variables = Mapping[str, Any]
-"""What a template matched: a string, a list of strings or a dict of strings each."""
+Variables = Mapping[str, str]
+"""What a template matched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,22 +197,13 @@ class RegisteredTemplate:
         if variables is None:
             return None
         if not self.allow_traversal:
-            out = next(
-                (name for name, value in variables.items() if any(map(leads_out, _texts(value)))), None
-            )
+            out = next((name for name, value in variables.items() if leads_out(value)), None)
             if out is not None:
                 _log.warning("refused %s: %s leads out of %s", short(uri), out, self.template.text)
                 raise ResourceNotFound(uri)
         about = {k: v for k, v in self.definition.items() if k != "uriTemplate"}
         definition = typing.cast(Resource, {"uri": uri, **about})
         return RegisteredResource(definition, partial(self.read, uri, variables), self.hints)
-
-
-def _texts(value: Any) -> list[str]:
-    """All strings of one variable."""
-    if isinstance(value, dict):
-        return [*value, *value.values()]
-    return value if isinstance(value, list) else [value]
 
 
 class ResourceNotFound(ProtocolError):

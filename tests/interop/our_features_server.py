@@ -103,8 +103,8 @@ def row(table: str, row: int) -> str:
     return f"{table}:{row + 1}"
 
 
-@server.resource("tree:///{+path}{?depth,kinds*}")
-def tree(path: str, depth: int = 1, kinds: list[str] | None = None) -> str:
+@server.resource("tree:///{+path}{?depth,kinds}")
+def tree(path: str, depth: int = 1, kinds: str | None = None) -> str:
     return f"{path} {depth} {kinds}"
 
 

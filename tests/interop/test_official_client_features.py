@@ -293,7 +293,7 @@ def test_resources_of_templates_are_read(session):
     for uri, text in (
         ("db://walks/3", "walks:4"),
         ("tree:///a/b%20c", "a/b c 1 None"),
-        ("tree:///a?depth=3&kinds=x&kinds=y", "a 3 ['x', 'y']"),
+        ("tree:///a?depth=3&kinds=x%20y", "a 3 x y"),
     ):
         (contents,) = session.do(session.client.read_resource, uri).contents
         assert (contents.uri, contents.text) == (uri, text)

@@ -191,8 +191,6 @@ def _reader(
         try:
             arguments = parameters.load(variables)
         except Mismatch as problem:
-            if any(isinstance(value, dict) for value in variables.values()):
-                raise ResourceNotFound(uri) from None  # names and values, where none are taken
             raise InvalidParams(f"{short(uri)}: {problem}") from None
         if parameters.context is not None:
             arguments[parameters.context] = context

@@ -1,15 +1,13 @@
-"""URI templates (RFC 6570): a URI with variables in it, whose values are read back from a URI.
+"""URI templates (RFC 6570, levels 1 to 3): a URI with variables in it, whose values are read back from a URI.
 
     {x}             a value without reserved characters, so with neither slash nor comma; {x,y} is a,b
     {+x}  {#x}      any characters: / ? # , and the others. {#x} begins with #
     {.x}  {/x}      .value, /value
     {;x}  {?x,y}  {&x}          ;x=value    ?x=value&y=value    &x=value
-    {x:3}           the first three characters of a value
-    {x*}            a list or an object in several parts: {/x*} is /a/b, {?x*} is ?x=a&x=b or ?k=a&l=b
 
 A URI fits if the template can give it, to the letter; only the digits of percent-encodings may be upper or
-lower case, and a value may be percent-encoded more than it need be. Values come decoded. {x*} is an object if
-all its parts are k=v, else a list. A missing value and an empty one look the same in {x} and {+x}: empty.
+lower case, and a value may be percent-encoded more than it need be. Values come decoded. A missing value and
+an empty one look the same in {x} and {+x}: empty.
 
 The RFC leaves open how a URI is read back. Of several readings the first of these rules chooses:
 
@@ -17,7 +15,8 @@ The RFC leaves open how a URI is read back. Of several readings the first of the
     ends where a later {?...} or {#...} could begin. 3. An expression that may be missing, such as {.x} or
     {/x}, is there if it can be. 4. Each variable takes as much as it can, from left to right.
 
-A template whose values would run into each other is refused: URIs could be made to take long to read.
+A template whose values would run into each other is refused: URIs could be made to take long to read. So is
+level 4, {x*} and {x:3}: {+x} takes what {/x*} would, in one piece.
 
 Errors      BadTemplate: what is wrong, at which offset. A URI that does not fit is None.
 Threads     a template never changes.
@@ -32,15 +31,13 @@ from urllib.parse import quote
 
 from mcp_ref.runtime.uri.uris import MAX_URI, RESERVED, UNRESERVED, legal_length
 
-__all__ = ["BadTemplate", "Template", "Value"]
+__all__ = ["BadTemplate", "Template"]
 
 MAX_VARIABLES = 100
 """Variables of one template; no resource has that many."""
 
 MAX_ENDING = 100
 """Characters of a literal that is searched for in a value, to find its end."""
-
-Value: TypeAlias = str | list[str] | dict[str, str]
 
 
 class BadTemplate(ValueError):
@@ -73,22 +70,13 @@ OPERATORS = {
 }
 
 
-class Variable(NamedTuple):
-    """One variable of an expression."""
-
-    name: str
-    explode: bool
-    """`x*`: a list or an object, in several parts."""
-    prefix: int | None
-    """`x:3`: so many characters, at most."""
-
-
 class Expression(NamedTuple):
     """What stands between { and }."""
 
     text: str
     operator: Operator
-    variables: list[Variable]
+    names: list[str]
+    """Of its variables."""
 
 
 Part: TypeAlias = str | Expression
@@ -97,25 +85,23 @@ Part: TypeAlias = str | Expression
 class Template:
     """A URI template, whose values can be read back from a URI."""
 
-    __slots__ = ("_head", "_pattern", "_slots", "text", "variables")
+    __slots__ = ("_head", "_names", "_pattern", "text", "variables")
 
     def __init__(self, text: str) -> None:
         parts = list(_parse(text))
-        slots = [(part.operator, v) for part in parts if not isinstance(part, str) for v in part.variables]
-        if len(slots) > MAX_VARIABLES:
-            raise BadTemplate(f"{text[:80]!r} has {len(slots)} variables: {MAX_VARIABLES} are the most")
+        self._names = [name for part in parts if not isinstance(part, str) for name in part.names]
+        if len(self._names) > MAX_VARIABLES:
+            raise BadTemplate(f"{text[:80]!r} has {len(self._names)} variables: {MAX_VARIABLES} are the most")
         self.text = text
-        self.variables: tuple[str, ...] = tuple(dict.fromkeys(variable.name for _, variable in slots))
+        self.variables: tuple[str, ...] = tuple(dict.fromkeys(self._names))
         """The names, each once, in order."""
         self._pattern = re.compile(_Pattern(parts).regex)
         self._head = parts[0].partition("%")[0] if parts and isinstance(parts[0], str) else ""
-        # A value comes before its prefixes, which are compared with it.
-        self._slots = sorted(enumerate(slots, 1), key=lambda slot: -(slot[1][1].prefix or MAX_URI))
 
     def __repr__(self) -> str:
         return f"Template({self.text!r})"
 
-    def match(self, uri: str) -> dict[str, Value] | None:
+    def match(self, uri: str) -> dict[str, str] | None:
         """The values with which the template gives this URI; None if it never does.
 
         A variable is missing if it has no value in this URI, as a parameter of {?x,y} may have none.
@@ -123,20 +109,13 @@ class Template:
         if not uri.startswith(self._head) or len(uri) > MAX_URI or legal_length(uri) < len(uri):
             return None
         found = self._pattern.fullmatch(_characters(uri))
-        return None if found is None else self._values(found)
-
-    def _values(self, found: re.Match[str]) -> dict[str, Value] | None:
-        values: dict[str, Value | None] = {}
-        for group, (operator, variable) in self._slots:
-            value = None
-            if found[group] is not None:
-                value = _value(operator, variable, found[group])
-                if value is None:
-                    return None
-            whole = values.setdefault(variable.name, value)
-            if value != (whole[: variable.prefix] if isinstance(whole, str) else whole):
+        if found is None:
+            return None
+        values: dict[str, str | None] = {}
+        for name, value in zip(self._names, found.groups(), strict=True):
+            if values.setdefault(name, value) != value:
                 return None  # a variable has one value, wherever it stands
-        return {name: value for name, value in values.items() if value is not None}
+        return {name: value.translate(_DECODE) for name, value in values.items() if value is not None}
 
 
 # --------------------------------------------------------------------------------- parsing
@@ -148,9 +127,7 @@ _LITERAL = re.compile(
     rf"(?:[{re.escape(UNRESERVED + RESERVED)}\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\uffef\U00010000-\U0010fffd]++"
     r"|%[0-9A-Fa-f]{2})*+"
 )
-_VARIABLE_NAME = r"((?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*)"
-_VARIABLE = re.compile(_VARIABLE_NAME + r"(?:(\*)|:([1-9][0-9]{0,3}))?")
-_MODIFIED = re.compile(_VARIABLE_NAME + r"[*:]")
+_NAME = re.compile(r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*")
 _OPERATORS_TO_COME = "=,!@|"
 
 
@@ -189,20 +166,15 @@ def _expression(text: str, start: int, written: str) -> Expression:
     if written[0] in _OPERATORS_TO_COME:
         raise _bad(text, start, f"the operator {written[0]!r} has no meaning yet")
     sign = written[0] if written[0] in OPERATORS else ""
-    at, variables = start + len(sign), []
-    for name in written[len(sign) :].split(","):
-        variables.append(_variable(text, at, name))
+    at, names = start + len(sign), written[len(sign) :].split(",")
+    for name in names:
+        if not _NAME.fullmatch(name):
+            hint = "; level 4 is not known here, {+x} takes several parts in one" if {*name} & {*"*:"} else ""
+            raise _bad(
+                text, at, f"{name[:40]!r} is no name of a variable: A-Z a-z 0-9 _ and dots within{hint}"
+            )
         at += len(name) + 1
-    return Expression(written, OPERATORS[sign], variables)
-
-
-def _variable(text: str, at: int, written: str) -> Variable:
-    found = _VARIABLE.fullmatch(written)
-    if found is not None:
-        return Variable(found[1], bool(found[2]), int(found[3]) if found[3] else None)
-    if _MODIFIED.match(written):
-        raise _bad(text, at, f"{written[:40]!r}: after a name comes * or :1 to :9999, or nothing")
-    raise _bad(text, at, f"{written[:40]!r} is no name of a variable: A-Z a-z 0-9 _ and dots within")
+    return Expression(written, OPERATORS[sign], names)
 
 
 # ------------------------------------------------------------------- the regular expression
@@ -266,7 +238,6 @@ class _Pattern:
             self._run = None
 
     def _expression(self, part: Expression, later: list[Part]) -> None:
-        _, operator, variables = part
         allowed = _allowed(part, later)
         optional, literal = _beginnings(later)
         _check_beginnings(part, optional, literal)
@@ -275,27 +246,22 @@ class _Pattern:
         if allowed[-1] & (optional | literal):
             more = "?" if allowed[-1] & optional else ""
             self._open(part, allowed[-1], is_lazy=bool(more))
-        values = [
-            _exploded(operator, of) if variable.explode else _group(variable, guard, of, more)
-            for variable, of in zip(variables, allowed, strict=True)
-        ]
-        self._written.append((_named if operator.named else _unnamed)(part, values))
+        values = [f"((?:{guard}{_class(of)})*{more})" for of in allowed]
+        self._written.append((_named if part.operator.named else _unnamed)(part, values))
 
     def _guard(self, part: Expression, value: frozenset[str]) -> str:
         """What keeps the ends of an open value out of a value after it."""
-        run, (_, operator, variables) = self._run, part
+        run, operator = self._run, part.operator
         if run is None or (operator.first and operator.first not in run.first):
             return ""
-        is_single = len(variables) == 1 and not variables[0].explode
-        if not is_single or not value <= run.last or bool(operator.first) is not run.is_lazy:
+        if part.names[1:] or not value <= run.last or bool(operator.first) is not run.is_lazy:
             raise _unclear(part)
         ends = (*run.ends, operator.first) if operator.first else run.ends
         self._run = run._replace(last=value, ends=ends)
         return f"(?!{'|'.join(map(re.escape, ends))})"
 
     def _open(self, part: Expression, value: frozenset[str], *, is_lazy: bool) -> None:
-        _, operator, variables = part
-        if operator.first or variables[1:] or variables[0].explode or variables[0].prefix:
+        if part.operator.first or part.names[1:]:
             raise _unclear(part)
         run = self._run or _Run(len(self._written), value, value)
         self._run = run._replace(is_lazy=is_lazy)
@@ -303,9 +269,9 @@ class _Pattern:
 
 def _check_beginnings(part: Expression, optional: frozenset[str], literal: frozenset[str]) -> None:
     """Refuse an expression that may be missing if what follows could be taken for it, as in {/x}/y."""
-    _, operator, variables = part
+    operator = part.operator
     own = {operator.first, "="} if operator.named else {operator.first}
-    if variables[1:]:
+    if part.names[1:]:
         own.add(operator.separator)
     if own & literal or (own & optional and not operator.named) or "" in optional:
         raise _unclear(part)
@@ -314,7 +280,7 @@ def _check_beginnings(part: Expression, optional: frozenset[str], literal: froze
 def _unclear(part: Expression) -> BadTemplate:
     return BadTemplate(
         f"where the values of {{{part.text[:40]}}} begin and end would not be clear: put / before and after "
-        "it and x* last in it, write {x} for {+x} or {/x}, or make it a parameter, as in {?x}"
+        "it, write {x} for {+x} or {/x}, or make it a parameter, as in {?x}"
     )
 
 
@@ -334,33 +300,14 @@ def _beginnings(parts: list[Part]) -> tuple[frozenset[str], frozenset[str]]:
 
 def _allowed(part: Expression, later: list[Part]) -> list[frozenset[str]]:
     """The characters that each value of an expression may have."""
-    _, operator, (*others, variable) = part
-    if any(other.explode for other in others) or (variable.explode and operator.reserved):
-        raise _unclear(part)
+    operator = part.operator
     ends = {other.operator.first for other in later if isinstance(other, Expression)} & {"?", "#"}
     last = frozenset(UNRESERVED + operator.reserved + ENCODED) - ends
-    first = last - {operator.separator}
-    return [first for _ in others] + [last | {operator.separator, "="} if variable.explode else last]
+    return [last - {operator.separator}] * (len(part.names) - 1) + [last]
 
 
 def _class(characters: frozenset[str]) -> str:
     return f"[{re.escape(''.join(sorted(characters)))}{_ENCODED}]"
-
-
-def _group(variable: Variable, guard: str, allowed: frozenset[str], more: str) -> str:
-    character = _class(allowed)
-    if variable.prefix:
-        return f"((?:{guard}{character}){{0,{variable.prefix}}}+)(?!{character})"
-    return f"((?:{guard}{character})*{more})"
-
-
-def _exploded(operator: Operator, allowed: frozenset[str]) -> str:
-    """The members of an object, k=v, or the items of a list."""
-    separator = re.escape(operator.separator)
-    item = _class(allowed - {operator.separator, "="})
-    member = f"{item}*+={item}*+" if operator.if_empty else f"{item}*+(?:={item}++)?+"
-    members = f"{member}(?:{separator}{member})*+"
-    return f"({members})" if operator.named else f"({members}|{item}*+(?:{separator}{item}*+)*+)"
 
 
 def _unnamed(part: Expression, values: list[str]) -> str:
@@ -376,9 +323,9 @@ def _named(part: Expression, values: list[str]) -> str:
     """{?x,y}: each may be missing, and the first that is not comes after the ?."""
     operator, regex, one = part.operator, "", _class(frozenset(UNRESERVED))
     separator = r"(?:(?<=\?)|(?<!\?)&)" if operator.first == "?" else operator.separator
-    for variable, value in zip(part.variables, values, strict=True):
-        name = "" if variable.explode else re.escape(_characters(variable.name)) + operator.if_empty
-        if name and not operator.if_empty:
+    for variable, value in zip(part.names, values, strict=True):
+        name = re.escape(_characters(variable)) + operator.if_empty
+        if not operator.if_empty:
             name += f"(?:=(?={one})|(?!{one}|=))"
         regex += f"(?:{separator}{name}{value})?+"
     return rf"(?:\?{regex}(?<!\?))?+" if operator.first == "?" else regex
@@ -401,20 +348,3 @@ def _characters(uri: str) -> str:
 def _decoded(found: re.Match[str]) -> str:
     raw = bytes.fromhex(found[0].replace("%", ""))
     return raw.decode("utf-8", "surrogateescape").translate(_KEEP)
-
-
-def _value(operator: Operator, variable: Variable, text: str) -> Value | None:
-    """The value that this stands for; None for an object with the same key twice."""
-    return _parts(operator, variable, text) if variable.explode else text.translate(_DECODE)
-
-
-def _parts(operator: Operator, variable: Variable, text: str) -> Value | None:
-    pairs = [item.partition("=")[::2] for item in text.split(operator.separator)]
-    if operator.named:
-        name = _characters(variable.name)
-        if all(key == name for key, _ in pairs):
-            return [value.translate(_DECODE) for _, value in pairs]
-    elif "=" not in text:
-        return [key.translate(_DECODE) for key, _ in pairs]
-    members = {key.translate(_DECODE): value.translate(_DECODE) for key, value in pairs}
-    return members if len(members) == len(pairs) else None

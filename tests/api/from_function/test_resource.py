@@ -434,13 +434,6 @@ def test_variables_have_the_types_of_the_hints(uri, said):
         match(one, "x://{n}/{kind}", uri)
 
 
-def test_a_variable_may_be_a_list():
-    def one(path: list[str]) -> list[str]:
-        return path
-
-    assert match(one, "x://a{/path*}", "x://a/b/c%20d")[0]["text"] == '["b","c d"]'
-
-
 def test_a_variable_that_is_not_there_is_named():
     def one(a: str, q: str) -> str:
         return a + q
@@ -488,22 +481,6 @@ def test_dots_within_names_lead_nowhere():
         assert match(file, "file:///{+path}", f"file:///{path}")[0]["text"] == path
 
 
-@pytest.mark.spec("server/resources/sanitize-file-paths")
-def test_lists_and_objects_are_looked_into():
-    def files(path: list[str]) -> str:
-        return "/".join(path)
-
-    def table(keys: dict[str, str]) -> str:
-        return ""
-
-    assert match(files, "x://a{/path*}", "x://a/b/c")[0]["text"] == "b/c"
-    with pytest.raises(ResourceNotFound):
-        match(files, "x://a{/path*}", "x://a/b/..%2F../c")
-    for query in ("a=..%2Fb", "..%2Fa=b"):
-        with pytest.raises(ResourceNotFound):
-            match(table, "x://a{?keys*}", f"x://a?{query}")
-
-
 def test_an_author_may_allow_it():
     def file(path: str) -> str:
         return path
@@ -529,16 +506,3 @@ def test_a_template_whose_uris_could_have_no_scheme_is_refused(uri):
 
     with pytest.raises(ValueError, match="scheme"):
         resource_from(read, uri)
-
-
-@pytest.mark.parametrize("uri", ["q://x?c=1", "q://x?b=1&a=2", "q://x?a=1&a=2"])
-def test_names_that_no_list_could_have_given_are_not_found(uri):
-    def read(a: str = "", b: list[str] | None = None) -> str:
-        return f"{a} {b}"
-
-    template = resource_from(read, "q://x{?a,b*}")
-    assert template.find("q://x?a=1&b=2&b=3").read(None)[0]["text"] == "1 ['2', '3']"
-    found = template.find(uri)
-    if found is not None:
-        with pytest.raises(ResourceNotFound):
-            found.read(None)
