@@ -12,8 +12,6 @@ A limit holds, or is refused when the function is registered: it is never lost. 
 that offers nothing of this is ignored.
 
 Limits are tested on the JSON, on its way in and on its way out, as a peer would that reads the schema.
-
-Threads     plain functions.
 """
 
 from __future__ import annotations
@@ -68,10 +66,8 @@ def is_multiple(value: Any, step: Any) -> bool:
         quotient = float(value / step)
     except OverflowError:
         quotient = math.inf
-    return quotient.is_integer() if math.isfinite(quotient) else _divides_exactly(value, step)
-
-
-def _divides_exactly(value: Any, step: Any) -> bool:
+    if math.isfinite(quotient):
+        return quotient.is_integer()
     from fractions import Fraction  # imports decimal, which takes a millisecond or two
 
     return Fraction(value) % Fraction(step) == 0
@@ -95,13 +91,13 @@ _SIZES = {"string": "Length", "array": "Items", "object": "Properties"}
 
 def _limits_in(mark: Any) -> dict[str, Any]:
     """The limits that an object has, by name; a compiled pattern as its text, which is what a schema has."""
-    found = {name: getattr(mark, name, None) for name in _LIMITS}
-    pattern = found["pattern"]
+    found = {name: limit for name in _LIMITS if (limit := getattr(mark, name, None)) is not None}
+    pattern = found.get("pattern")
     if isinstance(pattern, re.Pattern):
         if pattern.flags != re.compile("").flags:
             raise TypeError(f"{pattern!r} has flags, which a schema cannot say")
         found["pattern"] = pattern.pattern
-    return {name: limit for name, limit in found.items() if limit is not None}
+    return found
 
 
 def _limit(codec: Codec, limits: dict[str, Any]) -> Codec:
@@ -112,8 +108,12 @@ def _limit(codec: Codec, limits: dict[str, Any]) -> Codec:
         keyword, kinds, says, test = _LIMITS[name]
         kinds_here = [kind for kind in kinds if not types or kind in types]
         _check_limit(name, limit, kinds_here, codec)
-        for word in dict.fromkeys(_keyword_for(keyword, kind) for kind in kinds_here):
-            _add(schema, word, limit)
+        for kind in kinds_here:  # the length of an array is `minItems`, that of an object `minProperties`
+            word = keyword.replace("Length", _SIZES.get(kind, "Length"))
+            if schema.get(word, limit) == limit:
+                schema[word] = limit
+            else:  # both hold
+                schema["allOf"] = [*schema.get("allOf", []), {word: limit}]
         tests.append((kinds, test, limit, says.format(limit)))
 
     def check(value: Any) -> None:
@@ -159,7 +159,10 @@ def _check_limit(name: str, limit: Any, kinds: list[str], codec: Codec) -> None:
     if not kinds:
         raise TypeError(f"the bound {name}={limit!r} means nothing for {codec.says}")
     if name == "pattern":
-        _check_pattern(limit)
+        try:
+            re.compile(limit)
+        except (re.error, TypeError) as problem:
+            raise TypeError(f"{limit!r} is not a pattern: {problem}") from None
     else:
         _check_number(name, limit)
     if "integer" in kinds and any(part.get("pattern") == DECIMAL for part in _alternatives(codec.schema)):
@@ -169,31 +172,11 @@ def _check_limit(name: str, limit: Any, kinds: list[str], codec: Codec) -> None:
         )
 
 
-def _check_pattern(pattern: Any) -> None:
-    try:
-        re.compile(pattern)
-    except (re.error, TypeError) as problem:
-        raise TypeError(f"{pattern!r} is not a pattern: {problem}") from None
-
-
 def _check_number(name: str, limit: Any) -> None:
     if isinstance(limit, bool) or not isinstance(limit, int | float) or not math.isfinite(limit):
         raise TypeError(f"the bound {name}={limit!r} is not a number")
     if (name == "multiple_of" and limit <= 0) or (name.endswith("length") and limit < 0):
         raise TypeError(f"the bound {name}={limit!r} is too small")
-
-
-def _keyword_for(keyword: str, kind: str) -> str:
-    """The length of an array is `minItems`, that of an object `minProperties`."""
-    return keyword.replace("Length", _SIZES.get(kind, "Length"))
-
-
-def _add(schema: Schema, keyword: str, limit: Any) -> None:
-    """Add a keyword; where one is there already, both hold."""
-    if schema.get(keyword, limit) == limit:
-        schema[keyword] = limit
-    else:
-        schema["allOf"] = [*schema.get("allOf", []), {keyword: limit}]
 
 
 # -- marks of other packages --------------------------------------------------------------
@@ -224,8 +207,8 @@ _RULE = re.compile(
 
 def apply_mark(codec: Codec, mark: Any) -> Codec:
     """The codec with the limits and words of a mark. Raises TypeError for one that cannot hold here."""
-    if isinstance(mark, type):
-        _check_class(mark)
+    if isinstance(mark, type):  # `pydantic.Strict` as it is, or a mark that lacks its limit
+        _check_known(mark, mark)
         return codec
     _check_refused(mark, _REFUSED)
     limits = _limits_in(mark)
@@ -240,13 +223,6 @@ def apply_mark(codec: Codec, mark: Any) -> Codec:
     return _limit(codec, limits) if limits else codec
 
 
-def _check_class(mark: type) -> None:
-    """`pydantic.Strict` as it is, or a mark that lacks its limit."""
-    if mark is Bounds:
-        raise TypeError("Bounds in Annotated says no limit: write Bounds(ge=...), or another of its limits")
-    _check_known(mark, mark)
-
-
 def _marks_in(mark: Any, is_limit: bool) -> list[Any] | None:
     """The marks that a `pydantic.Field`, or a group of annotated-types, consists of; None for another."""
     metadata: Any = getattr(mark, "metadata", None)
@@ -259,19 +235,19 @@ def _marks_in(mark: Any, is_limit: bool) -> list[Any] | None:
 
 def _words(mark: Any, is_ours: bool) -> Schema:
     """The words for people, as keywords. Unless it `is_ours`, a mark's title may mean something else."""
-    found: Schema = {}
-    if isinstance(getattr(mark, "format", None), str):
-        found["format"] = mark.format
-    if isinstance(getattr(mark, "documentation", None), str):
-        found["description"] = mark.documentation
-    if not is_ours:
-        return found
-    kinds = {"title": str, "description": str, "examples": list}
-    values = {name: getattr(mark, name, None) for name in kinds}
-    found |= {name: value for name, value in values.items() if isinstance(value, kinds[name])}
-    if getattr(mark, "deprecated", None):
+    names: dict[str, tuple[str, type]] = {"format": ("format", str), "documentation": ("description", str)}
+    if is_ours:
+        names |= {
+            "title": ("title", str),
+            "description": ("description", str),
+            "examples": ("examples", list),
+        }
+    found: Schema = {
+        w: v for name, (w, kind) in names.items() if isinstance(v := getattr(mark, name, None), kind)
+    }
+    if is_ours and getattr(mark, "deprecated", None):
         found["deprecated"] = True
-    extra = getattr(mark, "json_schema_extra", None)
+    extra = getattr(mark, "json_schema_extra", None) if is_ours else None
     return {**found, **extra} if isinstance(extra, dict) else found
 
 
@@ -317,6 +293,8 @@ def check_informs(keywords: Schema, where: str) -> None:
 
 def _check_known(mark: Any, kind: type) -> None:
     """Raises TypeError for an object of these packages whose meaning is not known."""
+    if mark is Bounds:
+        raise TypeError("Bounds in Annotated says no limit: write Bounds(ge=...), or another of its limits")
     if kind.__module__.partition(".")[0] in _PACKAGES and not any(hasattr(mark, n) for n in _HARMLESS):
         raise TypeError(
             f"{kind.__module__}.{kind.__qualname__} in Annotated cannot be kept here; check the value within "
