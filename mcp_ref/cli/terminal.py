@@ -6,7 +6,6 @@
     field by field                 title, description, choices, default: an empty answer takes the default;
                                    a wrong answer is explained, and the field is asked for again
     send, change, decline, cancel  nothing is sent before the person has looked at it
-
     or, for a URL                  the whole address, its host by itself, what is suspicious about it; it is
                                    never opened nor fetched: the person opens it in a browser of their own
 
@@ -14,20 +13,14 @@
 The controlling terminal is asked, since stdin and stdout may be anything else: a connection to the server,
 for one. Without a controlling terminal the question is cancelled.
 
-The reading of a line is apart from the dialogue, for other clients that ask by lines of text, such as a chat:
-
-    prompt_for(field)             what to type: "a whole number; at least 1"
-    parse_answer(field, line)     a line -> the value, or a Mismatch; choices go by their numbers
-    display_value(field, value)   the value, as a person reads it
-
-Revisions   2025-06-18  forms
-            2025-11-25  + URLs; what a server wrote is to be recognised as the server's
+`prompt_for`, `parse_answer` and `display_value` are apart from the dialogue, for other clients that ask by
+lines of text, such as a chat.
 
 Errors      `ask` raises none: what goes wrong with a terminal cancels the question. `parse_answer` raises
             Mismatch, whose text begins with "must".
 Threads     `ask` runs on the thread that answers (api/callbacks), one question after another on each
             terminal. While it waits for its turn or for a key, it looks every POLL_SECONDS whether the
-            question is over. The reading of lines is plain functions.
+            question is over.
 """
 
 from __future__ import annotations
@@ -61,8 +54,6 @@ POLL_SECONDS = 0.1
 """Between two looks whether the question is over."""
 MAX_ATTEMPTS = 5
 """Wrong answers to one prompt, after which the question is cancelled."""
-MAX_REVIEWS = 100
-"""Looks at the answers, each but the last followed by a change."""
 MAX_ANSWER_BYTES = 65_536
 MAX_MESSAGE_LINES, MAX_LABEL_LINES, MAX_URL_LINES = 60, 8, 2_000
 MAX_CHOICES_SHOWN = 200
@@ -72,14 +63,13 @@ MAX_CHOICES_SHOWN = 200
 class Terminal:
     """One terminal, by the path of its device."""
 
-    def __init__(self, path: str | os.PathLike[str] = "/dev/tty", *, seconds: float = FOR_PEOPLE) -> None:
+    def __init__(self, path: str | os.PathLike[str] = "/dev/tty") -> None:
         self.path = path
-        self.seconds = seconds
         self._turn = threading.Lock()
 
     def ask(self, question: Any) -> Any:
         """Ask the person; returns what `question.accept`, `.decline` or `.cancel` makes of it."""
-        deadline = time.monotonic() + self.seconds
+        deadline = time.monotonic() + FOR_PEOPLE
         while not self._turn.acquire(timeout=POLL_SECONDS):
             if question.is_over or time.monotonic() > deadline:
                 return question.cancel()
@@ -96,12 +86,8 @@ class Terminal:
         return question.accept(content)
 
 
-_controlling_terminal = Terminal()
-
-
-def ask(question: Any) -> Any:
-    """Ask the person at the controlling terminal of this process; the callback for `connect`."""
-    return _controlling_terminal.ask(question)
+ask = Terminal().ask
+"""Asks the person at the controlling terminal of this process; the callback for `connect`."""
 
 
 # -------------------------------------------------------------------------- the terminal
@@ -129,9 +115,16 @@ def _open_terminal(path: str | os.PathLike[str]) -> Iterator[int]:
                 if _is_usable(terminal):
                     termios.tcsetattr(terminal, termios.TCSANOW, before)
 
+        reading, writing, control, local, *speeds, keys = before
+        keys = list(keys)
+        keys[termios.VINTR] = bytes([os.fpathconf(terminal, "PC_VDISABLE") & 0xFF])
+        keys[termios.VEOL] = b"\x03"  # so that Ctrl-C hands the line over at once
+        reading |= termios.ICRNL
+        writing |= termios.OPOST | termios.ONLCR
+        local |= termios.ICANON | termios.ECHO | termios.ISIG
         atexit.register(restore)  # the program may end while a question is open
         try:
-            termios.tcsetattr(terminal, termios.TCSANOW, _line_mode(terminal, before))
+            termios.tcsetattr(terminal, termios.TCSANOW, [reading, writing, control, local, *speeds, keys])
             yield terminal
         finally:
             restore()
@@ -146,18 +139,6 @@ def _is_usable(terminal: int) -> bool:
         return os.tcgetpgrp(terminal) == os.getpgrp()
     except OSError:  # not the controlling terminal of this process, so it has no foreground to be in
         return os.isatty(terminal)
-
-
-def _line_mode(terminal: int, before: list[Any]) -> list[Any]:
-    """The settings of a terminal, changed so that it echoes, edits and hands over lines."""
-    reading, writing, control, local, *speeds, keys = before
-    keys = list(keys)
-    keys[termios.VINTR] = bytes([os.fpathconf(terminal, "PC_VDISABLE") & 0xFF])
-    keys[termios.VEOL] = b"\x03"  # so that Ctrl-C hands the line over at once
-    reading |= termios.ICRNL
-    writing |= termios.OPOST | termios.ONLCR
-    local |= termios.ICANON | termios.ECHO | termios.ISIG
-    return [reading, writing, control, local, *speeds, keys]
 
 
 class _Dialog:
@@ -270,7 +251,7 @@ def _review(dialog: _Dialog, fields: list[FormField], content: dict[str, Any]) -
     """
     # spec: client/elicitation/approval-controls
     actions = ["send", "change", "decline", "cancel"] if fields else ["accept", "decline", "cancel"]
-    for _ in range(MAX_REVIEWS):
+    while True:
         if fields:
             dialog.say("\nYour answers, not sent yet:")
         for number, field in enumerate(fields, 1):
@@ -282,7 +263,6 @@ def _review(dialog: _Dialog, fields: list[FormField], content: dict[str, Any]) -
         if len(fields) > 1:
             number = dialog.ask(f"which one, 1 to {len(fields)}?", partial(_parse_number, len(fields)))
         _ask_for_field(dialog, fields[number - 1], f"{number} of {len(fields)}", content)
-    raise _NoContent
 
 
 def _ask_for_action(dialog: _Dialog, actions: list[str]) -> str:
@@ -296,18 +276,6 @@ def _ask_for_action(dialog: _Dialog, actions: list[str]) -> str:
 
 def _ask_for_field(dialog: _Dialog, field: FormField, position: str, content: dict[str, Any]) -> None:
     """Show one field, and put the answer into `content`, from where it goes if the field is left out."""
-    _show_field(dialog, field, position)
-    shortcuts = _offer_shortcuts(dialog, field, content)
-
-    def parse(line: str) -> Any:
-        return shortcuts[line] if line in shortcuts else parse_answer(field, line)
-
-    content[field.name] = dialog.ask("your answer", parse)
-    if content[field.name] is None:
-        del content[field.name]
-
-
-def _show_field(dialog: _Dialog, field: FormField, position: str) -> None:
     dialog.say(f"\n{position}{', required' if field.required else ''}: {prompt_for(field)}")
     dialog.quote(field.title, MAX_LABEL_LINES)
     if field.description:
@@ -316,6 +284,12 @@ def _show_field(dialog: _Dialog, field: FormField, position: str) -> None:
         dialog.quote(choice_label(value, title), MAX_LABEL_LINES, f"{number:5}  ")
     if len(field.choices) > MAX_CHOICES_SHOWN:
         dialog.say(f"       and others, up to number {len(field.choices)}")
+    shortcuts = _offer_shortcuts(dialog, field, content)
+    content[field.name] = dialog.ask(
+        "your answer", lambda line: shortcuts[line] if line in shortcuts else parse_answer(field, line)
+    )
+    if content[field.name] is None:
+        del content[field.name]
 
 
 def _offer_shortcuts(dialog: _Dialog, field: FormField, content: dict[str, Any]) -> dict[str, Any]:
@@ -472,26 +446,20 @@ def _split(url: str) -> SplitResult:
 
 
 def warnings_about(url: str) -> list[str]:
-    """What makes a URL suspicious, in words for a person.
-
-    # spec: client/elicitation/url-suspicious-warning
-    """
+    """What makes a URL suspicious, for people.  # spec: client/elicitation/url-suspicious-warning"""
     parts = _split(url)
     host = parts.hostname or ""
-    last_label = host.rstrip(".").rpartition(".")[2]
+    is_number = re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rstrip(".").rpartition(".")[2])
+    is_malformed = re.search(r"[^!-~]|[\\<>\"^`{|}]", url) or "%" in host
     findings = {
         "it is not https, so that others on the way can read and change the page": parts.scheme != "https",
         "it names no host": not host,
-        "what stands before the @ is not the host": bool(parts.netloc.rpartition("@")[0]),
+        "what stands before the @ is not the host": parts.netloc.rpartition("@")[0],
         "the name of the host has letters beyond ASCII, some of which look like others": not host.isascii(),
         "the name of the host is written in Punycode (xn--), and shows as something else": (
             any(label.startswith("xn--") for label in host.split("."))
         ),
-        "the host is an IP address, not a name": (
-            ":" in host or re.fullmatch(r"[0-9]+|0x[0-9a-f]*", last_label) is not None
-        ),
-        "it has characters that no URL may have, and browsers disagree on what they mean": (
-            re.search(r"[^!-~]|[\\<>\"^`{|}]", url) is not None or "%" in host
-        ),
+        "the host is an IP address, not a name": ":" in host or is_number,
+        "it has characters that no URL may have, and browsers disagree on what they mean": is_malformed,
     }
     return [warning for warning, holds in findings.items() if holds]
