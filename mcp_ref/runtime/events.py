@@ -52,25 +52,20 @@ def encode(data: bytes, *, id: str | None = None, name: str | None = None, retry
         data = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
     if id is None and name is None and retry is None:
         return b"".join((b"data: ", data, b"\n\n"))
-    return b"".join((_head(id, name, retry), data, b"\n\n"))
+    if retry is not None and retry < 0:
+        raise ValueError(f"the retry of an event must be 0 ms or more, not {retry}")
+    head = "" if retry is None else f"retry: {retry}\n"
+    head = _line("event: ", "name", name) + head
+    head = _line("id: ", "id", id) + head
+    return b"".join((head.encode(), b"data: ", data, b"\n\n"))
 
 
-def _head(id: str | None, name: str | None, retry: int | None) -> bytes:
-    """The fields before the data."""
-    head = "data: "
-    if retry is not None:
-        if retry < 0:
-            raise ValueError(f"the retry of an event must be 0 ms or more, not {retry}")
-        head = f"retry: {retry}\n{head}"
-    if name is not None:
-        if "\n" in name or "\r" in name:
-            raise ValueError(f"the name of an event must be one line: {name!r}")
-        head = f"event: {name}\n{head}"
-    if id is not None:
-        if "\n" in id or "\r" in id or "\0" in id:
-            raise ValueError(f"the id of an event must be one line, without NUL: {id!r}")
-        head = f"id: {id}\n{head}"
-    return head.encode()
+def _line(field: str, what: str, value: str | None) -> str:
+    if value is None:
+        return ""
+    if not {"\n", "\r", "\0"}.isdisjoint(value):
+        raise ValueError(f"the {what} of an event must be one line, without NUL: {value!r}")
+    return f"{field}{value}\n"
 
 
 # ------------------------------------------------------------------------- reading
@@ -108,7 +103,7 @@ class Events:
         self.retry: int | None = None
         """Milliseconds to wait before reconnecting, by the last `retry` field."""
         self._read1 = read1
-        self._on_alive = on_alive
+        self._alive = on_alive or (lambda: None)
         # The block so far.
         self._fields: dict[bytes, bytes] = {}  # the line of each field: the last, but of data the first
         self._more = bytearray()  # the other lines of data, each with a newline before it
@@ -166,7 +161,9 @@ class Events:
         elif name in (b"data", b"event") or (name == b"id" and b"\0" not in line):
             self._fields[name] = line
         elif name == b"retry" and (digits := line[6:].removeprefix(b" ")).isdigit():
-            self.retry = _milliseconds(digits)
+            # `int` would be slow for a long one, and refuse the longest.
+            # Cut: `int` would be slow for a long number, and refuse the longest.
+            self.retry = min(int(digits.lstrip(b"0")[:10].ljust(1, b"0")), MAX_RETRY_MS)
             self._fields[name] = line
 
     def _lines(self) -> Iterator[bytes]:
@@ -212,13 +209,3 @@ class Events:
         self._fields.clear()
         self._more.clear()
         self._size = 0
-
-    def _alive(self) -> None:
-        if self._on_alive is not None:
-            self._on_alive()
-
-
-def _milliseconds(digits: bytes) -> int:
-    """A bounded number: `int` would be slow for a long one, and refuse the longest."""
-    digits = digits.lstrip(b"0")
-    return MAX_RETRY_MS if len(digits) > 10 else min(int(digits or b"0"), MAX_RETRY_MS)

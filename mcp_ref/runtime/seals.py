@@ -57,10 +57,7 @@ class Seal:
     """Signs values, and verifies what it signed."""
 
     def __init__(
-        self,
-        secrets: Sequence[bytes] = (),
-        seconds: float = 900.0,
-        now: Callable[[], float] = time.time,
+        self, secrets: Sequence[bytes] = (), seconds: float = 900.0, now: Callable[[], float] = time.time
     ) -> None:
         self._is_made_up = not secrets
         self._secrets = tuple(secrets) or (os.urandom(32),)

@@ -88,9 +88,8 @@ class Response:
                         break
                 self._send_end(b"")
         finally:
-            close = getattr(result, "close", None)
-            if close is not None:
-                close()
+            if hasattr(result, "close"):
+                result.close()
 
     def start(
         self, status: str, headers: list[tuple[str, str]], exc_info: ExcInfo | None = None, /
@@ -140,8 +139,12 @@ class Response:
         Step 1: the status and the headers of the application. Step 2: how the client finds the end of the
         body (RFC 9112, section 6). Step 3: the date, and whether the connection is closed.
         """
-        version = "HTTP/1.0" if self._is_http_1_0 else "HTTP/1.1"
-        lines = [f"{version} {self._checked_status()}"]  # Step 1
+        status = self._status  # Step 1
+        if not status:
+            raise AssertionError("the application has not called start_response")
+        if not (status[:3].isdigit() and status[:3] >= "200" and status[3:4] in ("", " ")):
+            raise ValueError(f"not a status: {status!r}")
+        lines = [f"HTTP/1.{0 if self._is_http_1_0 else 1} {status}"]
         has_date = self._add_headers(lines)
         self._add_framing(lines, body_bytes)  # Step 2
         if not has_date:  # Step 3
@@ -154,14 +157,6 @@ class Response:
         if has_control_characters(head, line_ends=len(lines)):
             raise ValueError("a control character in the status or in a header of the response")
         return head
-
-    def _checked_status(self) -> str:
-        status = self._status
-        if not status:
-            raise AssertionError("the application has not called start_response")
-        if not (status[:3].isdigit() and status[:3] >= "200" and status[3:4] in ("", " ")):
-            raise ValueError(f"not a status: {status!r}")
-        return status
 
     def _add_headers(self, lines: list[str]) -> bool:
         """Add the application's headers, except those of the connection. Returns whether a date is there."""
@@ -207,9 +202,8 @@ class Response:
         try:
             for part in parts:
                 self._connection.sendall(part)
-        except BlockingIOError:
+        except OSError as problem:
             self.is_broken = True
-            raise ConnectionAbortedError("the client has read nothing for too long") from None
-        except OSError:
-            self.is_broken = True
+            if isinstance(problem, BlockingIOError):
+                raise ConnectionAbortedError("the client has read nothing for too long") from None
             raise

@@ -69,11 +69,7 @@ class HttpServer:
     """Listens from the start; serves while `serve` runs."""
 
     def __init__(
-        self,
-        app: WSGIApplication,
-        host: str = "127.0.0.1",
-        port: int = 8000,
-        limits: Limits = DEFAULT_LIMITS,
+        self, app: WSGIApplication, host: str = "127.0.0.1", port: int = 8000, limits: Limits = DEFAULT_LIMITS
     ) -> None:
         self.app = app
         self.limits = limits

@@ -82,12 +82,7 @@ class Workers:
     """A pool of threads. `limit` run at once, `queue` wait, `queue_bytes` with them; more are refused."""
 
     def __init__(
-        self,
-        limit: int = 100,
-        queue: int = 1000,
-        idle: float = 10.0,
-        *,
-        queue_bytes: int = MAX_WAITING_BYTES,
+        self, limit: int = 100, queue: int = 1000, idle: float = 10.0, *, queue_bytes: int = MAX_WAITING_BYTES
     ) -> None:
         self.limit = limit
         self.idle = idle

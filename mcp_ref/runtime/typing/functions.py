@@ -38,12 +38,10 @@ class Parameters(typing.NamedTuple):
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
     """Read the signature. Raises TypeError where JSON cannot fill a parameter."""
     fields, context, others = signature_of(function, context_type)
-    described = _parameter_docs(inspect.getdoc(function) or "")
+    fields_shown = _with_descriptions(fields, _parameter_docs(inspect.getdoc(function) or ""))
     compiler = Compiler()
     try:
-        codec = compiler.object(
-            [_with_description(f, described) for f in fields], dict, closed=others is None
-        )
+        codec = compiler.object(fields_shown, dict, closed=others is None)
         rest = compiler.codec(others) if others is not None else None
     except (TypeError, NameError) as problem:
         raise TypeError(f"{_name(function)}: {problem}") from None
@@ -71,21 +69,23 @@ def signature_of(function: Callable[..., Any], context_type: type) -> tuple[list
             others = hint
         elif wants(hint, context_type):
             contexts.append(name)
-        elif parameter.default is parameter.empty:
-            fields.append(Field(name, hint, True))
         else:
-            fields.append(Field(name, hint, False, parameter.default))
+            is_required = parameter.default is parameter.empty
+            fields.append(Field(name, hint, is_required, None if is_required else parameter.default))
     if len(contexts) > 1:
         raise TypeError(f"{_name(function)}: both {contexts[0]} and {contexts[1]} want the context")
     return fields, contexts[0] if contexts else None, others
 
 
-def _with_description(field: Field, described: dict[str, str]) -> Field:
-    """The field with the docstring's description, unless its hint has one."""
-    marks = getattr(field.hint, "__metadata__", ())
-    if field.name not in described or any(description_in(mark) is not None for mark in marks):
-        return field
-    return field._replace(hint=typing.Annotated[field.hint, described[field.name]])
+def _with_descriptions(fields: list[Field], described: dict[str, str]) -> list[Field]:
+    """The fields with the docstring's descriptions, where their hints have none."""
+    hints = {
+        f.name: f.hint for f in fields if not any(map(description_in, getattr(f.hint, "__metadata__", ())))
+    }
+    bare = hints.keys() & described.keys()
+    return [
+        f._replace(hint=typing.Annotated[f.hint, described[f.name]]) if f.name in bare else f for f in fields
+    ]
 
 
 def _loader(load: Convert, fields: list[Field], rest: Codec | None) -> Convert:
@@ -129,11 +129,7 @@ def return_hint(function: Callable[..., Any]) -> Any:
 
 def description_of(function: Callable[..., Any]) -> str | None:
     """The docstring without the part that describes the parameters."""
-    text = inspect.getdoc(function)
-    if not text:
-        return None
-    head = re.split(_SECTION, text, maxsplit=1)[0].rstrip()
-    return head or None
+    return re.split(_SECTION, inspect.getdoc(function) or "", maxsplit=1)[0].rstrip() or None
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:

@@ -1,19 +1,15 @@
-"""Questions about a type hint that `typing` leaves to its users.
-
-Threads     plain functions.
-"""
+"""Questions about a type hint that `typing` leaves to its users."""
 
 from __future__ import annotations
 
 import collections.abc
 import dataclasses
-import types
 import typing
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from mcp_ref.runtime.typing.codec import Field
 
-__all__ = ["fields_of", "is_hashable", "kind_of", "replacement_for", "required_hint"]
+__all__ = ["fields_of", "kind_of", "replacement_for", "required_hint"]
 
 
 def required_hint(hint: Any, otherwise: bool) -> tuple[Any, bool]:
@@ -37,34 +33,18 @@ def kind_of(hint: Any) -> Any:
     return get_origin(hint) or hint
 
 
-def is_hashable(hint: Any) -> bool:
-    """Whether a set may hold such values."""
-    kind = kind_of(hint)
-    if kind in (Union, types.UnionType, tuple, frozenset):
-        return all(map(is_hashable, get_args(hint)))
-    return not isinstance(kind, type) or kind.__hash__ is not None
-
-
-# -- members ------------------------------------------------------------------------------
-
-
 def fields_of(hint: Any) -> list[Field]:
     """The members of a dataclass, a NamedTuple or a TypedDict."""
     kind: Any = get_origin(hint) or hint
-    arguments = type_arguments(hint)
-    hints = {n: fill(h, arguments) for n, h in typing.get_type_hints(kind, include_extras=True).items()}
+    hints = typing.get_type_hints(kind, include_extras=True)
     if typing.is_typeddict(kind):
         return [Field(n, *required_hint(h, n in kind.__required_keys__)) for n, h in hints.items()]
     if not dataclasses.is_dataclass(kind):
-        return _named_tuple_fields(kind, hints)
+        defaults = kind._field_defaults
+        return [Field(n, hints.get(n, Any), n not in defaults, defaults.get(n)) for n in kind._fields]
     if any(isinstance(h, dataclasses.InitVar) for h in hints.values()):
         raise TypeError(f"{kind!r} has an InitVar, which cannot be read back from it")
     return [_dataclass_field(f, hints[f.name]) for f in dataclasses.fields(kind) if f.init]
-
-
-def _named_tuple_fields(kind: Any, hints: dict[str, Any]) -> list[Field]:
-    defaults: dict[str, Any] = getattr(kind, "_field_defaults", {})
-    return [Field(n, hints.get(n, Any), n not in defaults, defaults.get(n)) for n in kind._fields]
 
 
 def _dataclass_field(field: Any, hint: Any) -> Field:
@@ -73,35 +53,14 @@ def _dataclass_field(field: Any, hint: Any) -> Field:
     return Field(field.name, hint, True) if default is missing else Field(field.name, hint, False, default)
 
 
-def type_arguments(hint: Any) -> dict[Any, Any]:
-    """The arguments of a generic class, and of its generic bases, by type parameter."""
-    origin = get_origin(hint) or hint
-    arguments = dict(zip(getattr(origin, "__parameters__", ()), get_args(hint), strict=False))
-    for base in getattr(origin, "__orig_bases__", ()):
-        if get_origin(base) not in (None, typing.Generic):
-            arguments = type_arguments(fill(base, arguments)) | arguments
-    return arguments
-
-
-def fill(hint: Any, arguments: dict[Any, Any]) -> Any:
-    """A hint with its type parameters filled in, as far as they are known."""
-    if isinstance(hint, typing.TypeVar):
-        return arguments.get(hint, hint)
-    parameters = getattr(hint, "__parameters__", ())
-    if not isinstance(parameters, tuple) or isinstance(hint, type) or not parameters:
-        return hint
-    return hint[tuple(arguments.get(p, p) for p in parameters)]
-
-
-# -- hints without a JSON form ------------------------------------------------------------
-
-
 def replacement_for(hint: Any) -> str:
     """What to write in place of a hint that has no JSON form, as the end of a sentence."""
     if hasattr(hint, "__supertype__"):
         return f"the type that it is made of, {hint.__supertype__!r}"
     if getattr(hint, "__constraints__", ()):
         return f"its types themselves, {' | '.join(map(repr, hint.__constraints__))}"
+    if isinstance(hint, typing.TypeVar):
+        return "the type that it stands for: a generic class is not filled in here"
     if kind_of(hint) in (collections.abc.Iterator, collections.abc.Generator):
         return "Iterable[...] or list[...], which a generator may fill as well"
     return "one of the types listed in mcp_ref.schema"

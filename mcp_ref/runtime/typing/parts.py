@@ -100,11 +100,7 @@ def equality_key(value: Any) -> Any:
 
 
 def object_loader(
-    loads: dict[str, Convert],
-    required: list[str],
-    constants: list[str],
-    make: Any,
-    closed: bool,
+    loads: dict[str, Convert], required: list[str], constants: list[str], make: Any, closed: bool
 ) -> Convert:
     """A JSON object -> a `make`; the members named in `constants` tell whether it is meant for one."""
     rest = _refusal(loads) if closed else same

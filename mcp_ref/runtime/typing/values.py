@@ -38,13 +38,10 @@ from mcp_ref.runtime.typing.codec import (
     same,
     scalar_of,
 )
-from mcp_ref.runtime.typing.hints import fields_of, is_hashable, kind_of, replacement_for
+from mcp_ref.runtime.typing.hints import fields_of, kind_of, replacement_for
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
 
 __all__ = ["Bounds", "Codec", "Compiler", "Field", "dump_any"]
-
-_Plain = str | int | float | bool | None
-"""What a set of anything can hold: what JSON has and Python can hash."""
 
 
 class _Named:
@@ -157,9 +154,7 @@ class Compiler:
 
     def _set(self, hint: Any) -> Codec:
         item = (*get_args(hint), Any)[0]
-        if not is_hashable(item):
-            raise TypeError(f"a set cannot hold {item!r}")
-        inner = self._array(_Plain if item is Any else item, list)
+        inner = self._array(item, list)
         make = set if kind_of(hint) is set else frozenset
 
         def load(value: Any) -> Any:
@@ -283,18 +278,10 @@ def _any(compiler: Compiler, hint: Any) -> Codec:
     return Codec({}, same, dump_any, "any value")
 
 
-def _inner(compiler: Compiler, hint: Any) -> Codec:
-    return compiler.codec(get_args(hint)[0])
-
-
 _FORMS: dict[Any, Build] = {
     Any: _any,
     object: _any,
     Annotated: Compiler._annotated,
-    typing.Required: _inner,
-    typing.NotRequired: _inner,
-    typing.Final: _inner,
-    typing.ClassVar: _inner,
     Literal: lambda compiler, hint: parts.choice(get_args(hint)),
     Union: Compiler._union,
     types.UnionType: Compiler._union,
@@ -324,10 +311,6 @@ _KINDS_OF_TYPES: tuple[tuple[Callable[[Any], bool], Build], ...] = (
     (
         lambda kind: hasattr(kind, "__value__"),  # what the statement `type X = ...` makes
         lambda compiler, hint: compiler._named(hint, lambda: compiler.codec(hint.__value__)),
-    ),
-    (
-        lambda kind: isinstance(kind, typing.TypeVar) and not kind.__constraints__,
-        lambda compiler, hint: compiler.codec(hint.__bound__ or Any),
     ),
 )
 """What users define."""

@@ -324,7 +324,7 @@ def test_contents_that_are_ready_are_taken_as_they_are():
         ({"text": "a", "uri": "no uri"}, "uri: "),
         ({"text": "a", "_meta": []}, "_meta"),
         ([{"text": "a"}, {"blob": "?"}, {"text": 5}], r"\[1\].blob: .*; \[2\].text: "),
-        ({object()}, "must be"),
+        ({object()}, "JSON"),
         ({"a": object()}, "JSON"),
         (float("nan"), "JSON"),
     ],

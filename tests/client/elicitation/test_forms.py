@@ -6,7 +6,7 @@ import decimal
 import enum
 import pathlib
 import uuid
-from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypedDict, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict, TypeVar
 
 import jsonschema
 import pytest
@@ -241,15 +241,6 @@ def test_a_typed_dict_is_a_form():
     }
     with pytest.raises(Mismatch, match=r"^why: is not a field of this form"):
         form.load({"where": "Bern", "why": "?"})
-
-
-def test_a_generic_dataclass_is_a_form():
-    @dataclasses.dataclass
-    class Pick(Generic[T]):
-        it: T
-
-    assert form_of(Pick[Size]).schema(NEW)["properties"]["it"]["enum"] == ["small", "extra-large"]
-    assert form_of(Pick[Size]).load({"it": "small"}) == Pick(Size.SMALL)
 
 
 def test_the_form_of_a_type_is_made_once():
