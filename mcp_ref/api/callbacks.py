@@ -102,10 +102,7 @@ class Callbacks:
         return found
 
     def arguments_for(self, data: Any) -> list[str]:
-        """The arguments of `connect` that declare what a server missed, as the `data` of -32021 tells it.
-
-        # spec: basic/index/missing-capability-error
-        """
+        """The arguments of `connect` that declare what a server missed, as the `data` of -32021 tells it."""
         required = data.get("requiredCapabilities") if isinstance(data, dict) else None
         if not isinstance(required, dict) or not all(isinstance(parts, dict) for parts in required.values()):
             return []

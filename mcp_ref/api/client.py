@@ -29,9 +29,9 @@ from typing import Any, TypeVar
 from mcp_ref.api.context import INPUT_REQUESTS, Context
 from mcp_ref.api.features import Features
 from mcp_ref.api.requests import AnyLine
-from mcp_ref.basic import lifecycle, versioning
+from mcp_ref.basic import lifecycle
 from mcp_ref.basic.index.error_responses import InternalError, InvalidRequest, MethodNotFound
-from mcp_ref.basic.index.general_fields import SERVER_INFO
+from mcp_ref.basic.index.general_fields import SERVER_INFO, request_meta
 from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.context import RequestContext
@@ -220,7 +220,7 @@ class Client(Features):
         """
         latest = newest(self.revisions, Era.MODERN) or LATEST
         self.capabilities = pruner(lifecycle.ClientCapabilities, latest.date)(self.declared)
-        return {"_meta": versioning.request_meta(latest.date, self.capabilities, self.info)}
+        return {"_meta": request_meta(latest.date, self.capabilities, self.info)}
 
     def hello(self) -> Json:
         """The params of initialize, in the newest revision of the legacy era that we speak.

@@ -17,7 +17,6 @@ from mcp_ref.api.client import Client
 from mcp_ref.api.pipe_transport import Line
 from mcp_ref.api.requests import AnyLine
 from mcp_ref.basic import versioning
-from mcp_ref.basic.index.general_fields import check_extensions
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import MAX_ROUNDS
 from mcp_ref.basic.transports import index as memory
@@ -130,7 +129,7 @@ def connect(
     revisions = list(revisions) if revision is None else [revision]
     for date in revisions:
         versioning.revision(date)  # an unknown one is an error before anything is started
-    check_extensions(extensions or {})
+    versioning.check_extensions(extensions or {})
     more: Json = {"title": title} if title is not None else {}
     if roots is not None and not callable(roots):
         roots = as_roots(roots)  # a wrong one is an error before anything is started

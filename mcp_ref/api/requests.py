@@ -19,10 +19,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.api.results import PendingCall, Result
-from mcp_ref.basic import versioning
 from mcp_ref.basic.index.error_responses import ErrorResponse
-from mcp_ref.basic.index.general_fields import LOG_LEVEL, Implementation, check_meta
-from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.index.general_fields import (
+    LOG_LEVEL,
+    Implementation,
+    MissingRequiredClientCapability,
+    check_meta,
+    request_meta,
+)
+from mcp_ref.basic.index.messages import Json, result_type
 from mcp_ref.basic.lifecycle import ClientCapabilities
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
@@ -38,11 +43,9 @@ from mcp_ref.basic.transports.streamable_http import schema_extension
 from mcp_ref.basic.versioning import (
     TABLE,
     Era,
-    MissingRequiredClientCapability,
     Revision,
     UnsupportedProtocolVersion,
     newest,
-    result_type,
 )
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
@@ -403,7 +406,7 @@ class Asking:
         """Params with what the revision wants in their `_meta`."""
         if not self.revision.modern:
             return params or None
-        meta = versioning.request_meta(self.revision.date, self.capabilities, self.info)
+        meta = request_meta(self.revision.date, self.capabilities, self.info)
         if self.log_level is not None:
             meta[LOG_LEVEL] = self.log_level
         return {**params, "_meta": {**meta, **params.get("_meta", {})}}

@@ -34,8 +34,8 @@ from mcp_ref.api.context import INPUT_REQUESTS, Context
 from mcp_ref.api.registering import Registry
 from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
-from mcp_ref.basic.index.general_fields import Icon, Implementation, check_extensions
-from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.index.general_fields import Icon, Implementation, check_icons
+from mcp_ref.basic.index.messages import Json, add_modern_fields
 from mcp_ref.basic.patterns.index.connection import IMMEDIATE, Connection, Deferred
 from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
@@ -43,7 +43,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import RETRY_FIELDS, InputRequir
 from mcp_ref.basic.patterns.subscriptions import server as subscriptions
 from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.basic.utilities import ping
-from mcp_ref.basic.versioning import Method, Revision, add_modern_fields, is_modern, revision
+from mcp_ref.basic.versioning import Method, Revision, check_extensions, is_modern, revision
 from mcp_ref.client import roots
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.client.elicitation.url_mode import UrlElicitationRequired
@@ -65,11 +65,10 @@ from mcp_ref.runtime.threads.pace import Pace
 from mcp_ref.runtime.threads.workers import MAX_WAITING_BYTES, QueueFull, Workers
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server import discover, prompts, resources, tools
-from mcp_ref.server.content import check_icons
 from mcp_ref.server.resources import ResourceSource
 from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
-from mcp_ref.server.utilities.caching import CacheScope, Caching, hints_by_method
+from mcp_ref.server.utilities.caching import CacheScope, Caching, hints_by_method, with_hints
 from mcp_ref.server.utilities.pagination import EncodedPage
 
 if TYPE_CHECKING:
@@ -423,16 +422,16 @@ class Server(Registry):
 
     def _encode(self, result: Json, row: Method, context: RequestContext) -> Json | Encoded:
         """Steps 7 and 8. A page of a list remembers both: it is sent to many."""
-        at, hints = context.revision, None
-        if row.cacheable:
-            hints = context.hints or self.hints.get(row.name)
-        if type(result) is EncodedPage:
-            if at not in result.encoded:
-                full = add_modern_fields(result, context, hints) if at.modern else result
-                result.encoded[at] = Encoded([to_json(full).encode("utf-8")])
-            return result.encoded[at]
+        at, page = context.revision, result if type(result) is EncodedPage else None
+        if page is not None and at in page.encoded:
+            return page.encoded[at]
         if at.modern:
-            result = add_modern_fields(result, context, hints)
+            result = add_modern_fields(result, context)
+            if row.cacheable:
+                result = with_hints(result, context.hints or self.hints[row.name])
+        if page is not None:
+            page.encoded[at] = Encoded([to_json(result).encode("utf-8")])
+            return page.encoded[at]
         return row.encode(result) if row.encode is not None else result
 
     def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:

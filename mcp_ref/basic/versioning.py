@@ -12,29 +12,37 @@ A server of ours is *dual-era*: a request with modern `_meta` is served stateles
 session, both on one pipe and at once.
 
 This module has the facts of all five revisions (`TABLE`), the rows that pages add to the tables of messages
-(`Method`, `Notification`), the modern door (`context_from_meta`) and what it does to results on their way out
-(`add_modern_fields`).
+(`Method`, `Notification`), and the modern door (`context_from_meta`).
 
 Revisions   2026-07-28.  The facts cover all.
 Errors      -32022 UnsupportedProtocolVersion, -32021 MissingRequiredClientCapability.
-Threads     `context_from_meta` and `add_modern_fields` run on the request's worker.
-Not here    how a client finds out a server's era (basic/transports/stdio/backward_compatibility).
+Threads     `context_from_meta` runs on the request's worker.
+Not here    what every modern request carries (basic/index/general_fields) and every modern result
+            (basic/index/messages), how a client finds out a server's era
+            (basic/transports/stdio/backward_compatibility).
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.index.error_responses import InvalidParams, ProtocolError
+from mcp_ref.basic.index.error_responses import (
+    HEADER_MISMATCH,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    UNSUPPORTED_PROTOCOL_VERSION,
+    InvalidParams,
+    ProtocolError,
+)
 from mcp_ref.basic.index.general_fields import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
     LOG_LEVEL,
+    META_KEY,
     PROTOCOL_VERSION,
-    SERVER_INFO,
+    MissingRequiredClientCapability,
     RequestMeta,
 )
 from mcp_ref.basic.index.messages import Json, RequestId
@@ -42,14 +50,12 @@ from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.schema import REVISIONS, Mismatch, checker, since
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.lifecycle import ClientCapabilities
     from mcp_ref.basic.patterns.index.context import RequestContext
 
 __all__ = [
     "LATEST",
     "Era",
     "Method",
-    "MissingRequiredClientCapability",
     "Notification",
     "Revision",
     "UnsupportedProtocolVersion",
@@ -64,20 +70,10 @@ class UnsupportedVersionData(TypedDict):
     requested: str
 
 
-class MissingCapabilityData(TypedDict):
-    requiredCapabilities: ClientCapabilities
-
-
 class UnsupportedVersionError(TypedDict, total=False):
-    code: Required[Literal[-32022]]  # spec: basic/index/error-code-unsupported-version
+    code: Required[Literal[-32022]]
     message: Required[str]
     data: Required[UnsupportedVersionData]
-
-
-class MissingCapabilityError(TypedDict, total=False):
-    code: Required[Literal[-32021]]  # spec: basic/index/error-code-missing-capability
-    message: Required[str]
-    data: Required[MissingCapabilityData]
 
 
 class UnsupportedProtocolVersionError(TypedDict, total=False):
@@ -86,16 +82,7 @@ class UnsupportedProtocolVersionError(TypedDict, total=False):
     error: Required[UnsupportedVersionError]
 
 
-class MissingRequiredClientCapabilityError(TypedDict, total=False):
-    jsonrpc: Required[Literal["2.0"]]
-    id: RequestId
-    error: Required[MissingCapabilityError]
-
-
 DEFINITIONS: dict[str, Any] = {
-    "MissingRequiredClientCapabilityError": Annotated[
-        MissingRequiredClientCapabilityError, since("2026-07-28")
-    ],
     "UnsupportedProtocolVersionError": Annotated[UnsupportedProtocolVersionError, since("2026-07-28")],
 }
 
@@ -328,7 +315,7 @@ class UnsupportedProtocolVersion(ProtocolError):
     # spec: basic/versioning/unsupported-version-error, basic/versioning/unsupported-version-data
     """
 
-    code = -32022
+    code = UNSUPPORTED_PROTOCOL_VERSION
 
     def __init__(self, requested: str, supported: Iterable[str]) -> None:
         known = list(supported)
@@ -344,25 +331,7 @@ class InvalidMeta(InvalidParams):
     """The `_meta` of a modern request lacks a required field, or has one of a wrong type."""
 
 
-class MissingRequiredClientCapability(ProtocolError):
-    """The client did not declare a capability that its request needs.
-
-    # spec: basic/index/missing-capability-error
-    """
-
-    code = -32021
-
-    def __init__(self, required: Json) -> None:
-        names = [
-            f"{name}.{part}" if part else name for name, parts in required.items() for part in parts or [""]
-        ]
-        super().__init__(
-            f"this request needs the client capability {', '.join(names)}",
-            data={"requiredCapabilities": required},
-        )
-
-
-MODERN_CODES = frozenset({-32020, -32021, -32022})
+MODERN_CODES = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
 """Codes that only a modern server sends: proof of its era.
 
 # spec: basic/versioning/modern-error-means-modern
@@ -420,6 +389,19 @@ def require_capability(context: RequestContext, required: Json) -> None:
         raise MissingRequiredClientCapability(missing)
 
 
+def check_extensions(extensions: Mapping[str, Any]) -> None:
+    """Identifier -> settings, as capabilities advertise them. Raises ValueError.
+
+    # spec: basic/versioning/extension-id-format, basic/versioning/extension-settings-object
+    """
+    for identifier, settings in extensions.items():
+        match = META_KEY.fullmatch(identifier) if isinstance(identifier, str) else None
+        if match is None or match["prefix"] is None or not match["name"]:
+            raise ValueError(f"{identifier!r} is not an extension's identifier: it needs prefix/name")
+        if not isinstance(settings, Mapping):
+            raise ValueError(f"the settings of {identifier} are an object, perhaps an empty one: {{}}")
+
+
 IMPLIED_PARTS: dict[str, Json] = {"elicitation": {"form": {}}}
 """The parts that a capability has if it was declared empty.
 
@@ -440,42 +422,4 @@ def missing_capabilities(required: Json, declared: Any) -> Json:
     return lacking
 
 
-def add_modern_fields(result: Json, context: RequestContext, hints: Json | None) -> Json:
-    """Add the fields of a modern result that handlers leave out: resultType, `_meta` and caching hints."""
-    # spec: basic/index/result-type-present, basic/index/result-type-complete
-    full = {"resultType": "complete", **result}
-    identity = context.identity
-    if identity is not None:  # spec: basic/index/meta-server-info
-        full["_meta"] = {SERVER_INFO: identity, **result.get("_meta", {})}
-    # spec: server/utilities/caching/hints-required, server/utilities/caching/interim-without-hints
-    if hints is not None and full["resultType"] == "complete":
-        full = {**hints, **full}
-    return full
-
-
 # --------------------------------------------------------------------------- client half
-
-
-def request_meta(date: str, capabilities: Any, info: Any) -> Json:
-    """The `_meta` that every request of a modern client carries.
-
-    # spec: basic/index/meta-required-request-fields, basic/index/meta-client-info
-    # spec: basic/transports/stdio/metadata-inline
-    """
-    return {PROTOCOL_VERSION: date, CLIENT_CAPABILITIES: capabilities, CLIENT_INFO: info}
-
-
-RESULT_TYPES = frozenset({"complete", "input_required"})
-
-
-def result_type(result: Json, also: Iterable[str] = ()) -> str:
-    """The resultType of a result. Raises ValueError for an unknown one.
-
-    `also` are the values of the extensions that this client declares.
-    # spec: basic/index/result-type-supported-set, basic/index/result-type-absent-complete
-    # spec: basic/index/result-type-extension-values
-    """
-    kind = result.get("resultType", "complete")
-    if not isinstance(kind, str) or (kind not in RESULT_TYPES and kind not in also):
-        raise ValueError(f"unknown resultType {kind!r:.60}")  # spec: basic/index/result-type-unknown-invalid
-    return kind

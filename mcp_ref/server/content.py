@@ -22,7 +22,7 @@ import typing
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeVar
 
-from mcp_ref.basic.index.general_fields import Icon, check_meta
+from mcp_ref.basic.index.general_fields import Icon, check_icons, check_meta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.json_text import Encoded, LongStrings, has_long_string, to_json
 from mcp_ref.schema import REVISIONS, Bounds, Mismatch, checker, pruner, since, until
@@ -236,18 +236,6 @@ def _with(block: Block, annotations: Annotations | None, meta: Json | None) -> B
     if meta is not None:
         block["_meta"] = check_meta(meta)
     return block
-
-
-def check_icons(icons: list[Icon]) -> list[Icon]:
-    """The same icons; ValueError unless their sources are http(s) or data URIs.
-
-    # spec: basic/index/icon-src-required
-    """
-    for icon in icons:
-        source = icon.get("src") if isinstance(icon, dict) else None
-        if not isinstance(source, str) or not source.startswith(("https://", "http://", "data:")):
-            raise ValueError(f"the src of an icon must be an http(s) or data URI, not {source!r:.80}")
-    return icons
 
 
 # ---------------------------------------------------------------------- checking blocks

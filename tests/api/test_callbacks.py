@@ -10,9 +10,12 @@ from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
 from mcp_ref import Context, ErrorResponse, Limit, ProtocolError, RequestCancelled, Server, connect
 from mcp_ref.api.callbacks import Callbacks, CallbackTimeout
-from mcp_ref.basic.index.error_responses import InternalError, TooManyRequests
+from mcp_ref.basic.index.error_responses import (
+    InternalError,
+    TooManyRequests,
+)
+from mcp_ref.basic.index.general_fields import MissingRequiredClientCapability
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
-from mcp_ref.basic.versioning import MissingRequiredClientCapability
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.threads.outbox import Outbox
 

@@ -18,6 +18,8 @@ from mcp_ref.basic.index.general_fields import (
     LOG_LEVEL,
     PROTOCOL_VERSION,
     SERVER_INFO,
+    MissingRequiredClientCapability,
+    request_meta,
 )
 from mcp_ref.basic.versioning import (
     LATEST,
@@ -25,13 +27,11 @@ from mcp_ref.basic.versioning import (
     TABLE,
     Era,
     Method,
-    MissingRequiredClientCapability,
     Notification,
     UnsupportedProtocolVersion,
+    check_extensions,
     newest,
-    request_meta,
     require_capability,
-    result_type,
     revision,
 )
 from mcp_ref.runtime.errors import LocalError
@@ -649,25 +649,6 @@ def test_a_legacy_result_is_as_its_handler_made_it(date):
     assert dressed(result=None, date=date) == {}
 
 
-@pytest.mark.spec("server/utilities/caching/hints-required", "server/utilities/caching/interim-without-hints")
-def test_hints_for_caches_are_on_complete_results_of_cacheable_methods_only():
-    hints = {"ttlMs": 5, "cacheScope": "public"}
-    context = type("Bare", (), {"identity": None})()
-    assert versioning.add_modern_fields({"a": 1}, context, None) == {"resultType": "complete", "a": 1}
-    assert versioning.add_modern_fields({"a": 1}, context, hints) == {
-        "resultType": "complete",
-        "a": 1,
-        **hints,
-    }
-    assert versioning.add_modern_fields({"ttlMs": 9}, context, hints) == {
-        "resultType": "complete",
-        "ttlMs": 9,
-        "cacheScope": "public",
-    }
-    interim = {"resultType": "input_required"}
-    assert versioning.add_modern_fields(interim, context, hints) == interim
-
-
 def test_dressing_leaves_what_the_handler_made_untouched():
     """It may be a constant that every request returns."""
     constant = {"a": 1, "_meta": {"com.example/x": 1}}
@@ -714,26 +695,6 @@ def test_a_request_of_a_legacy_client_carries_none_of_it(date):
     with connect(server, revision=date) as client:
         assert client.request("vendor/x")["params"] == {}
         assert client.request("vendor/x", {"a": 1})["params"] == {"a": 1}
-
-
-@pytest.mark.spec(
-    "basic/index/result-type-supported-set",
-    "basic/index/result-type-absent-complete",
-    "basic/index/result-type-extension-values",
-)
-def test_the_kinds_of_results_that_a_client_knows():
-    assert result_type({}) == "complete"
-    assert result_type({"resultType": "complete"}) == "complete"
-    assert result_type({"resultType": "input_required"}) == "input_required"
-    assert result_type({"resultType": "task"}, also=["task"]) == "task"
-
-
-@pytest.mark.spec("basic/index/result-type-unknown-invalid", "basic/index/result-type-supported-set")
-@pytest.mark.parametrize("kind", ["task", "", "Complete", None, 1, True, [], {}, ["complete"], "x" * 1000])
-def test_a_kind_that_is_not_known_is_refused(kind):
-    with pytest.raises(ValueError, match="unknown resultType") as caught:
-        result_type({"resultType": kind}, also=["other"])
-    assert len(str(caught.value)) < 100
 
 
 @pytest.mark.spec("basic/index/result-type-unknown-invalid", "basic/index/result-type-absent-complete")
@@ -813,3 +774,40 @@ def test_a_revision_is_its_date_to_whoever_compares():
         assert {client.revision: 1} == {"2025-06-18": 1}
         with connect(Server("t"), revision=client.revision) as other:
             assert other.revision == client.revision
+
+
+# -- identifiers of extensions ----------------------------------------------------------------
+
+
+@pytest.mark.spec("basic/versioning/extension-id-format", "basic/versioning/extension-settings-object")
+@pytest.mark.parametrize(
+    "extensions",
+    [
+        {},
+        {"io.modelcontextprotocol/tasks": {}},
+        {"com.example/one": {}, "com.example/two": {"deep": [1]}},
+        {"example/x": {}},
+    ],
+)
+def test_extensions_are_identifiers_with_settings(extensions):
+    check_extensions(extensions)
+    Server("extended", extensions=extensions)
+
+
+@pytest.mark.spec("basic/versioning/extension-id-format")
+@pytest.mark.parametrize(
+    "identifier", ["tasks", "", "com.example/", "/x", "com.example/x/y", "1com/x", "a b/x"]
+)
+def test_an_extension_needs_a_prefix_and_a_name(identifier):
+    for declare in (check_extensions, lambda e: Server("x", extensions=e)):
+        with pytest.raises(ValueError, match="it needs prefix/name"):
+            declare({identifier: {}})
+    with pytest.raises(ValueError, match="it needs prefix/name"):
+        connect(Server("x"), extensions={identifier: {}})
+
+
+@pytest.mark.spec("basic/versioning/extension-settings-object")
+@pytest.mark.parametrize("settings", [None, True, 1, "on", [], [{}]])
+def test_the_settings_of_an_extension_are_an_object(settings):
+    with pytest.raises(ValueError, match="an object"):
+        check_extensions({"com.example/x": settings})

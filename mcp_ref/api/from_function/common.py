@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mcp_ref.basic.index.general_fields import Icon, check_meta
+from mcp_ref.basic.index.general_fields import Icon, check_icons, check_meta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.typing.functions import description_of
-from mcp_ref.server.content import check_icons
 
 __all__ = ["common_members", "name_of"]
 

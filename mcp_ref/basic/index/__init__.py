@@ -7,11 +7,11 @@
 
 The headings of the page, and where they are:
 
-    Messages: requests, responses, notifications    messages
+    Messages: requests, responses, notifications;   messages
+    resultType
     Responses: error responses; Error codes         error_responses
     Batching (2025-03-26)                           batching
     General fields: _meta, icons                    general_fields
     JSON Schema usage                               json_schema_usage
-    resultType, Statelessness                       basic/versioning, which is the door of the era they
-    belong to
+    Statelessness                                   basic/versioning, which is the door of the era that has it
 """

@@ -94,6 +94,11 @@ STANDARD = frozenset({-32700, -32600, -32601, -32602, -32603})
 """JSON-RPC's own codes."""
 
 
+HEADER_MISMATCH = -32020  # spec: basic/index/error-code-header-mismatch
+MISSING_REQUIRED_CLIENT_CAPABILITY = -32021  # spec: basic/index/error-code-missing-capability
+UNSUPPORTED_PROTOCOL_VERSION = -32022  # spec: basic/index/error-code-unsupported-version
+
+
 def _own_code(code: int) -> int:
     """A code that the author of a handler chose."""
     if isinstance(code, bool) or not isinstance(code, int):

@@ -21,6 +21,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
+from mcp_ref.basic.index.error_responses import MISSING_REQUIRED_CLIENT_CAPABILITY, ProtocolError
 from mcp_ref.schema import Bounds, required, since
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     # The page on logging defines it, and stands above this one: mcp_ref/schema finds it by its name.
     from mcp_ref.server.utilities.logging import LoggingLevel
 
-__all__ = ["Icon", "Implementation", "check_meta"]
+__all__ = ["Icon", "Implementation", "MissingRequiredClientCapability", "check_meta"]
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -110,6 +111,22 @@ class Implementation(TypedDict, total=False):
     websiteUrl: Annotated[str, Bounds(format="uri"), since("2025-11-25")]
 
 
+class MissingCapabilityData(TypedDict):
+    requiredCapabilities: ClientCapabilities
+
+
+class MissingCapabilityError(TypedDict, total=False):
+    code: Required[Literal[-32021]]
+    message: Required[str]
+    data: Required[MissingCapabilityData]
+
+
+class MissingRequiredClientCapabilityError(TypedDict, total=False):
+    jsonrpc: Required[Literal["2.0"]]
+    id: RequestId
+    error: Required[MissingCapabilityError]
+
+
 # Objects whose members the official schema types as JSON; for us any JSON will do.
 JSONObject = Annotated[dict[str, Any], {"$ref": "#/$defs/JSONObject"}]
 
@@ -135,6 +152,7 @@ DEFINITIONS: dict[str, Any] = {
         _LAST,
     ],
     "MetaObject": Annotated[Any, {"type": "object"}, _LAST],
+    "MissingRequiredClientCapabilityError": Annotated[MissingRequiredClientCapabilityError, _LAST],
     "NotificationMetaObject": Annotated[NotificationMeta, _LAST],
     "NotificationParams": Annotated[NotificationParams, since("2025-11-25")],
     "RequestMetaObject": Annotated[RequestMeta, _LAST],
@@ -142,10 +160,38 @@ DEFINITIONS: dict[str, Any] = {
     "ResultMetaObject": Annotated[ResultMeta, _LAST],
 }
 
+
+def request_meta(date: str, capabilities: Any, info: Any) -> dict[str, Any]:
+    """The `_meta` that every request of a modern client carries.
+
+    # spec: basic/index/meta-required-request-fields, basic/index/meta-client-info
+    # spec: basic/transports/stdio/metadata-inline
+    """
+    return {PROTOCOL_VERSION: date, CLIENT_CAPABILITIES: capabilities, CLIENT_INFO: info}
+
+
+class MissingRequiredClientCapability(ProtocolError):
+    """The client did not declare a capability that its request needs.
+
+    # spec: basic/index/missing-capability-error
+    """
+
+    code = MISSING_REQUIRED_CLIENT_CAPABILITY
+
+    def __init__(self, required: dict[str, Any]) -> None:
+        names = [
+            f"{name}.{part}" if part else name for name, parts in required.items() for part in parts or [""]
+        ]
+        super().__init__(
+            f"this request needs the client capability {', '.join(names)}",
+            data={"requiredCapabilities": required},
+        )
+
+
 # ------------------------------------------------------------------------ keys of _meta
 
 _LABEL = r"[A-Za-z](?:[A-Za-z0-9-]*[A-Za-z0-9])?"  # spec: basic/index/meta-label-format
-_KEY = re.compile(
+META_KEY = re.compile(
     rf"(?:(?P<prefix>{_LABEL}(?:\.{_LABEL})*)/)?"  # spec: basic/index/meta-prefix-format
     r"(?P<name>[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"  # spec: basic/index/meta-name-format
 )
@@ -167,12 +213,12 @@ _TRACE = {  # spec: basic/index/trace-context-format, basic/index/trace-keys-unp
 
 def is_key(key: str) -> bool:
     """Whether `_meta` may have such a key."""
-    return bool(key) and _KEY.fullmatch(key) is not None
+    return bool(key) and META_KEY.fullmatch(key) is not None
 
 
 def is_reserved(key: str) -> bool:
     """Whether the key's prefix is the protocol's own, by the rule of any revision."""
-    match = _KEY.fullmatch(key)
+    match = META_KEY.fullmatch(key)
     if match is None or match["prefix"] is None:
         return False
     labels = match["prefix"].lower().split(".")
@@ -198,14 +244,13 @@ def check_meta(meta: Mapping[str, Any]) -> dict[str, Any]:
     return dict(meta)
 
 
-def check_extensions(extensions: Mapping[str, Any]) -> None:
-    """Identifier -> settings, as capabilities advertise them. Raises ValueError.
+def check_icons(icons: list[Icon]) -> list[Icon]:
+    """The same icons; ValueError unless their sources are http(s) or data URIs.
 
-    # spec: basic/versioning/extension-id-format, basic/versioning/extension-settings-object
+    # spec: basic/index/icon-src-required
     """
-    for identifier, settings in extensions.items():
-        match = _KEY.fullmatch(identifier) if isinstance(identifier, str) else None
-        if match is None or match["prefix"] is None or not match["name"]:
-            raise ValueError(f"{identifier!r} is not an extension's identifier: it needs prefix/name")
-        if not isinstance(settings, Mapping):
-            raise ValueError(f"the settings of {identifier} are an object, perhaps an empty one: {{}}")
+    for icon in icons:
+        source = icon.get("src") if isinstance(icon, dict) else None
+        if not isinstance(source, str) or not source.startswith(("https://", "http://", "data:")):
+            raise ValueError(f"the src of an icon must be an http(s) or data URI, not {source!r:.80}")
+    return icons

@@ -24,9 +24,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeGuard
 
 from mcp_ref.basic.index.error_responses import InvalidRequest, ParseError, ProtocolError
+from mcp_ref.basic.index.general_fields import SERVER_INFO
 from mcp_ref.runtime.json_text import MAX_JSON_PARTS, Encoded, NotJson, from_json, to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import required, since, until
@@ -34,6 +36,7 @@ from mcp_ref.schema import required, since, until
 if TYPE_CHECKING:
     from mcp_ref.basic.index.error_responses import Error
     from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
+    from mcp_ref.basic.patterns.index.context import RequestContext
 
 __all__ = [
     "Json",
@@ -242,3 +245,32 @@ def encode_error(request_id: RequestId, problem: ProtocolError) -> bytes:
         return encode(
             {**message, "error": {"code": problem.code, "message": "an error that has no JSON form"}}
         )
+
+
+# --------------------------------------------------------------------- results of 2026-07-28
+
+
+def add_modern_fields(result: Json, context: RequestContext) -> Json:
+    """Add the fields of a modern result that handlers leave out: resultType, and the server's identity."""
+    # spec: basic/index/result-type-present, basic/index/result-type-complete
+    full = {"resultType": "complete", **result}
+    identity = context.identity
+    if identity is not None:  # spec: basic/index/meta-server-info
+        full["_meta"] = {SERVER_INFO: identity, **result.get("_meta", {})}
+    return full
+
+
+RESULT_TYPES = frozenset({"complete", "input_required"})
+
+
+def result_type(result: Json, also: Iterable[str] = ()) -> str:
+    """The resultType of a result. Raises ValueError for an unknown one.
+
+    `also` are the values of the extensions that this client declares.
+    # spec: basic/index/result-type-supported-set, basic/index/result-type-absent-complete
+    # spec: basic/index/result-type-extension-values
+    """
+    kind = result.get("resultType", "complete")
+    if not isinstance(kind, str) or (kind not in RESULT_TYPES and kind not in also):
+        raise ValueError(f"unknown resultType {kind!r:.60}")  # spec: basic/index/result-type-unknown-invalid
+    return kind

@@ -88,6 +88,14 @@ def hints(ttl_ms: int, scope: CacheScope) -> Json:
     return {"ttlMs": ttl_ms, "cacheScope": scope}
 
 
+def with_hints(result: Json, hints: Json) -> Json:
+    """A result with the hints that its handler left out. One that asks for input has none.
+
+    # spec: server/utilities/caching/hints-required, server/utilities/caching/interim-without-hints
+    """
+    return {**hints, **result} if result["resultType"] == "complete" else result
+
+
 def hints_by_method(default: Caching, per_method: Mapping[str, Caching] | None = None) -> dict[str, Json]:
     """The hints for each method with cacheable results. Raises ValueError, TypeError.
 

@@ -25,7 +25,8 @@ from mcp_ref.basic.index.error_responses import (
     TooManyRequests,
     error_response,
 )
-from mcp_ref.basic.versioning import MissingRequiredClientCapability, UnsupportedProtocolVersion
+from mcp_ref.basic.index.general_fields import MissingRequiredClientCapability
+from mcp_ref.basic.versioning import UnsupportedProtocolVersion
 from mcp_ref.runtime.errors import ConnectionClosed, LocalError, RequestCancelled, RequestTimeout
 from mcp_ref.schema import checker, definitions
 

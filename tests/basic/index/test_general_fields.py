@@ -10,7 +10,7 @@ from peers import LEGACY, META, MODERN, REVISIONS, RawClient
 
 from mcp_ref import Context, Server, connect
 from mcp_ref.basic.index import general_fields as meta
-from mcp_ref.basic.index.general_fields import check_extensions, check_meta, is_key, is_reserved
+from mcp_ref.basic.index.general_fields import check_icons, check_meta, is_key, is_reserved
 from mcp_ref.schema import Mismatch, checker, definitions, pruner
 
 CALM = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -292,40 +292,6 @@ def test_trace_context_reaches_the_server(revision):
 # -- extensions -------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("basic/versioning/extension-id-format", "basic/versioning/extension-settings-object")
-@pytest.mark.parametrize(
-    "extensions",
-    [
-        {},
-        {"io.modelcontextprotocol/tasks": {}},
-        {"com.example/one": {}, "com.example/two": {"deep": [1]}},
-        {"example/x": {}},
-    ],
-)
-def test_extensions_are_identifiers_with_settings(extensions):
-    check_extensions(extensions)
-    Server("extended", extensions=extensions)
-
-
-@pytest.mark.spec("basic/versioning/extension-id-format")
-@pytest.mark.parametrize(
-    "identifier", ["tasks", "", "com.example/", "/x", "com.example/x/y", "1com/x", "a b/x"]
-)
-def test_an_extension_needs_a_prefix_and_a_name(identifier):
-    for declare in (check_extensions, lambda e: Server("x", extensions=e)):
-        with pytest.raises(ValueError, match="it needs prefix/name"):
-            declare({identifier: {}})
-    with pytest.raises(ValueError, match="it needs prefix/name"):
-        connect(Server("x"), extensions={identifier: {}})
-
-
-@pytest.mark.spec("basic/versioning/extension-settings-object")
-@pytest.mark.parametrize("settings", [None, True, 1, "on", [], [{}]])
-def test_the_settings_of_an_extension_are_an_object(settings):
-    with pytest.raises(ValueError, match="an object"):
-        check_extensions({"com.example/x": settings})
-
-
 # -- the shapes -------------------------------------------------------------------------------
 
 
@@ -470,3 +436,8 @@ def test_who_a_client_says_it_is_changes_nothing(revision):
                 [raw.request("tools/call", params, id=7), raw.request("vendor/none", params, id=8)]
             )
     assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("src", ["https://a/b.png", "http://a/b", "data:image/png;base64,AAAA"])
+def test_an_icon_comes_from_the_web_or_is_data(src):
+    assert check_icons([{"src": src}]) == [{"src": src}]

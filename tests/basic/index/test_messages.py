@@ -423,3 +423,26 @@ def test_every_message_of_a_server_over_http_is_json_rpc_2(revision):
             with peer.post(body, **headers) as reply:
                 assert reply.status in (400, 403)
                 assert kinds([reply.json()]) == {"error"}
+
+
+# -- results of 2026-07-28 ------------------------------------------------------------------------
+
+
+@pytest.mark.spec(
+    "basic/index/result-type-supported-set",
+    "basic/index/result-type-absent-complete",
+    "basic/index/result-type-extension-values",
+)
+def test_the_kinds_of_results_that_a_client_knows():
+    assert messages.result_type({}) == "complete"
+    assert messages.result_type({"resultType": "complete"}) == "complete"
+    assert messages.result_type({"resultType": "input_required"}) == "input_required"
+    assert messages.result_type({"resultType": "task"}, also=["task"]) == "task"
+
+
+@pytest.mark.spec("basic/index/result-type-unknown-invalid", "basic/index/result-type-supported-set")
+@pytest.mark.parametrize("kind", ["task", "", "Complete", None, 1, True, [], {}, ["complete"], "x" * 1000])
+def test_a_kind_that_is_not_known_is_refused(kind):
+    with pytest.raises(ValueError, match="unknown resultType") as caught:
+        messages.result_type({"resultType": kind}, also=["other"])
+    assert len(str(caught.value)) < 100

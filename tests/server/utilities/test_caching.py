@@ -748,3 +748,13 @@ def test_many_threads_may_use_a_cache_at_once():
     assert failures == []
     assert len(cache) <= 20
     assert cache._bytes == sum(entry.size for entry in cache._entries.values())
+
+
+@pytest.mark.spec("server/utilities/caching/hints-required", "server/utilities/caching/interim-without-hints")
+def test_hints_are_added_to_complete_results_only_and_those_of_the_handler_stay():
+    hints = {"ttlMs": 5, "cacheScope": "public"}
+    whole = {"resultType": "complete", "a": 1}
+    assert caching.with_hints(whole, hints) == {**whole, **hints}
+    assert caching.with_hints({**whole, "ttlMs": 9}, hints) == {**whole, "ttlMs": 9, "cacheScope": "public"}
+    interim = {"resultType": "input_required"}
+    assert caching.with_hints(interim, hints) == interim

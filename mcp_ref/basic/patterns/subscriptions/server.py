@@ -31,10 +31,15 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import MethodNotFound, TooManyRequests
-from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
-from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.basic.index.general_fields import (
+    SUBSCRIPTION_ID,
+    Implementation,
+    NotificationMeta,
+    RequestMeta,
+)
+from mcp_ref.basic.index.messages import Json, RequestId, add_modern_fields
 from mcp_ref.basic.patterns.index.connection import DEFERRED, Deferred
-from mcp_ref.basic.versioning import Method, Notification, add_modern_fields
+from mcp_ref.basic.versioning import Method, Notification
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
@@ -285,7 +290,7 @@ class Stream(Listener):
         name = self.context.request_id
         if not self.context.outbox.closes:
             self.say("notifications/cancelled", {"requestId": name, "reason": reason}, wait=1.0)
-        result = add_modern_fields({"_meta": {SUBSCRIPTION_ID: name}}, self.context, None)
+        result = add_modern_fields({"_meta": {SUBSCRIPTION_ID: name}}, self.context)
         self.connection.complete(self.context, result, wait=1.0)
 
 

@@ -32,8 +32,15 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
-from mcp_ref.basic.index.error_responses import InvalidRequest, MethodNotFound, ProtocolError, TooManyRequests
-from mcp_ref.basic.versioning import InvalidMeta, MissingRequiredClientCapability, UnsupportedProtocolVersion
+from mcp_ref.basic.index.error_responses import (
+    HEADER_MISMATCH,
+    InvalidRequest,
+    MethodNotFound,
+    ProtocolError,
+    TooManyRequests,
+)
+from mcp_ref.basic.index.general_fields import MissingRequiredClientCapability
+from mcp_ref.basic.versioning import InvalidMeta, UnsupportedProtocolVersion
 from mcp_ref.runtime.errors import LocalError, McpError
 from mcp_ref.runtime.typing.mismatch import place, summary
 from mcp_ref.schema import since
@@ -66,7 +73,7 @@ Get: TypeAlias = Callable[[str], str | None]
 
 
 class HeaderMismatchDetails(TypedDict, total=False):
-    code: Required[Literal[-32020]]  # spec: basic/index/error-code-header-mismatch
+    code: Required[Literal[-32020]]
     message: Required[str]
     data: Any
 
@@ -86,7 +93,7 @@ class HeaderMismatch(ProtocolError):
     # spec: basic/transports/streamable-http/header-failure-json-error
     """
 
-    code = -32020
+    code = HEADER_MISMATCH
 
     def __init__(self, message: str) -> None:
         super().__init__(f"Header mismatch: {message}")

@@ -31,7 +31,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mcp_ref.basic.index.error_responses import ErrorResponse
+from mcp_ref.basic.index.error_responses import HEADER_MISMATCH, ErrorResponse
 from mcp_ref.basic.index.json_schema_usage import DATA_KEYWORDS
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.logs import logger
@@ -214,9 +214,6 @@ def usable(tools: list[Json]) -> list[Json]:
 
 Mirrored: TypeAlias = "dict[str, tuple[Any, Paths]]"
 """The name of a tool -> its definition, and the arguments that it wants in headers."""
-
-HEADER_MISMATCH = -32020
-"""basic/transports/streamable_http/request_metadata"""
 
 
 def mirrored(client: Any, name: Any, deadline: Deadline | None) -> Paths | None:

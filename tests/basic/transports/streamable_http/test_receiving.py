@@ -18,7 +18,13 @@ from peers import MODERN, PATIENCE, eventually, nothing_left
 from web import JSON, STREAM, opened, result_of, talking, text, web
 
 from mcp_ref import Context, Limit, Server, connect
-from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest, MethodNotFound, TooManyRequests
+from mcp_ref.basic.index.error_responses import (
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    TooManyRequests,
+)
+from mcp_ref.basic.index.general_fields import MissingRequiredClientCapability
 from mcp_ref.basic.transports.streamable_http import receiving
 from mcp_ref.basic.transports.streamable_http import receiving as module
 from mcp_ref.basic.transports.streamable_http.receiving import (
@@ -37,7 +43,7 @@ from mcp_ref.basic.transports.streamable_http.receiving import (
 from mcp_ref.basic.transports.streamable_http.request_metadata import STATUS, HeaderMismatch
 from mcp_ref.basic.transports.streamable_http.resumability import OVERHEAD, Log
 from mcp_ref.basic.transports.streamable_http.security import Refused
-from mcp_ref.basic.versioning import InvalidMeta, MissingRequiredClientCapability, UnsupportedProtocolVersion
+from mcp_ref.basic.versioning import InvalidMeta, UnsupportedProtocolVersion
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, RequestTimeout
 from mcp_ref.runtime.threads.outbox import Full
 
