@@ -243,8 +243,8 @@ def test_what_has_no_end_is_not_written():
 def test_a_result_goes_out_with_the_id_of_its_request(request_id):
     expected = {**BASE, "id": request_id, "result": {"a": "ä"}}
     assert decode(encode_result(request_id, {"a": "ä"})) == expected
-    whole = Encoded(to_json({"a": "ä"}).encode())
-    parts = Encoded(b'{"a":', '"ä"'.encode(), b"}")
+    whole = Encoded([to_json({"a": "ä"}).encode()])
+    parts = Encoded([b'{"a":', '"ä"'.encode(), b"}"])
     for result in (whole, parts):
         line = encode_result(request_id, result)
         assert decode(line) == expected
