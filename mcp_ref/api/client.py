@@ -31,16 +31,15 @@ from mcp_ref.api.features import Features
 from mcp_ref.api.requests import AnyLine
 from mcp_ref.basic import lifecycle
 from mcp_ref.basic.index.error_responses import InternalError, InvalidRequest, MethodNotFound
-from mcp_ref.basic.index.general_fields import SERVER_INFO, request_meta
+from mcp_ref.basic.index.general_fields import CLIENT_CAPABILITIES, SERVER_INFO
 from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.subscriptions import client as listening
 from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.basic.utilities import ping
-from mcp_ref.basic.versioning import LATEST, Era, Revision, newest
+from mcp_ref.basic.versioning import Revision
 from mcp_ref.client.elicitation.url_mode import Completions
-from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.hooks import Handler, Hook, handler_of, run_with_hooks
 from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.runtime.logs import logger
@@ -214,23 +213,14 @@ class Client(Features):
         self._line.open()
 
     def probe(self) -> Json:
-        """The params of server/discover.
-
-        # spec: server/discover/no-body-parameters, basic/transports/stdio/probe-preferred-version
-        """
-        latest = newest(self.revisions, Era.MODERN) or LATEST
-        self.capabilities = pruner(lifecycle.ClientCapabilities, latest.date)(self.declared)
-        return {"_meta": request_meta(latest.date, self.capabilities, self.info)}
+        """The params of server/discover."""
+        params = discover.params(self.revisions, self.declared, self.info)
+        self.capabilities = params["_meta"][CLIENT_CAPABILITIES]
+        return params
 
     def hello(self) -> Json:
-        """The params of initialize, in the newest revision of the legacy era that we speak.
-
-        # spec: basic/lifecycle/offer-latest-version
-        """
-        offer = newest(self.revisions, Era.LEGACY)
-        if offer is None:
-            raise LocalError(f"the server is a legacy one; this client speaks {', '.join(self.revisions)}")
-        return lifecycle.initialize_params(offer, self.declared, self.info)
+        """The params of initialize."""
+        return lifecycle.initialize_params(self.revisions, self.declared, self.info)
 
     def open_modern(self, chosen: Revision, result: Json) -> None:
         """The server is a modern one: there is nothing to open, only something to know.

@@ -42,10 +42,8 @@ from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.transports.streamable_http import schema_extension
 from mcp_ref.basic.versioning import (
     TABLE,
-    Era,
     Revision,
-    UnsupportedProtocolVersion,
-    newest,
+    version_named,
 )
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
@@ -279,35 +277,18 @@ class Asking:
 
     def can_correct(self, method: str, problem: Json | McpError) -> bool:
         """Whether a request was refused before it was begun, and may be sent again in another way."""
-        return self._version_named(problem) is not None or schema_extension.is_about_headers(
-            self, method, problem
-        )
+        named = version_named(problem, self.revision, self.revisions)
+        return named is not None or schema_extension.is_about_headers(self, method, problem)
 
     def correct(self, params: Json, problem: Json | McpError, timeout: float | None = None) -> None:
         """Find out what the version, or the headers, of this request should be."""
-        named = self._version_named(problem)
+        named = version_named(problem, self.revision, self.revisions)
         if named is None:
             schema_extension.refresh(self, params, timeout)
             return
         _log.info("the server goes on in %s: %.300r", named, problem)
         self.revision = named
         self.capabilities = pruner(ClientCapabilities, named.date)(self.declared)
-
-    def _version_named(self, problem: Json | McpError) -> Revision | None:
-        """The newest modern version of ours that a server names which refused another, or the same.
-
-        Perhaps it was started anew as another release. None where there is nothing in common: then its error,
-        which says what it supports, is for the caller.
-        # spec: basic/versioning/client-retries-supported-version
-        """
-        if not isinstance(problem, ErrorResponse) or problem.code != UnsupportedProtocolVersion.code:
-            return None
-        data = problem.data
-        offered = data.get("supported") if isinstance(data, dict) else None
-        if not self.revision.modern or not isinstance(offered, list):
-            return None
-        dates = {date for date in offered if isinstance(date, str)}
-        return newest(dates & set(self.revisions), Era.MODERN)
 
     def explained(self, problem: ErrorResponse) -> ErrorResponse:
         """An error of the server's, as the exception that says most."""

@@ -370,7 +370,7 @@ class Server(Registry):
             # No session can be opened here, so each request without the fields of `_meta` lacks them: also
             # `ping`, and a method that does not exist. The page has one answer to that, -32602.
             if context.method == "initialize":
-                lifecycle.refuse_initialize(self, context.params)
+                versioning.refuse_initialize(context.params, self._supported)
             versioning.context_from_meta(context, self._modern, self._supported)
         else:
             lifecycle.context_from_session(context, has_modern=bool(self._modern))

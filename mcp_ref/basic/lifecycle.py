@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Protocol, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest
 from mcp_ref.basic.index.general_fields import Implementation, JSONObject, RequestMeta, ResultMeta
@@ -205,7 +205,10 @@ class Session:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the handshake is done, so that either side may send anything."""
+        """Whether the handshake is done, so that either side may send anything.
+
+        # spec: basic/lifecycle/no-requests-before-initialized
+        """
         return self.state is State.OPEN
 
     @property
@@ -307,19 +310,6 @@ def negotiate(offered: str, supported: Iterable[str]) -> Revision:
     return agreed
 
 
-def refuse_initialize(server: ServerFacts, params: Any) -> NoReturn:
-    """Refuse initialize on a server without the legacy era, whatever else is wrong with the request.
-
-    The error lists the versions: it may be all that the user of a legacy client gets to see.
-    # spec: basic/versioning/initialize-error-names-versions
-    # spec: basic/versioning/modern-only-initialize-stdio, basic/versioning/modern-only-initialize-http
-    """
-    offered = params.get("protocolVersion") if type(params) is dict else None
-    raise UnsupportedProtocolVersion(
-        offered if type(offered) is str else str(offered)[:40], server.supported_versions()
-    )
-
-
 def on_initialized(connection: Connection) -> bool:
     """Open the session, since the client is ready; False, and ignored, in any other state than ANSWERED."""
     try:
@@ -370,11 +360,15 @@ NOTIFICATIONS = (Notification("notifications/initialized", "Initialized", "clien
 # --------------------------------------------------------------------------- client half
 
 
-def initialize_params(offer: Revision, capabilities: Any, info: Any) -> Json:
-    """The params of initialize: the version offered, and what this client is and can do.
+def initialize_params(supported: Sequence[str], capabilities: Any, info: Any) -> Json:
+    """The params of initialize: the newest version that it can offer, and what this client is and can do.
 
     # spec: basic/lifecycle/init-request, basic/lifecycle/offer-supported-version
+    # spec: basic/lifecycle/offer-latest-version
     """
+    offer = newest(supported, Era.LEGACY)
+    if offer is None:
+        raise LocalError(f"the server is a legacy one; this client speaks {', '.join(supported)}")
     return {
         "protocolVersion": offer.date,
         "capabilities": pruner(ClientCapabilities, offer.date)(capabilities),

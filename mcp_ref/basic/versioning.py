@@ -27,12 +27,13 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
     HEADER_MISMATCH,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     UNSUPPORTED_PROTOCOL_VERSION,
+    ErrorResponse,
     InvalidParams,
     ProtocolError,
 )
@@ -377,6 +378,17 @@ def context_from_meta(context: RequestContext, modern: Iterable[str], supported:
     context.progress_token = meta.get("progressToken")
 
 
+def refuse_initialize(params: Any, supported: Iterable[str]) -> NoReturn:
+    """Refuse initialize on a server without the legacy era, whatever else is wrong with the request.
+
+    The error lists the versions: it may be all that the user of a legacy client gets to see.
+    # spec: basic/versioning/initialize-error-names-versions
+    # spec: basic/versioning/modern-only-initialize-stdio, basic/versioning/modern-only-initialize-http
+    """
+    offered = params.get("protocolVersion") if type(params) is dict else None
+    raise UnsupportedProtocolVersion(offered if type(offered) is str else str(offered)[:40], supported)
+
+
 def require_capability(context: RequestContext, required: Json) -> None:
     """Raise MissingRequiredClientCapability unless the client declared these capabilities.
 
@@ -423,3 +435,31 @@ def missing_capabilities(required: Json, declared: Any) -> Json:
 
 
 # --------------------------------------------------------------------------- client half
+
+
+def version_named(problem: object, current: Revision, supported: Iterable[str]) -> Revision | None:
+    """The newest modern version of ours that a server names which refused another, or the same.
+
+    Perhaps it was started anew as another release. None where there is nothing in common: then its error,
+    which says what it supports, is for the caller.
+    # spec: basic/versioning/client-retries-supported-version
+    """
+    if not isinstance(problem, ErrorResponse) or problem.code != UNSUPPORTED_PROTOCOL_VERSION:
+        return None
+    offered = problem.data.get("supported") if isinstance(problem.data, dict) else None
+    if not current.modern or not isinstance(offered, list):
+        return None
+    dates = {date for date in offered if isinstance(date, str)}
+    return newest(dates & set(supported), Era.MODERN)
+
+
+def speak_legacy(supported: Iterable[str]) -> str:
+    """The advice to a client of modern versions alone that has met a legacy server.
+
+    # spec: basic/versioning/modern-client-actionable-error
+    """
+    spoken, newest_legacy = ", ".join(supported), newest(REVISIONS, Era.LEGACY)
+    return (
+        f"this client speaks {spoken} alone: connect with revision={str(newest_legacy)!r}, or without "
+        "`revision`, to reach a legacy server"
+    )

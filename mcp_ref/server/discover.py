@@ -12,11 +12,12 @@ Threads     `on_discover` runs on a worker, `chosen` on the thread that connects
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Required, TypedDict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Required, TypedDict
 
-from mcp_ref.basic.index.general_fields import ResultMeta
+from mcp_ref.basic.index.general_fields import ResultMeta, request_meta
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.lifecycle import ServerCapabilities, ServerFacts
+from mcp_ref.basic.lifecycle import ClientCapabilities, ServerCapabilities, ServerFacts
 from mcp_ref.basic.versioning import LATEST, Era, Method, newest
 from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.schema import Mismatch, checker, pruner
@@ -64,6 +65,15 @@ def on_discover(server: ServerFacts, params: Json, context: RequestContext) -> J
 METHODS = (Method("server/discover", on_discover, since="2026-07-28", result=DiscoverResult, cacheable=True),)
 
 # ----------------------------------------------------------------------- client half
+
+
+def params(supported: Iterable[str], declared: Any, info: Any) -> Json:
+    """The params of server/discover: `_meta` in the newest modern version, and nothing else.
+
+    # spec: server/discover/no-body-parameters
+    """
+    latest = newest(supported, Era.MODERN) or LATEST
+    return {"_meta": request_meta(latest.date, pruner(ClientCapabilities, latest.date)(declared), info)}
 
 
 def chosen(result: Json, supported: list[str]) -> str | None:

@@ -26,7 +26,7 @@ from mcp_ref.basic import lifecycle
 from mcp_ref.basic.index.error_responses import InvalidRequest
 from mcp_ref.basic.lifecycle import TRANSITIONS, Session, State, accept, initialize_params, negotiate
 from mcp_ref.basic.patterns.index.connection import Connection
-from mcp_ref.basic.versioning import UnsupportedProtocolVersion, revision
+from mcp_ref.basic.versioning import UnsupportedProtocolVersion
 from mcp_ref.runtime.errors import ConnectionClosed, LocalError
 from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.runtime.threads.workers import Workers
@@ -601,7 +601,7 @@ def test_what_a_client_offers_has_the_shape_of_that_revision(date):
         "extensions": {"com.example/x": {}},
     }
     info = {**INFO, "title": "T", "icons": [{"src": "https://example.com/i.png"}]}
-    params = initialize_params(revision(date), capabilities, info)
+    params = initialize_params([date], capabilities, info)
     checker(lifecycle.InitializeRequestParams, date)(params)
     assert params["protocolVersion"] == date
     known = definitions(date)

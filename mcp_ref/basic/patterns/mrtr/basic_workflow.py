@@ -158,7 +158,6 @@ def check_may_request(
     """Seconds to wait for the answer to a server's request; raises LocalError if it may not be sent now."""
     if context.revision.asks == "in results":
         raise LocalError(f"{method}: in {context.revision} a server sends no requests")
-    # spec: basic/lifecycle/no-requests-before-initialized
     if method != "ping" and context.session is not None and not context.session.is_ready:
         raise LocalError(f"{method}: the client did not send notifications/initialized yet; ask it later")
     _check_needs(context, method, params or {})

@@ -49,7 +49,14 @@ from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
-from mcp_ref.basic.versioning import MODERN_CODES, Era, Revision, UnsupportedProtocolVersion, newest
+from mcp_ref.basic.versioning import (
+    MODERN_CODES,
+    Era,
+    Revision,
+    UnsupportedProtocolVersion,
+    newest,
+    speak_legacy,
+)
 from mcp_ref.runtime.checks import check_count, check_seconds
 from mcp_ref.runtime.errors import ConnectionClosed, LocalError, McpError, RequestTimeout
 from mcp_ref.runtime.logs import logger
@@ -200,6 +207,7 @@ class _Opening:
         # spec: basic/transports/stdio/probe-reasonable-timeout
         self._deadline = Deadline(seconds, connection.clock)
         self._answers: queue.SimpleQueue[Call] = queue.SimpleQueue()
+        # spec: basic/transports/stdio/probe-preferred-version
         self._probe = self._send("server/discover", client.probe())
         self._initialize: Call | None = None
         self._refusal: McpError | None = None
@@ -250,7 +258,8 @@ class _Opening:
             raise RequestTimeout(f"the server did not answer initialize within {span}")
         if self._modern_only:
             raise RequestTimeout(
-                f"the server did not answer server/discover within {span}; {speak_legacy(self._client)}"
+                f"the server did not answer server/discover within {span}; "
+                f"{speak_legacy(self._client.revisions)}"
             )
         _log.warning(
             "no answer to server/discover within %s, so the server is taken for a legacy one and sent "
@@ -270,16 +279,14 @@ class _Opening:
             self._known.store(Era.MODERN)
             self._is_done = True
         elif chosen is not None and not self._has_retried:
-            # spec: basic/versioning/client-retries-supported-version
             self._is_modern = self._has_retried = True
             self._deadline = Deadline(self._connection.timeout, self._connection.clock)
             self._probe = self._send("server/discover", self._client.probe())
         elif chosen is not None:
             raise LocalError(f"the server speaks {chosen}, but refused server/discover twice: {outcome}")
         elif self._modern_only:
-            # spec: basic/versioning/modern-client-actionable-error
             raise LocalError(
-                f"the server is no modern one: {_describe(outcome)}; {speak_legacy(self._client)}"
+                f"the server is no modern one: {_describe(outcome)}; {speak_legacy(self._client.revisions)}"
             )
         elif self._refusal is not None:
             raise self._refusal
@@ -313,15 +320,6 @@ class _Opening:
 def is_legacy_error(outcome: Any) -> bool:
     """Whether an answer to the probe proves a legacy server, whatever versions the client supports."""
     return isinstance(outcome, ErrorResponse) and outcome.code not in MODERN_CODES
-
-
-def speak_legacy(client: Any) -> str:
-    """The advice to a client of modern versions alone that has met a legacy server."""
-    spoken, newest_legacy = ", ".join(client.revisions), newest(REVISIONS, Era.LEGACY)
-    return (
-        f"this client speaks {spoken} alone: connect with revision={str(newest_legacy)!r}, or without "
-        "`revision`, to reach a legacy server"
-    )
 
 
 def _describe(outcome: Json | McpError) -> str:

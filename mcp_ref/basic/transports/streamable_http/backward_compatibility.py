@@ -28,7 +28,6 @@ from mcp_ref.basic.transports.stdio.backward_compatibility import (
     KnownEra,
     is_legacy_error,
     judge,
-    speak_legacy,
 )
 from mcp_ref.basic.transports.streamable_http.http_errors import (
     HttpError,
@@ -37,7 +36,7 @@ from mcp_ref.basic.transports.streamable_http.http_errors import (
     status_of,
 )
 from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
-from mcp_ref.basic.versioning import MODERN_CODES, Era, Revision, newest
+from mcp_ref.basic.versioning import MODERN_CODES, Era, Revision, newest, speak_legacy
 from mcp_ref.runtime.errors import LocalError, McpError
 from mcp_ref.runtime.logs import logger
 
@@ -108,12 +107,12 @@ def _discovered(client: Any, connection: UrlConnection) -> Era | None:
     if isinstance(outcome, McpError):
         if chosen is not None:
             raise outcome
-        if modern_only:  # spec: basic/versioning/modern-client-actionable-error
-            raise _no_modern_server(outcome, speak_legacy(client)) from outcome
+        if modern_only:
+            raise _no_modern_server(outcome, speak_legacy(client.revisions)) from outcome
         _log.info("the server is no modern one: %.300r", outcome)
         return Era.LEGACY if isinstance(outcome, HttpFailure) or is_legacy_error(outcome) else None
-    if chosen is None and modern_only:  # spec: basic/versioning/modern-client-actionable-error
-        raise LocalError(f"the server named no version of the modern era; {speak_legacy(client)}")
+    if chosen is None and modern_only:
+        raise LocalError(f"the server named no version of the modern era; {speak_legacy(client.revisions)}")
     if chosen is None:
         return None
     client.checked("server/discover", {}, outcome)

@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING, Any
 from mcp_ref.basic.index.batching import wants_answer
 from mcp_ref.basic.index.error_responses import InvalidRequest, ProtocolError
 from mcp_ref.basic.index.messages import Json, classify
-from mcp_ref.basic.lifecycle import Session, refuse_initialize
+from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.transports.streamable_http import request_metadata
 from mcp_ref.basic.transports.streamable_http.receiving import (
     ACCEPTED,
@@ -73,7 +73,7 @@ from mcp_ref.basic.transports.streamable_http.receiving import (
 )
 from mcp_ref.basic.transports.streamable_http.resumability import Log
 from mcp_ref.basic.transports.streamable_http.security import Refused, accepts, prefers_events
-from mcp_ref.basic.versioning import Revision, revision
+from mcp_ref.basic.versioning import Revision, refuse_initialize, revision
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, McpError
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.logs import logger
@@ -340,7 +340,7 @@ class LegacyEra:
         """A message within a session, or the one that opens it."""
         try:
             if not self.dates:
-                refuse_initialize(self._app.server, message.get("params"))
+                refuse_initialize(message.get("params"), self._app.server.supported_versions())
             version = self._version(environ)
             if _is_initialize(message) and (self._stateless or "HTTP_MCP_SESSION_ID" not in environ):
                 return self._initialize(environ, message, principal)
