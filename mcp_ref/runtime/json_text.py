@@ -5,9 +5,8 @@
     to_json       a value -> text, without blanks
     weight        about how many bytes a text will take in memory
     Encoded       a value that is JSON already, in pieces
-    LongStrings   long strings of a value, each written once, whichever places it stands in
 
-Threads     plain functions; a `LongStrings` belongs to one value and one thread.
+Threads     plain functions.
 """
 
 from __future__ import annotations
@@ -15,36 +14,22 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "Encoded",
-    "LongStrings",
-    "NotJson",
-    "from_json",
-    "has_long_string",
-    "has_more_parts",
-    "to_json",
-    "weight",
-]
+__all__ = ["Encoded", "NotJson", "from_json", "has_more_parts", "to_json", "weight"]
 
 MAX_JSON_LEVELS = 200
 """How deep a text may nest. A deeper one would exhaust the stack of any code that walks through it."""
-
 MAX_UNCOUNTED_BYTES = 64 << 10
 """Bytes of a text that is read without counting its parts first: there cannot be many."""
-
 MAX_UNWEIGHED_BYTES = 256
 """Bytes of a text whose parts are not counted to weigh it: ten thousand of these are no burden."""
-
 PART_BYTES = 64
 """Bytes of a part in memory: an empty list, and the place that refers to it."""
-
 MAX_JSON_PARTS = 1_000_000
 """Commas and opening brackets of a text; each may stand for a value of up to 200 bytes in memory."""
 
@@ -69,8 +54,11 @@ def from_json(text: bytes, max_parts: int = MAX_JSON_PARTS) -> Any:
         raise _not_json(problem, text) from None
     if len(text) > 2 * MAX_JSON_LEVELS and _may_be_deep(text) and _is_deeper(value, MAX_JSON_LEVELS):
         raise NotJson(_TOO_DEEP)
-    if b"\\" in text and _LONE_SURROGATE.search(text) and not _is_encodable(value):
-        raise NotJson("a string holds half a surrogate pair, which UTF-8 cannot carry")
+    if b"\\" in text and _LONE_SURROGATE.search(text):
+        try:
+            to_json(value).encode("utf-8")
+        except UnicodeEncodeError:
+            raise NotJson("a string holds half a surrogate pair, which UTF-8 cannot carry") from None
     return value
 
 
@@ -130,22 +118,10 @@ def _may_be_deep(text: bytes) -> bool:
 def _is_deeper(value: Any, limit: int) -> bool:
     level = [value]
     for _ in range(limit):
-        level = [
-            child
-            for node in level
-            for child in (node.values() if type(node) is dict else node)
-            if type(child) is dict or type(child) is list
-        ]
+        inner = itertools.chain.from_iterable(n.values() if type(n) is dict else n for n in level)
+        level = [child for child in inner if type(child) is dict or type(child) is list]
         if not level:
             return False
-    return True
-
-
-def _is_encodable(value: Any) -> bool:
-    try:
-        to_json(value).encode("utf-8")
-    except UnicodeEncodeError:
-        return False
     return True
 
 
@@ -161,14 +137,11 @@ def has_more_parts(text: bytes, most: int) -> bool:
     It has at most one value more than it has parts. All are counted first, which is quick; where these are
     too many, those inside of strings are left out, piece by piece, until it is clear.
     """
-    if len(text) <= most or not _is_sum_above(most, _marks(text)):
+    if len(text) <= most or all(count <= most for count in itertools.accumulate(_marks(text))):
         return False
     # Without escapes each quote begins or ends a string.
-    return _is_sum_above(most, _marks_outside_strings(text.replace(b"\\\\", b"").replace(b'\\"', b"")))
-
-
-def _is_sum_above(most: int, counts: Iterable[int]) -> bool:
-    return any(count > most for count in itertools.accumulate(counts))
+    marks = _marks_outside_strings(text.replace(b"\\\\", b"").replace(b'\\"', b""))
+    return any(count > most for count in itertools.accumulate(marks))
 
 
 def _marks(text: bytes) -> Iterator[int]:
@@ -220,54 +193,3 @@ to_json = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
 ).encode
 """The text of a value, on one line. Raises ValueError or TypeError for what JSON cannot carry."""
-
-LONG_CHARACTERS = 32_768
-"""Characters from which a string is written by itself."""
-
-_MARK = os.urandom(16).hex()  # at random, so that no peer can send it
-_ESCAPED = [chr(code) for code in range(32)] + ['"', "\\"]
-
-
-def has_long_string(objects: Iterable[Any]) -> bool:
-    """Whether one of these objects has a long string among its members."""
-    members = (m for value in objects if isinstance(value, dict) for m in value.values())
-    return any(type(member) is str and len(member) >= LONG_CHARACTERS for member in members)
-
-
-class LongStrings:
-    """The long strings of one value, of which each is written by itself, and only once.
-
-    A tool's text often stands in its structured content as well: to encode a megabyte twice, and to copy it
-    from buffer to buffer, would cost more than all the rest of the call.
-    """
-
-    def __init__(self) -> None:
-        self.found: list[str] = []
-
-    def mark(self, value: Any) -> Any:
-        """An object with a mark in place of each long string among its members; anything else as it is."""
-        if not isinstance(value, dict):
-            return value
-        return {name: self._mark(member) for name, member in value.items()}
-
-    def _mark(self, value: Any) -> Any:
-        if type(value) is not str or len(value) < LONG_CHARACTERS:
-            return value
-        # By identity: to compare megabytes would cost what this saves.
-        index = next((i for i, known in enumerate(self.found) if known is value), len(self.found))
-        if index == len(self.found):
-            self.found.append(value)
-        return f"{_MARK}{index}."
-
-    def encode(self, marked: Any) -> Encoded:
-        """The JSON of a value whose long strings were marked."""
-        strings = [_encode_string(value) for value in self.found]
-        texts = re.split(rf'"{_MARK}(\d+)\."', to_json(marked))  # text, index, text, index ... text
-        return Encoded([strings[int(t)] if at % 2 else t.encode("utf-8") for at, t in enumerate(texts)])
-
-
-def _encode_string(value: str) -> bytes:
-    """The JSON of one string; most long ones need no escapes, which is quick to see."""
-    if any(character in value for character in _ESCAPED):
-        return to_json(value).encode("utf-8")
-    return b'"%b"' % value.encode("utf-8")

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, 
 
 from mcp_ref.basic.index.general_fields import Icon, check_icons, check_meta
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.runtime.json_text import Encoded, LongStrings, has_long_string, to_json
+from mcp_ref.runtime.json_text import Encoded, to_json
+from mcp_ref.runtime.long_strings import LongStrings, has_long_string
 from mcp_ref.schema import REVISIONS, Bounds, Mismatch, checker, pruner, since, until
 
 if TYPE_CHECKING:

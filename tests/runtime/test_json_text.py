@@ -11,12 +11,9 @@ from json_lines import BAD_JSON, json_values, nested
 
 from mcp_ref.runtime import json_text
 from mcp_ref.runtime.json_text import (
-    LONG_CHARACTERS,
     MAX_JSON_LEVELS,
     MAX_JSON_PARTS,
     MAX_UNCOUNTED_BYTES,
-    Encoded,
-    LongStrings,
     NotJson,
     from_json,
     to_json,
@@ -205,36 +202,3 @@ def test_a_text_weighs_about_what_it_takes_in_memory(part):
 def test_a_short_text_weighs_its_bytes():
     assert json_text.weight(b"[" * 256) == 256
     assert json_text.weight(b"[" * 257) == 257 * 65
-
-
-# -- writing ----------------------------------------------------------------------------------
-
-LONG = "x" * LONG_CHARACTERS
-
-
-@pytest.mark.parametrize(
-    "text",
-    [LONG, 'a "quoted" \\ back\nslash\t' * 5000, "ü€😀" * 20_000, "\x7f\u2028" * 40_000],
-    ids=["plain", "escapes", "wide", "odd"],
-)
-def test_a_long_string_is_written_as_it_is(text):
-    long = LongStrings()
-    encoded = long.encode([long.mark({"a": text, "b": 1}), {"c": text}])
-    assert type(encoded) is Encoded
-    assert json.loads(b"".join(encoded.pieces)) == [{"a": text, "b": 1}, {"c": text}]
-
-
-def test_a_long_string_in_two_places_is_written_once():
-    long = LongStrings()
-    pieces = long.encode([long.mark({"a": LONG}), long.mark({"b": LONG})]).pieces
-    first, second = [piece for piece in pieces if len(piece) > 1000]
-    assert first is second
-
-
-def test_long_strings_are_looked_for_among_the_members_of_an_object():
-    long = LongStrings()
-    for value in ({"a": LONG[1:], "b": [LONG]}, [LONG], LONG, None):
-        assert long.mark(value) == value
-    assert long.found == []
-    assert long.mark({"a": 1, "b": LONG}) != {"a": 1, "b": LONG}
-    assert long.found == [LONG]

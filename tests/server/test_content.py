@@ -11,7 +11,7 @@ from peers import MODERN, REVISIONS
 
 from mcp_ref import Context, Server, connect
 from mcp_ref.basic.versioning import revision
-from mcp_ref.runtime import json_text
+from mcp_ref.runtime import long_strings
 from mcp_ref.schema import Mismatch, definitions
 from mcp_ref.server import content
 
@@ -277,7 +277,7 @@ def test_what_is_written_is_what_was_meant(texts, structured):
     if structured is not None:
         result["structuredContent"] = {"result": structured, "again": texts}
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(json_text, "LONG_CHARACTERS", 3)
+        patched.setattr(long_strings, "LONG_CHARACTERS", 3)
         assert written(result) == result
 
 
