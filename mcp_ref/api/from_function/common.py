@@ -7,7 +7,7 @@ from typing import Any
 
 from mcp_ref.basic.index.general_fields import Icon, check_icons, check_meta
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.runtime.typing.functions import description_of
+from mcp_ref.runtime.typing.docstrings import description_of
 
 __all__ = ["common_members", "name_of"]
 

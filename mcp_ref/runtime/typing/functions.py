@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import re
 import types
 import typing
 from collections.abc import Callable
@@ -20,9 +19,10 @@ from typing import Any
 from mcp_ref.runtime.typing import parts
 from mcp_ref.runtime.typing.bounds import description_in
 from mcp_ref.runtime.typing.codec import Codec, Convert, Field, Schema
+from mcp_ref.runtime.typing.docstrings import parameter_docs
 from mcp_ref.runtime.typing.values import Compiler
 
-__all__ = ["Parameters", "description_of", "parameters_of", "return_hint", "signature_of", "takes_one"]
+__all__ = ["Parameters", "parameters_of", "return_hint", "signature_of", "takes_one"]
 
 
 class Parameters(typing.NamedTuple):
@@ -38,7 +38,7 @@ class Parameters(typing.NamedTuple):
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
     """Read the signature. Raises TypeError where JSON cannot fill a parameter."""
     fields, context, others = signature_of(function, context_type)
-    fields_shown = _with_descriptions(fields, _parameter_docs(inspect.getdoc(function) or ""))
+    fields_shown = _with_descriptions(fields, parameter_docs(inspect.getdoc(function) or ""))
     compiler = Compiler()
     try:
         codec = compiler.object(fields_shown, dict, closed=others is None)
@@ -127,11 +127,6 @@ def return_hint(function: Callable[..., Any]) -> Any:
     return hints_of(function).get("return", inspect.Signature.empty)
 
 
-def description_of(function: Callable[..., Any]) -> str | None:
-    """The docstring without the part that describes the parameters."""
-    return re.split(_SECTION, inspect.getdoc(function) or "", maxsplit=1)[0].rstrip() or None
-
-
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
     target = inspect.unwrap(function)
     while isinstance(target, functools.partial):
@@ -157,42 +152,3 @@ def wants(hint: Any, context_type: type) -> bool:
 
 def _name(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", None) or repr(function)
-
-
-# -- docstrings: Google, NumPy and Sphinx write a parameter each their way -------------
-
-_SECTION = (
-    r"(?m)^\s*(?:Args|Arguments|Parameters|Params|Returns|Raises|Yields)\s*:?[ \t]*\n(?=\s*-{3,}|[ \t])"
-    r"|^\s*:(?:param|type|returns?|rtype|raises)\b"
-)
-
-
-def _parameter_docs(text: str) -> dict[str, str]:
-    found = {
-        name: " ".join(words.split())
-        for name, words in re.findall(r":param\s+(?:[\w\[\], .|]+\s+)?(\w+):\s*((?:.+)(?:\n[ \t]+.+)*)", text)
-    }
-    google = re.search(
-        r"(?m)^(?:Args|Arguments|Params|Parameters)\s*:[ \t]*\n((?:[ \t]+.*\n?|[ \t]*\n)+)", text
-    )
-    if google:
-        found |= _items(google.group(1), r"^(\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
-    numpy = re.search(r"(?m)^Parameters[ \t]*\n-{3,}[ \t]*\n((?:.*\n?)*?)(?=\n\S.*\n-{3,}|\Z)", text)
-    if numpy:
-        found |= _items(numpy.group(1), r"^(\w+)\s*(?::.*)?()$")
-    return {name: words for name, words in found.items() if words}
-
-
-def _items(block: str, opening: str) -> dict[str, str]:
-    """Entries that start at the block's own indent; deeper lines go on with the last one."""
-    lines = inspect.cleandoc("\n" + block).splitlines()
-    found: dict[str, str] = {}
-    current = ""
-    for line in lines:
-        start = re.match(opening, line)
-        if start and not line[0].isspace():
-            current = start.group(1)
-            found[current] = start.group(2).strip()
-        elif current and line[:1].isspace():
-            found[current] = f"{found[current]} {line.strip()}".strip()
-    return found

@@ -1,29 +1,22 @@
-"""Values with parts: what runtime/typing/values does to objects, arrays and alternatives at run time.
+"""Values with parts: what runtime/typing/values does to objects and arrays at run time.
 
 All faults of all parts are reported in one error, each with its place.
-
-Threads     plain functions.
 """
 
 from __future__ import annotations
 
-import enum
-import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcp_ref.runtime.typing.budget import Exhausted, budget
-from mcp_ref.runtime.typing.codec import UNCHANGED, Codec, Convert, Schema, json_kind, same
+from mcp_ref.runtime.typing.codec import UNCHANGED, Convert, same
 from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, message_of, must, summary
 
 __all__ = [
     "check_different",
-    "choice",
     "convert_each",
     "convert_members",
     "convert_row",
     "equality_key",
-    "first",
     "object_dumper",
     "object_loader",
     "text_key",
@@ -182,76 +175,3 @@ def _construct(make: Any, members: dict[str, Any]) -> Any:
         return make(**members)
     except Exception as problem:
         raise Mismatch(message_of(problem)) from problem
-
-
-# -- alternatives -------------------------------------------------------------------------
-
-MAX_ALTERNATIVES = 20_000
-"""Alternatives that are tried for one value: those within alternatives multiply."""
-
-
-def first(converts: list[Convert], value: Any, says: str) -> Any:
-    """The value converted by the first alternative that it fits."""
-    problems = []
-    with budget().limited(MAX_ALTERNATIVES) as left:
-        for convert in converts:
-            left.spend(1)
-            try:
-                return convert(value)
-            except Exhausted:
-                raise
-            except Mismatch as problem:
-                problems.append(problem)
-    raise _complaint(problems) or must(f"be {says}", value)
-
-
-def _complaint(problems: list[Mismatch]) -> Mismatch | None:
-    """The fault of the alternative that was meant.
-
-    That is one of which only a part was wrong, and not the constant that tells it from the others.
-    """
-    near = [p for p in problems if p.is_right_type or any(path for path, _ in p.faults)]
-    meant = [p for p in near if not p.is_another_kind]
-    if meant:
-        return min(meant, key=lambda p: len(p.faults))
-    return Mismatch.all(near) if near else None
-
-
-# -- choices ------------------------------------------------------------------------------
-
-
-def choice(values: Iterable[Any]) -> Codec:
-    """The codec of a Literal's values, or of an Enum's members: one of a few constants."""
-    table = {equality_key(_constant(value)): value for value in values}
-    constants = [_constant(value) for value in table.values()]
-    if not constants:
-        raise TypeError("a choice of nothing")
-    names = ", ".join(map(summary, constants))
-    says = names if len(constants) == 1 else f"one of {names}"
-
-    def load(value: Any) -> Any:
-        try:
-            return table[equality_key(value)]
-        except (KeyError, TypeError):
-            raise must(f"be {says}", value, another_kind=True) from None
-
-    def dump(value: Any) -> Any:
-        constant = value.value if isinstance(value, enum.Enum) else value
-        load(constant)
-        return constant
-
-    return Codec(_choice_schema(constants), load, dump, says)
-
-
-def _constant(value: Any) -> Any:
-    constant = value.value if isinstance(value, enum.Enum) else value
-    is_json = isinstance(constant, str | int | float | None)
-    if not is_json or (isinstance(constant, float) and not math.isfinite(constant)):
-        raise TypeError(f"a choice must be a JSON constant, not {constant!r}")
-    return constant
-
-
-def _choice_schema(constants: list[Any]) -> Schema:
-    schema: Schema = {"const": constants[0]} if len(constants) == 1 else {"enum": constants}
-    kinds = {json_kind(constant) for constant in constants}
-    return {"type": kinds.pop(), **schema} if len(kinds) == 1 else schema

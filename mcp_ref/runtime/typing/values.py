@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from mcp_ref.runtime.typing import parts
+from mcp_ref.runtime.typing.alternatives import choice, first
 from mcp_ref.runtime.typing.bounds import Bounds, apply_mark, check_informs
 from mcp_ref.runtime.typing.codec import (
     INT_KEY,
@@ -249,10 +250,10 @@ class Compiler:
         def dump(value: Any) -> Any:
             exact = own.get(type(value))  # a subclass would fit its base too, but lose its own fields
             order = [exact, *(d for d in dumps if d is not exact)] if exact is not None else dumps
-            return parts.first(order, value, says)
+            return first(order, value, says)
 
         schema = _union_schema([codec.schema for codec in codecs])
-        return Codec(schema, lambda value: parts.first(loads, value, says), dump, says)
+        return Codec(schema, lambda value: first(loads, value, says), dump, says)
 
     def keywords(self, mark: Schema) -> Schema:
         """What a dict in Annotated adds to a schema. Raises TypeError unless all of it only informs."""
@@ -282,7 +283,7 @@ _FORMS: dict[Any, Build] = {
     Any: _any,
     object: _any,
     Annotated: Compiler._annotated,
-    Literal: lambda compiler, hint: parts.choice(get_args(hint)),
+    Literal: lambda compiler, hint: choice(get_args(hint)),
     Union: Compiler._union,
     types.UnionType: Compiler._union,
     tuple: Compiler._tuple,
@@ -306,7 +307,7 @@ def _is_record(kind: Any) -> bool:
 
 
 _KINDS_OF_TYPES: tuple[tuple[Callable[[Any], bool], Build], ...] = (
-    (lambda kind: isinstance(kind, enum.EnumType), lambda compiler, hint: parts.choice(hint)),
+    (lambda kind: isinstance(kind, enum.EnumType), lambda compiler, hint: choice(hint)),
     (_is_record, Compiler._record),
     (
         lambda kind: hasattr(kind, "__value__"),  # what the statement `type X = ...` makes

@@ -2,7 +2,6 @@
 
 import dataclasses
 import enum
-import re
 
 import jsonschema
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import given, settings
 from kinds import json_values
 
 from mcp_ref.runtime.typing import parts
-from mcp_ref.runtime.typing.budget import Exhausted
+from mcp_ref.runtime.typing.alternatives import choice
 from mcp_ref.runtime.typing.codec import same
 from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, must
 
@@ -129,7 +128,7 @@ def test_a_constant_that_is_another_one_ends_the_matter():
     def never(value):
         raise AssertionError("looked at")
 
-    kind = parts.choice(["cat"]).load
+    kind = choice(["cat"]).load
     load = parts.object_loader({"kind": kind, "lives": never}, ["lives"], ["kind"], dict, True)
     assert told(load, {"lives": 9, "kind": "dog"}) == "kind: must be 'cat', not 'dog'"
     assert told(load, {}) == "lives: is required"
@@ -170,89 +169,3 @@ def test_object_dumper_with_a_way_to_dump_the_rest():
     assert dump({"a": 1, "c": 4}) == {"a": 1, "c": 8}
     assert told(dump, 5) == "must be an object, not 5"
     assert told(dump, {5: 5}) == "[5]: a key of a JSON object is a string, not 5"
-
-
-# -------------------------------------------------------------------- alternatives, choices
-
-
-def test_first_takes_the_first_that_fits():
-    assert parts.first([doubled, same], 2, "") == 4
-    assert parts.first([doubled, same], "a", "") == "a"
-
-
-def test_first_complains_for_the_alternative_that_was_meant():
-    def cat(value):
-        raise Mismatch.all([must("be 'cat'", "dog", another_kind=True).under("kind")])
-
-    def dog(value):
-        raise must("be an integer", "x").under("legs")
-
-    def kitten(value):
-        raise Mismatch.all([must("be an integer", "x").under("legs"), must("be small", 9).under("age")])
-
-    assert told(parts.first, [integer, cat, dog], {}, "a pet") == "legs: must be an integer, not 'x'"
-    assert told(parts.first, [kitten, dog], {}, "a pet") == "legs: must be an integer, not 'x'"
-    assert told(parts.first, [integer, cat], {}, "a pet") == "kind: must be 'cat', not 'dog'"
-    assert told(parts.first, [integer, integer], {}, "a pet") == "must be a pet, not an empty object"
-
-
-def test_alternatives_within_alternatives_end():
-    """2 ** 40 ways to be wrong: given up after MAX_ALTERNATIVES, and not told as if it were one of them."""
-
-    def deeper(level):
-        def convert(value):
-            return parts.first([deeper(level + 1)] * 2 if level < 40 else [integer], value, "an integer")
-
-        return convert
-
-    with pytest.raises(Exhausted, match="given up: it takes more than 20,000 alternatives"):
-        deeper(0)("x")
-    assert parts.first([integer, str], 5.5, "a number") == "5.5"
-    assert told(parts.first, [integer], "x", "an integer") == "must be an integer, not 'x'"
-
-
-class Answer(enum.Enum):
-    YES = "yes"
-    NO = 0
-
-
-def test_a_choice_of_constants():
-    codec = parts.choice(["a", 1, None])
-    assert codec.schema == {"enum": ["a", 1, None]}
-    assert [codec.load(v) for v in ("a", 1, 1.0, None)] == ["a", 1, 1, None]
-    assert told(codec.load, True) == "must be one of 'a', 1, null, not true"
-    assert told(codec.load, {"a": 1}) == "must be one of 'a', 1, null, not an object"
-    assert told(codec.dump, "b") == "must be one of 'a', 1, null, not 'b'"
-
-
-def test_one_constant():
-    codec = parts.choice(["a"])
-    assert codec.schema == {"type": "string", "const": "a"}
-    assert codec.says == "'a'"
-
-
-def test_an_enum():
-    codec = parts.choice(Answer)
-    assert codec.schema == {"enum": ["yes", 0]}
-    assert codec.load("yes") is Answer.YES
-    assert codec.load(0) is Answer.NO
-    assert told(codec.load, False) == "must be one of 'yes', 0, not false"
-    assert codec.dump(Answer.NO) == 0
-    assert codec.dump("yes") == "yes"
-
-
-def test_members_of_an_enum_as_constants():
-    codec = parts.choice([Answer.YES])
-    assert codec.load("yes") is Answer.YES
-    assert codec.dump(Answer.YES) == "yes"
-
-
-def test_a_choice_that_json_has_not():
-    with pytest.raises(TypeError, match=re.escape("must be a JSON constant, not b'x'")):
-        parts.choice([b"x"])
-
-
-@pytest.mark.parametrize("values", [[], [float("nan")], [float("inf")], [b"bytes"]])
-def test_a_choice_is_of_json_constants_and_of_one_at_least(values):
-    with pytest.raises(TypeError, match="a choice"):
-        parts.choice(values)
