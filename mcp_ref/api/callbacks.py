@@ -20,6 +20,10 @@ from typing import TYPE_CHECKING, Any
 from mcp_ref.basic.index.error_responses import InternalError, ProtocolError, TooManyRequests
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import missing_capabilities
+from mcp_ref.client.elicitation import requests
+from mcp_ref.client.elicitation.requests import MODES
+from mcp_ref.client.roots import CAPABILITY
+from mcp_ref.client.sampling import creating_messages
 from mcp_ref.runtime.checks import check_callable, check_seconds
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.limits import Limit, Limiter
@@ -34,7 +38,6 @@ __all__ = ["CallbackTimeout", "Callbacks"]
 
 _log = logger("mcp_ref.client")
 
-MODES = ("form", "url")
 PEOPLE = Limit(rate=10.0, burst=100, at_once=10)
 """How often a person, or a model that costs money, is asked at most, by default."""
 
@@ -69,9 +72,7 @@ class Callbacks:
             raise ValueError("sampling_tools, sampling_context and sampling_review go with sampling")
         if not isinstance(limit, Limit | None):
             raise TypeError(f"ask_limit is a Limit, not {limit!r:.60}")
-        if not elicitation_modes or not set(elicitation_modes) <= set(MODES):
-            # spec: client/elicitation/at-least-one-mode
-            raise ValueError(f"elicitation_modes are some of {', '.join(MODES)}, not {elicitation_modes!r}")
+        requests.capability(elicitation_modes)  # raises ValueError for a mode that there is not
         self.elicitation, self.elicitation_modes = elicitation, tuple(elicitation_modes)
         self.sampling, self.sampling_review = sampling, sampling_review
         self.sampling_tools, self.sampling_context = sampling_tools, sampling_context
@@ -84,21 +85,16 @@ class Callbacks:
         self._closed = False
 
     def capabilities(self) -> Json:
-        """What this client declares, as the newest revision has it.
-
-        # spec: client/elicitation/capability-at-initialize, client/elicitation/capability-per-request
-        # spec: client/sampling/capability-at-initialize, client/sampling/capability-per-request
-        # spec: client/roots/capability-at-initialize, client/roots/capability-per-request
-        # spec: client/sampling/tools-capability-declared
-        """
+        """What this client declares, as the newest revision has it."""
         found: Json = {}
         if self.elicitation is not None:
-            found["elicitation"] = {mode: {} for mode in self.elicitation_modes}
+            found["elicitation"] = requests.capability(self.elicitation_modes)
         if self.sampling is not None:
-            parts = {"tools": self.sampling_tools, "context": self.sampling_context}
-            found["sampling"] = {name: {} for name, given in parts.items() if given}
+            found["sampling"] = creating_messages.capability(
+                tools=self.sampling_tools, context=self.sampling_context
+            )
         if self.roots is not None:
-            found["roots"] = {"listChanged": True}  # left out where the revision has no such thing
+            found["roots"] = CAPABILITY
         return found
 
     def arguments_for(self, data: Any) -> list[str]:

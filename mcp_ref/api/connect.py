@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from mcp_ref.api.callbacks import MODES, Callbacks
+from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.api.client import Client
 from mcp_ref.api.pipe_transport import Line
 from mcp_ref.api.requests import AnyLine
@@ -22,6 +22,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import MAX_ROUNDS
 from mcp_ref.basic.transports import index as memory
 from mcp_ref.basic.transports.stdio import backward_compatibility as era
 from mcp_ref.basic.transports.stdio import client as stdio
+from mcp_ref.client.elicitation.requests import MODES
 from mcp_ref.client.roots import as_roots
 from mcp_ref.runtime.checks import (
     check_callable,

@@ -22,7 +22,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 from mcp_ref.api.from_function.prompt import prompt_from
 from mcp_ref.api.from_function.resource import resource_from
-from mcp_ref.api.from_function.tool import listed, tool_from
+from mcp_ref.api.from_function.tool import tool_from
 from mcp_ref.basic.index.general_fields import Icon
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import Method, methods, revision
@@ -41,7 +41,7 @@ from mcp_ref.server.resources import (
     ResourceTemplate,
     find,
 )
-from mcp_ref.server.tools import RegisteredTool, ToolAnnotations
+from mcp_ref.server.tools import RegisteredTool, ToolAnnotations, listed
 from mcp_ref.server.utilities.caching import CacheScope
 from mcp_ref.server.utilities.pagination import PagedList
 

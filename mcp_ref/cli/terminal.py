@@ -35,16 +35,16 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import SplitResult, urlsplit
 
 from mcp_ref.client.elicitation.requested_schema import FORMATS, FormField
+from mcp_ref.client.elicitation.requests import host_of, warnings_about
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.threads.pipes import terminal_is_ready
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.untrusted_text import plain, quoted
 
-__all__ = ["Terminal", "ask", "display_value", "parse_answer", "prompt_for", "warnings_about"]
+__all__ = ["Terminal", "ask", "display_value", "parse_answer", "prompt_for"]
 
 _log = logger("mcp_ref.elicitation")
 
@@ -226,8 +226,6 @@ def _ask_for_content(dialog: _Dialog) -> dict[str, Any] | None:
     """The content that the person agreed to send; None for a URL. Raises _NoContent."""
     question = dialog.question
     dialog.discard_input()
-    # spec: client/elicitation/ui-identifies-server, client/elicitation/indicate-server
-    # spec: client/elicitation/ui-identifies-server-should, client/elicitation/indicate-server-should
     dialog.say("\nThis server asks you something:")
     dialog.quote(question.server, 2)
     dialog.say("It says:")  # spec: client/elicitation/clear-presentation
@@ -428,38 +426,10 @@ def _ask_for_consent(dialog: _Dialog, url: str) -> None:
         dialog.say(url)  # in one piece, so that it can be copied
     else:
         dialog.quote(url, MAX_URL_LINES)
-    # spec: client/elicitation/url-highlight-domain, client/elicitation/url-domain-consent
+    # spec: client/elicitation/url-domain-consent
     dialog.say("It leads to this host:")
-    dialog.quote(_split(url).hostname or "(none)", MAX_LABEL_LINES)
+    dialog.quote(host_of(url) or "(none)", MAX_LABEL_LINES)
     for warning in warnings_about(url):
         dialog.say(f"Careful: {warning}.")
     dialog.say("It is not opened for you. If you trust it, accept, and open it yourself.")
     _ask_for_action(dialog, ["accept", "decline", "cancel"])
-
-
-def _split(url: str) -> SplitResult:
-    """The parts of a URL; all are empty if it cannot be split."""
-    try:
-        return urlsplit(url)
-    except ValueError:
-        return urlsplit("")
-
-
-def warnings_about(url: str) -> list[str]:
-    """What makes a URL suspicious, for people.  # spec: client/elicitation/url-suspicious-warning"""
-    parts = _split(url)
-    host = parts.hostname or ""
-    is_number = re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rstrip(".").rpartition(".")[2])
-    is_malformed = re.search(r"[^!-~]|[\\<>\"^`{|}]", url) or "%" in host
-    findings = {
-        "it is not https, so that others on the way can read and change the page": parts.scheme != "https",
-        "it names no host": not host,
-        "what stands before the @ is not the host": parts.netloc.rpartition("@")[0],
-        "the name of the host has letters beyond ASCII, some of which look like others": not host.isascii(),
-        "the name of the host is written in Punycode (xn--), and shows as something else": (
-            any(label.startswith("xn--") for label in host.split("."))
-        ),
-        "the host is an IP address, not a name": ":" in host or is_number,
-        "it has characters that no URL may have, and browsers disagree on what they mean": is_malformed,
-    }
-    return [warning for warning, holds in findings.items() if holds]

@@ -75,6 +75,10 @@ class ListRootsResult(TypedDict, total=False):
 
 DEFINITIONS: dict[str, Any] = {"Root": Root}
 
+# spec: client/roots/capability-at-initialize, client/roots/capability-per-request
+CAPABILITY: Json = {"listChanged": True}
+"""What a client declares that has roots; listChanged is left out where the revision has no such thing."""
+
 # ------------------------------------------------------------------------- file:// URIs
 
 # RFC 3986, "pchar" and "/". An encoded slash or NUL is refused: no file name can have one.

@@ -40,7 +40,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
-from mcp_ref.api.from_function.resource import check_annotations
 from mcp_ref.basic.index.error_responses import InternalError
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.extras.files import GONE_ERRNOS, MAX_DEPTH, File, Glob, Parts, Tree, is_gone_or_denied
@@ -49,7 +48,14 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.uri.uris import check_uri
 from mcp_ref.server.content import Annotations, embedded
-from mcp_ref.server.resources import RegisteredResource, Resource, ResourceHost, ResourceNotFound, short
+from mcp_ref.server.resources import (
+    RegisteredResource,
+    Resource,
+    ResourceHost,
+    ResourceNotFound,
+    check_annotations,
+    short,
+)
 from mcp_ref.server.utilities.caching import CacheScope, hints
 
 if TYPE_CHECKING:
@@ -349,7 +355,7 @@ def _modified(status: os.stat_result) -> Json:
 
 
 def _check_prefix(uri: str) -> str:
-    """# spec: server/resources/custom-scheme-rfc3986"""
+    """The same URI, if all that is below it can begin with it. Raises ValueError."""
     check_uri(uri)
     path = re.split("[?#]", uri)[0]
     if path != uri or not uri.endswith("/") or {".", ".."} & set(uri.split("/")):

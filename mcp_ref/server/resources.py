@@ -27,16 +27,18 @@ Threads     `on_read_resource` runs the resource's function on the request's own
 
 from __future__ import annotations
 
+import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import ErrorResponse, InternalError, InvalidParams, ProtocolError
 from mcp_ref.basic.index.general_fields import Icon, NotificationMeta, RequestMeta, ResultMeta
-from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import InvalidResponse, RequestCancelled
@@ -45,7 +47,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.runtime.uri.templates import Template
 from mcp_ref.runtime.uri.uris import BadUri, check_uri, leads_out
-from mcp_ref.schema import Bounds, Mismatch, checker, pruner, required, since
+from mcp_ref.schema import REVISIONS, Bounds, Mismatch, checker, pruner, required, since
 from mcp_ref.server.content import (
     Annotations,
     BlobResourceContents,
@@ -158,6 +160,42 @@ DEFINITIONS: dict[str, Any] = {
 }
 
 # ----------------------------------------------------------------------- server half
+
+
+def check_definition(shape: Any, definition: Json) -> Any:
+    """A definition, if it is one of this shape. Raises ValueError, TypeError.
+
+    # spec: server/resources/https-only-if-fetchable, server/resources/https-otherwise-other-scheme
+    """
+    if "uri" in definition:
+        check_uri(definition["uri"])  # spec: server/resources/custom-scheme-rfc3986
+    uri = definition.get("uri") or definition["uriTemplate"]
+    if not definition["name"]:
+        raise ValueError(f"{uri}: a resource has a name; its function has none, so pass name=...")
+    if uri.lower().startswith("https:"):
+        _log.info("%s: clients may fetch https: URIs themselves; use another scheme if they cannot", uri)
+    checker(shape, REVISIONS[-1])(definition)
+    encode(definition)  # what has no JSON form is found now, not by the first client
+    return definition
+
+
+_TIME = re.compile(r"[0-9-]+(T[0-9:.,]+(Z|[+-][0-9:]+)?)?")
+
+
+def check_annotations(annotations: Annotations) -> Annotations:
+    """Annotations as they may be sent. Raises ValueError.  # spec: server/resources/annotation-values"""
+    checker(Annotations, REVISIONS[-1])(annotations)
+    modified = annotations.get("lastModified")
+    if modified is not None:
+        try:
+            if _TIME.fullmatch(modified) is None:
+                raise ValueError
+            datetime.fromisoformat(modified)
+        except ValueError:
+            raise ValueError(
+                f"lastModified is a time like 2026-07-28T12:00:00Z, not {modified!r:.60}"
+            ) from None
+    return annotations
 
 
 Variables = Mapping[str, str]
@@ -360,7 +398,10 @@ def find(server: ResourceLists, uri: str) -> RegisteredResource:
 
 
 def _checked(uri: str) -> str:
-    """# spec: server/resources/validate-uris"""
+    """A URI that a client sent. Raises InvalidParams for one that RFC 3986 does not allow.
+
+    # spec: server/resources/validate-uris
+    """
     try:
         return check_uri(uri)
     except BadUri as problem:

@@ -24,6 +24,7 @@ Not here    what a schema may contain (basic/index/json_schema_usage), what cont
 from __future__ import annotations
 
 import logging
+import re
 import time
 import typing
 from collections.abc import Callable, Iterable
@@ -37,13 +38,13 @@ from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
 from mcp_ref.basic.transports.streamable_http import schema_extension
 from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
-from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision
+from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision, revision
 from mcp_ref.runtime import audit
 from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError, RequestCancelled
 from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import message_of
-from mcp_ref.schema import Mismatch, checker, opaque, required, since, until, was
+from mcp_ref.schema import Mismatch, checker, opaque, pruner, required, since, until, was
 from mcp_ref.server import content
 from mcp_ref.server.content import ContentBlock, text
 from mcp_ref.server.utilities import pagination
@@ -98,6 +99,7 @@ OlderInputSchema = TypedDict(
     total=False,
 )
 InputSchema = TypedDict("InputSchema", {"$schema": str, "type": Required[Literal["object"]]}, total=False)
+# spec: server/tools/output-schema-any-root
 OutputSchema = TypedDict("OutputSchema", {"$schema": str}, total=False)
 
 
@@ -159,6 +161,39 @@ DEFINITIONS: dict[str, Any] = {
 }
 
 # ----------------------------------------------------------------------- server half
+
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+
+
+def check_name(name: str) -> None:
+    """Check the name of a tool. Raises ValueError.
+
+    # spec: server/tools/name-length, server/tools/name-characters, server/tools/name-no-special
+    """
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is no tool name: 1 to 128 of A-Z a-z 0-9 _ - .")
+
+
+def check_input_schema(schema: Any) -> None:
+    """Check that a schema is one of objects. Raises ValueError.
+
+    # spec: server/tools/input-schema-object, server/tools/input-schema-root-object
+    """
+    if not isinstance(schema, dict) or schema.get("type") != "object":
+        raise ValueError('an input schema is an object with "type": "object"')
+
+
+def listed(definition: Tool, date: str) -> Json:
+    """A tool's definition without what this revision does not have.
+
+    # spec: server/tools/output-schema-root-object
+    """
+    listed = pruner(Tool, date)(typing.cast(Json, definition))
+    output = listed.get("outputSchema")
+    if output is not None and revision(date).structured == "object" and output.get("type") != "object":
+        listed = {key: value for key, value in listed.items() if key != "outputSchema"}
+    return listed
 
 
 MISSING: Any = object()
@@ -282,6 +317,7 @@ def _run(
     if is_question(value):
         return typing.cast(Json, value), "failed"
     try:
+        # spec: server/tools/output-schema-conforms
         return typing.cast(Json, tool.result(value, context.revision)), "done"
     except (ValueError, TypeError, RecursionError) as problem:
         _log.error("%s returned what it does not declare: %s", name, problem)

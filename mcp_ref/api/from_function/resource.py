@@ -27,7 +27,6 @@ import base64
 import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -35,7 +34,7 @@ from mcp_ref.api.context import Context
 from mcp_ref.api.from_function.common import common_members, name_of
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.index.general_fields import Icon, check_meta
-from mcp_ref.basic.index.messages import Json, encode
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
 from mcp_ref.runtime.checks import check_callable, check_count, check_text
@@ -63,6 +62,8 @@ from mcp_ref.server.resources import (
     ResourceNotFound,
     ResourceTemplate,
     Variables,
+    check_annotations,
+    check_definition,
     short,
 )
 from mcp_ref.server.utilities import caching
@@ -112,18 +113,17 @@ def resource_from(
         _fit(template.variables, parameters, uri)
         if size is not None:
             raise ValueError(f"{uri} is a template, and has no size of its own")
-        definition = _checked(ResourceTemplate, {"uriTemplate": uri, **about})
+        definition = check_definition(ResourceTemplate, {"uriTemplate": uri, **about})
         read = _reader(function, parameters, mime_type, is_template=True)
         suggest = completers(parameters, complete)
         return RegisteredTemplate(definition, template, read, hints, suggest, allow_traversal)
-    check_uri(uri)  # spec: server/resources/custom-scheme-rfc3986
     _fit((), parameters, uri)
     if complete is not None:
         raise ValueError(f"{uri} has no variables that could be completed")
     if size is not None:
         check_count(0, size=size)
         about["size"] = size
-    definition = _checked(Resource, {"uri": uri, **about})
+    definition = check_definition(Resource, {"uri": uri, **about})
     read = _reader(function, parameters, mime_type, is_template=False)
     return RegisteredResource(definition, partial(read, uri, {}), hints)
 
@@ -145,37 +145,7 @@ def _fit(variables: Sequence[str], parameters: TextParameters, uri: str) -> None
         raise ValueError(f"{uri} has no variable for the parameter {', '.join(needed)}")
 
 
-def _checked(shape: Any, definition: Json) -> Any:
-    """The definition, if it is one."""
-    uri = definition.get("uri") or definition["uriTemplate"]
-    if not definition["name"]:
-        raise ValueError(f"{uri}: a resource has a name; its function has none, so pass name=...")
-    if uri.lower().startswith("https:"):
-        # spec: server/resources/https-only-if-fetchable, server/resources/https-otherwise-other-scheme
-        _log.info("%s: clients may fetch https: URIs themselves; use another scheme if they cannot", uri)
-    checker(shape, REVISIONS[-1])(definition)
-    encode(definition)  # what has no JSON form is found now, not by the first client
-    return definition
-
-
 _URI_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
-_TIME = re.compile(r"[0-9-]+(T[0-9:.,]+(Z|[+-][0-9:]+)?)?")
-
-
-def check_annotations(annotations: Annotations) -> Annotations:
-    """Annotations as they may be sent. Raises ValueError.  # spec: server/resources/annotation-values"""
-    checker(Annotations, REVISIONS[-1])(annotations)
-    modified = annotations.get("lastModified")
-    if modified is not None:
-        try:
-            if _TIME.fullmatch(modified) is None:
-                raise ValueError
-            datetime.fromisoformat(modified)
-        except ValueError:
-            raise ValueError(
-                f"lastModified is a time like 2026-07-28T12:00:00Z, not {modified!r:.60}"
-            ) from None
-    return annotations
 
 
 # ----------------------------------------------------------------------------- contents

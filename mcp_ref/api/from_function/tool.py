@@ -17,7 +17,6 @@ Threads     a RegisteredTool never changes; see server/utilities/pagination for 
 from __future__ import annotations
 
 import inspect
-import re
 import types
 import typing
 from collections.abc import Callable
@@ -29,20 +28,25 @@ from mcp_ref.basic.index.general_fields import Icon
 from mcp_ref.basic.index.json_schema_usage import own_validator
 from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.transports.streamable_http.schema_extension import KEYWORD, annotated_by_us
-from mcp_ref.basic.versioning import revision
 from mcp_ref.runtime.json_text import to_json
 from mcp_ref.runtime.typing.codec import UNCHANGED
 from mcp_ref.runtime.typing.functions import parameters_of, return_hint, takes_one
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.typing.values import Compiler, dump_any
-from mcp_ref.schema import REVISIONS, checker, pruner
+from mcp_ref.schema import REVISIONS, checker
 from mcp_ref.server import content
-from mcp_ref.server.tools import MISSING, CallToolResult, Made, RegisteredTool, Tool, ToolAnnotations
+from mcp_ref.server.tools import (
+    MISSING,
+    CallToolResult,
+    Made,
+    RegisteredTool,
+    Tool,
+    ToolAnnotations,
+    check_input_schema,
+    check_name,
+)
 
-__all__ = ["listed", "tool_from"]
-
-# spec: server/tools/name-length, server/tools/name-characters, server/tools/name-no-special
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
+__all__ = ["tool_from"]
 
 
 def tool_from(
@@ -62,8 +66,7 @@ def tool_from(
     `output_schema=False` declares none, whatever the function says it returns.
     """
     name = name_of(function, name)
-    if not _TOOL_NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no tool name: 1 to 128 of A-Z a-z 0-9 _ - .")
+    check_name(name)
     if input_schema is None:
         parameters = parameters_of(function, Context)
         schema, load, context = parameters.schema, parameters.load, parameters.context
@@ -82,9 +85,7 @@ def tool_from(
 
 def _by_hand(function: Callable[..., Any], schema: Json) -> tuple[Json, Any, str | None]:
     """A hand-written input schema: the function takes the arguments as one dict."""
-    if not isinstance(schema, dict) or schema.get("type") != "object":
-        # spec: server/tools/input-schema-object, server/tools/input-schema-root-object
-        raise ValueError('an input schema is an object with "type": "object"')
+    check_input_schema(schema)
     check = own_validator(schema).check
     context, first = takes_one(function, Context)
 
@@ -102,7 +103,7 @@ def _output(
     function: Callable[..., Any], declared: Json | bool | None
 ) -> tuple[Json | None, Callable[[Any], Made | CallToolResult]]:
     """The output schema, if there is one, and how to make a result of what the function returns."""
-    if isinstance(declared, dict):  # spec: server/tools/output-schema-any-root
+    if isinstance(declared, dict):
         return declared, _checked_by(declared)
     hint = return_hint(function)
     if hint is CallToolResult:
@@ -120,7 +121,6 @@ def _typed(hint: Any) -> tuple[Json, Callable[[Any], Made]]:
     named = compiler.defs.get(codec.schema.get("$ref", "").removeprefix("#/$defs/"), codec.schema)
     is_object = named.get("type") == "object"
     # An object at the root is what every revision can say.
-    # spec: server/tools/output-schema-root-object
     if is_object:
         schema = {"type": "object", **codec.schema}
     else:
@@ -130,7 +130,6 @@ def _typed(hint: Any) -> tuple[Json, Callable[[Any], Made]]:
     dump, kind = codec.dump, UNCHANGED.get(codec.dump)
 
     def make(value: Any) -> Made:
-        # spec: server/tools/output-schema-conforms
         data = value if type(value) is kind else dump(value)
         # spec: server/tools/structured-also-text
         block = {"type": "text", "text": data if type(data) is str else to_json(data)}
@@ -204,12 +203,3 @@ def _is_content(hint: Any) -> bool:
             arg in (str, type(None)) or _is_content(arg) for arg in args
         )
     return any(hint is shape for shape in content.BLOCKS.values())
-
-
-def listed(definition: Tool, date: str) -> Json:
-    """A tool's definition without what this revision does not have."""
-    listed = pruner(Tool, date)(typing.cast(Json, definition))
-    output = listed.get("outputSchema")
-    if output is not None and revision(date).structured == "object" and output.get("type") != "object":
-        listed = {key: value for key, value in listed.items() if key != "outputSchema"}
-    return listed

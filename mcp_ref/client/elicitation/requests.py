@@ -26,11 +26,12 @@ Not here    the fields of a form (requested_schema, forms), the visit to a URL (
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, MethodNotFound
 from mcp_ref.basic.index.general_fields import RequestMeta
@@ -93,6 +94,7 @@ DEFINITIONS: dict[str, Any] = {
 }
 
 ACTIONS = ("accept", "decline", "cancel")
+MODES = ("form", "url")
 
 # ----------------------------------------------------------------------- server half
 
@@ -194,6 +196,42 @@ def check_url(url: str) -> None:
         _log.warning("a URL for users should be https: %.200r", url)
 
 
+def _split_url(url: str) -> SplitResult:
+    """The parts of a URL; all are empty if it cannot be split."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
+
+
+def host_of(url: str) -> str:
+    """The host of a URL, to be shown to the user; empty if there is none.
+
+    # spec: client/elicitation/url-highlight-domain
+    """
+    return _split_url(url).hostname or ""
+
+
+def warnings_about(url: str) -> list[str]:
+    """What makes a URL suspicious, for people.  # spec: client/elicitation/url-suspicious-warning"""
+    parts = _split_url(url)
+    host = parts.hostname or ""
+    is_number = re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rstrip(".").rpartition(".")[2])
+    is_malformed = re.search(r"[^!-~]|[\\<>\"^`{|}]", url) or "%" in host
+    findings = {
+        "it is not https, so that others on the way can read and change the page": parts.scheme != "https",
+        "it names no host": not host,
+        "what stands before the @ is not the host": parts.netloc.rpartition("@")[0],
+        "the name of the host has letters beyond ASCII, some of which look like others": not host.isascii(),
+        "the name of the host is written in Punycode (xn--), and shows as something else": (
+            any(label.startswith("xn--") for label in host.split("."))
+        ),
+        "the host is an IP address, not a name": ":" in host or is_number,
+        "it has characters that no URL may have, and browsers disagree on what they mean": is_malformed,
+    }
+    return [warning for warning, holds in findings.items() if holds]
+
+
 def check_result(result: Any, date: str) -> None:
     """Check the shape of an ElicitResult. Raises Mismatch.
 
@@ -219,6 +257,17 @@ def action_and_content(result: Json, at: Revision) -> tuple[str, Json | None]:
 # ----------------------------------------------------------------------- client half
 
 
+def capability(modes: Sequence[str]) -> Json:
+    """What a client declares that has elicitation in these modes. Raises ValueError without a mode.
+
+    # spec: client/elicitation/capability-at-initialize, client/elicitation/capability-per-request
+    # spec: client/elicitation/at-least-one-mode
+    """
+    if not modes or not set(modes) <= set(MODES):
+        raise ValueError(f"elicitation_modes are some of {', '.join(MODES)}, not {modes!r}")
+    return {mode: {} for mode in modes}
+
+
 class ElicitationRequest:
     """A server's question, as the application's callback receives it.
 
@@ -227,7 +276,9 @@ class ElicitationRequest:
     """
 
     def __init__(self, server: str, params: Json, over: threading.Event) -> None:
-        self.server = server  # spec: client/elicitation/ui-identifies-server
+        # spec: client/elicitation/ui-identifies-server, client/elicitation/indicate-server
+        # spec: client/elicitation/ui-identifies-server-should, client/elicitation/indicate-server-should
+        self.server = server
         self.message: str = params["message"]
         # spec: client/elicitation/absent-mode-is-form
         self.mode: str = params.get("mode", "form")
@@ -244,7 +295,7 @@ class ElicitationRequest:
     @property
     def host(self) -> str:
         """The host of the URL, to be shown to the user."""
-        return urlsplit(self.url or "").hostname or ""
+        return host_of(self.url or "")
 
     @property
     def is_over(self) -> bool:

@@ -143,6 +143,15 @@ def needs(params: Json, at: Revision) -> Json:
     return {"sampling": parts}
 
 
+def capability(*, tools: bool, context: bool) -> Json:
+    """What a client declares that has sampling.
+
+    # spec: client/sampling/capability-at-initialize, client/sampling/capability-per-request
+    # spec: client/sampling/tools-capability-declared
+    """
+    return {name: {} for name, given in {"tools": tools, "context": context}.items() if given}
+
+
 # ----------------------------------------------------------------------- server half
 
 

@@ -45,10 +45,7 @@ def legal_length(text: str) -> int:
 
 
 def check_uri(text: str) -> str:
-    """The same text, if it is a URI with a scheme. Raises BadUri.
-
-    # spec: server/resources/custom-scheme-rfc3986
-    """
+    """The same text, if it is a URI with a scheme. Raises BadUri."""
     if len(text) > MAX_URI:
         raise BadUri(f"a URI of {len(text)} characters: {MAX_URI} are the most")
     legal = legal_length(text)

@@ -19,7 +19,7 @@ from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, Me
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client.elicitation import requests as elicitation
-from mcp_ref.client.elicitation.requests import Answer, Elicit, ElicitationRequest
+from mcp_ref.client.elicitation.requests import Answer, Elicit, ElicitationRequest, warnings_about
 from mcp_ref.client.elicitation.url_mode import Completions, ElicitUrl, UrlElicitationRequired
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.runtime.errors import InvalidResponse, LocalError
@@ -401,7 +401,11 @@ def test_a_callback_may_refuse_with_an_error_of_its_own():
     assert problem.value.code == 99
 
 
-@pytest.mark.spec("client/elicitation/absent-mode-is-form", "client/elicitation/ui-identifies-server")
+@pytest.mark.spec(
+    "client/elicitation/absent-mode-is-form",
+    "client/elicitation/ui-identifies-server",
+    "client/elicitation/ui-identifies-server-should",
+)
 @pytest.mark.parametrize("date", REVISIONS[2:])
 def test_what_a_callback_sees(date):
     seen = []
@@ -791,3 +795,36 @@ def test_no_way_of_asking_sends_a_mode_that_the_client_did_not_declare(mode, way
             assert "inputRequests" not in said["result"]
             (block,) = said["result"]["content"]
             assert "elicitation" in block["text"] or "sends no requests" in block["text"]
+
+
+@pytest.mark.spec("client/elicitation/url-suspicious-warning", "client/elicitation/url-handled-carefully")
+@pytest.mark.parametrize(
+    ("url", "warnings"),
+    [
+        ("https://example.com/a?b=c#d", []),
+        ("http://example.com/", ["not https"]),
+        ("ftp://example.com/", ["not https"]),
+        ("https://example.com@evil.example/", ["before the @"]),
+        ("https://user:pw@evil.example/", ["before the @"]),
+        ("https://xn--exmple-cua.com/", ["Punycode"]),
+        ("https://www.XN--exmple-cua.com/", ["Punycode"]),
+        ("https://ex\u0430mple.com/", ["beyond ASCII", "characters that no URL may have"]),
+        ("https://192.0.2.1/", ["an IP address"]),
+        ("https://[2001:db8::1]/", ["an IP address"]),
+        ("https://3221225985/", ["an IP address"]),
+        ("https://0xC0000201/", ["an IP address"]),
+        ("https://192.0.2.0x1./", ["an IP address"]),
+        ("https://good.example\\@evil.example/", ["before the @", "characters that no URL may have"]),
+        ("https://good.example /", ["characters that no URL may have"]),
+        ("https://g%6fod.example/", ["characters that no URL may have"]),
+        ("https:///path", ["no host"]),
+        ("https://[::1", ["not https", "no host"]),
+        ("javascript:alert(1)", ["not https", "no host"]),
+        ("", ["not https", "no host"]),
+    ],
+)
+def test_what_is_suspicious_about_a_url_is_said(url, warnings):
+    found = warnings_about(url)
+    assert len(found) == len(warnings)
+    for warning, word in zip(found, warnings, strict=True):
+        assert word in warning
