@@ -26,18 +26,9 @@ from mcp_ref.client.elicitation.url_mode import UrlElicitationNeeded
 from mcp_ref.runtime.errors import LocalError, RequestTimeout
 
 __all__ = [
-    "call",
-    "complete",
-    "discover",
-    "listen",
-    "ping",
-    "prompt",
-    "prompts",
-    "read",
-    "resources",
-    "serve",
+    "call", "complete", "discover", "listen", "ping", "prompt", "prompts", "read", "resources", "serve",
     "tools",
-]
+]  # fmt: skip
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -58,11 +49,11 @@ def serve(options: Namespace) -> None:
         server.run()
         return
     host, port = options.http
+    server.run("http", host=host, port=port, on_ready=_announce)
 
-    def on_ready(url: str) -> None:
-        print(f"serving at {url}; Ctrl-C ends it", file=sys.stderr, flush=True)
 
-    server.run("http", host=host, port=port, on_ready=on_ready)
+def _announce(url: str) -> None:
+    print(f"serving at {url}; Ctrl-C ends it", file=sys.stderr, flush=True)
 
 
 def _import_module(name: str) -> Any:
@@ -81,6 +72,11 @@ def _import_module(name: str) -> Any:
     return module
 
 
+def _shown(options: Namespace, value: Any, show_it: Callable[[Any], None]) -> None:
+    """Print a value for scripts, or for people."""
+    show.as_json(value) if options.json else show_it(value)
+
+
 def discover(options: Namespace) -> None:
     """Print what a server says of itself."""
     with _connect(options) as client:
@@ -90,14 +86,13 @@ def discover(options: Namespace) -> None:
             "capabilities": client.server_capabilities,
             "instructions": client.instructions,
         }
-        show.as_json(facts) if options.json else show.server(facts)
+        _shown(options, facts, show.server)
 
 
 def tools(options: Namespace) -> None:
     """Print the tools of a server."""
     with _connect(options) as client:
-        found = client.list_tools()
-        show.as_json(found) if options.json else show.tools(found)
+        _shown(options, client.list_tools(), show.tools)
 
 
 def ping(options: Namespace) -> None:
@@ -106,33 +101,27 @@ def ping(options: Namespace) -> None:
         start = time.perf_counter()
         client.ping()
         milliseconds = (time.perf_counter() - start) * 1000
-        if options.json:
-            show.as_json({"milliseconds": round(milliseconds, 3)})
-        else:
-            print(f"answered in {milliseconds:.2f} ms")
+        value = {"milliseconds": round(milliseconds, 3)}
+        _shown(options, value, lambda _: print(f"answered in {milliseconds:.2f} ms"))
 
 
 def resources(options: Namespace) -> None:
     """Print the resources of a server, and the templates for more."""
     with _connect(options) as client:
-        found = {"resources": client.list_resources(), "resourceTemplates": _templates(client)}
-        show.as_json(found) if options.json else show.resources(*found.values())
-
-
-def _templates(client: Client) -> list[Any]:
-    try:
-        return client.list_resource_templates()
-    except ErrorResponse as problem:
-        if problem.code == MethodNotFound.code:  # a server with resources only
-            return []
-        raise
+        try:
+            templates = client.list_resource_templates()
+        except ErrorResponse as problem:
+            if problem.code != MethodNotFound.code:
+                raise
+            templates = []  # a server with resources only
+        found = {"resources": client.list_resources(), "resourceTemplates": templates}
+        _shown(options, found, lambda found: show.resources(*found.values()))
 
 
 def prompts(options: Namespace) -> None:
     """Print the prompts of a server."""
     with _connect(options) as client:
-        found = client.list_prompts()
-        show.as_json(found) if options.json else show.prompts(found)
+        _shown(options, client.list_prompts(), show.prompts)
 
 
 def call(options: Namespace) -> int:
@@ -141,7 +130,7 @@ def call(options: Namespace) -> int:
     with _connect(options, line) as client:
         arguments = _arguments(options, client)
         result = _run(client, line, client.call_tool, options.tool, arguments)
-        show.as_json(result) if options.json else show.result(result)
+        _shown(options, result, show.result)
     return 1 if result.is_error else 0
 
 
@@ -174,7 +163,7 @@ def prompt(options: Namespace) -> None:
     line = show.ProgressLine()
     with _connect(options, line) as client:
         result = _run(client, line, client.get_prompt, options.name, arguments)
-        show.as_json(result) if options.json else show.messages(result)
+        _shown(options, result, show.messages)
 
 
 def complete(options: Namespace) -> None:
@@ -188,7 +177,7 @@ def complete(options: Namespace) -> None:
             value=options.value,
             arguments=chosen,
         )
-    show.as_json(result) if options.json else show.suggestions(result)
+    _shown(options, result, show.suggestions)
 
 
 def listen(options: Namespace) -> None:
@@ -309,16 +298,10 @@ def _arguments(options: Namespace, client: Client) -> Json:
     if not options.arguments:
         return whole
     single = _pairs("an argument is", options.arguments)
-    properties = _properties(client, options.tool)
-    return {**whole, **{name: _value(name, text, properties.get(name)) for name, text in single.items()}}
-
-
-def _properties(client: Client, name: str) -> Json:
-    for tool in client.list_tools():
-        if tool["name"] == name:
-            found = tool["inputSchema"].get("properties")
-            return found if isinstance(found, dict) else {}
-    return {}
+    schemas = [tool["inputSchema"] for tool in client.list_tools() if tool["name"] == options.tool]
+    properties = schemas[0].get("properties") if schemas else None
+    known = properties if isinstance(properties, dict) else {}
+    return {**whole, **{name: _value(name, text, known.get(name)) for name, text in single.items()}}
 
 
 def _value(name: str, text: str, schema: Any) -> Any:
@@ -326,11 +309,11 @@ def _value(name: str, text: str, schema: Any) -> Any:
     kind = schema.get("type") if isinstance(schema, dict) else None
     if kind == "string":
         return text
-    if kind is not None:
-        return _from_json(name, text)
     try:
-        return json.loads(text)
+        return _from_json(name, text)
     except ValueError:
+        if kind is not None:
+            raise
         return text
 
 

@@ -15,20 +15,9 @@ from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.runtime.untrusted_text import plain
 
 __all__ = [
-    "ProgressLine",
-    "as_bytes",
-    "as_json",
-    "change",
-    "contents",
-    "log_message",
-    "messages",
-    "prompts",
-    "resources",
-    "result",
-    "server",
-    "suggestions",
-    "tools",
-]
+    "ProgressLine", "as_bytes", "as_json", "change", "contents", "log_message", "messages", "prompts",
+    "resources", "result", "server", "suggestions", "tools",
+]  # fmt: skip
 
 
 def as_json(value: Any) -> None:
@@ -57,13 +46,13 @@ def server(facts: Any) -> None:
     if info.get("description"):
         print(f"  {plain(info['description'])}")
     print(f"  revision      {facts['revision']}")
-    print(f"  capabilities  {', '.join(map(_capability, (facts['capabilities'] or {}).items())) or 'none'}")
+    capabilities = ", ".join(_capability(*item) for item in (facts["capabilities"] or {}).items())
+    print(f"  capabilities  {capabilities or 'none'}")
     if facts["instructions"]:
         print(f"  instructions  {plain(facts['instructions'])}")
 
 
-def _capability(item: tuple[str, Any]) -> str:
-    name, settings = item
+def _capability(name: str, settings: Any) -> str:
     details = ", ".join(settings) if isinstance(settings, dict) else ""
     return in_a_line(f"{name} ({details})" if details else name)
 
@@ -74,7 +63,9 @@ def tools(found: list[Any]) -> None:
         print("no tools")
     for tool in found:
         print(in_a_line(f"{tool['name']}({', '.join(_arguments(tool['inputSchema']))})"))
-        _about({**tool, "title": _title(tool)})
+        annotations = tool.get("annotations")
+        title = annotations.get("title") if isinstance(annotations, dict) else None
+        _about({**tool, "title": tool.get("title") or title})  # spec: schema/title-fallback
 
 
 def _arguments(schema: Any) -> Iterator[str]:
@@ -114,12 +105,6 @@ def prompts(found: list[Any]) -> None:
         names = [a["name"] if a.get("required") else f"[{a['name']}]" for a in arguments]
         print(in_a_line(f"{prompt['name']}({', '.join(names)})"))
         _about(prompt)
-
-
-def _title(tool: Any) -> Any:
-    """The title of a tool, for people.  # spec: schema/title-fallback"""
-    annotations = tool.get("annotations")
-    return tool.get("title") or (annotations.get("title") if isinstance(annotations, dict) else None)
 
 
 def _about(definition: Any) -> None:

@@ -44,14 +44,9 @@ READ_BYTES = 1 << 18
 Parts = tuple[str, ...]
 """The names on the way from the directory to a file."""
 
+# EINVAL: of a link that was replaced by something else.
 GONE_ERRNOS = frozenset({
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.ELOOP,
-    errno.ENAMETOOLONG,
-    errno.EINVAL,  # of a link that was replaced by something else
-    errno.ENXIO,
-    errno.EILSEQ,
+    errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.ENXIO, errno.EILSEQ,
     errno.ESTALE,
 })  # fmt: skip
 """Of a file that does not exist, or was replaced by something else."""

@@ -13,14 +13,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 __all__ = [
-    "check_bool",
-    "check_callable",
-    "check_count",
-    "check_object",
-    "check_seconds",
-    "check_text",
+    "check_bool", "check_callable", "check_count", "check_object", "check_seconds", "check_text",
     "check_text_if_any",
-]
+]  # fmt: skip
 
 
 def check_text(**given: Any) -> None:

@@ -9,13 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "ConnectionClosed",
-    "InvalidResponse",
-    "LocalError",
-    "McpError",
-    "RequestCancelled",
-    "RequestTimeout",
-]
+    "ConnectionClosed", "InvalidResponse", "LocalError", "McpError", "RequestCancelled", "RequestTimeout",
+]  # fmt: skip
 
 
 class McpError(Exception):

@@ -32,22 +32,10 @@ __all__ = ["Headers", "Settings"]
 
 Headers: TypeAlias = Mapping[str, str]
 
-RESERVED_HEADERS = frozenset(
-    {
-        "accept",
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "content-type",
-        "host",
-        "last-event-id",
-        "mcp-method",
-        "mcp-name",
-        "mcp-protocol-version",
-        "mcp-session-id",
-        "transfer-encoding",
-    }
-)
+RESERVED_HEADERS = frozenset({
+    "accept", "accept-encoding", "connection", "content-length", "content-type", "host", "last-event-id",
+    "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "transfer-encoding",
+})  # fmt: skip
 """Headers of the transport, which the application cannot set."""
 
 # RFC 9110, section 5.6.2: token; and section 5.5: field-value

@@ -19,20 +19,10 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 __all__ = [
-    "CHUNKED",
-    "MAX_HEADERS",
-    "MAX_REQUEST_LINE_BYTES",
-    "BadRequest",
-    "RequestHead",
-    "bad_request",
-    "check_field_line",
-    "excerpt",
-    "has_control_characters",
-    "headers_too_large",
-    "is_token",
-    "parse_head",
-    "uri_too_long",
-]
+    "CHUNKED", "MAX_HEADERS", "MAX_REQUEST_LINE_BYTES", "BadRequest", "RequestHead", "bad_request",
+    "check_field_line", "excerpt", "has_control_characters", "headers_too_large", "is_token",
+    "parse_head", "uri_too_long",
+]  # fmt: skip
 
 MAX_REQUEST_LINE_BYTES = 8192
 """The longest request line; most of it is the URL."""

@@ -12,15 +12,9 @@ from mcp_ref.runtime.typing.codec import UNCHANGED, Convert, same
 from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, message_of, must, summary
 
 __all__ = [
-    "check_different",
-    "convert_each",
-    "convert_members",
-    "convert_row",
-    "equality_key",
-    "object_dumper",
-    "object_loader",
-    "text_key",
-]
+    "check_different", "convert_each", "convert_members", "convert_row", "equality_key", "object_dumper",
+    "object_loader", "text_key",
+]  # fmt: skip
 
 
 # -- arrays and maps ----------------------------------------------------------------------
