@@ -38,16 +38,11 @@ _LISTEN_ADDRESS = re.compile(r"((?P<host>[^:\[\]\s]+):|\[(?P<six>[^\[\]\s]+)\]:)
 
 _EXIT_CODES: dict[type[BaseException], int] = {
     KeyboardInterrupt: 130,
-    ValueError: 2,
-    TypeError: 2,
-    ImportError: 2,
-    CallRefused: 2,
-    ErrorResponse: 3,
-    InvalidResponse: 3,
+    **dict.fromkeys((ValueError, TypeError, ImportError, CallRefused), 2),
+    **dict.fromkeys((ErrorResponse, InvalidResponse), 3),
     RequestTimeout: 5,
     HttpError: 3,
-    McpError: 4,
-    OSError: 4,
+    **dict.fromkeys((McpError, OSError), 4),
 }
 """By what was raised: the first entry of which it is an instance counts."""
 

@@ -67,7 +67,6 @@ _log = logger("mcp_ref.directories")
 
 MIN_REST_PER_SCAN = 10
 """A scan that took a second is not repeated for ten, whatever `poll` says."""
-
 WATCHER_END_SECONDS = 5.0
 """For which the end of `watch` waits for a disk that does not answer."""
 

@@ -34,10 +34,8 @@ __all__ = ["DENIED_ERRNOS", "GONE_ERRNOS", "MAX_DEPTH", "File", "Glob", "Parts",
 
 MAX_DEPTH = 32
 """Names from the directory to a file; deeper files do not exist for clients."""
-
 MAX_NAMES_SEEN = 200_000
 """Names that one scan looks at, whether they match or not."""
-
 READ_BYTES = 1 << 18
 """Bytes of one read."""
 

@@ -30,10 +30,8 @@ __all__ = ["COMMENT", "Event", "Events", "TooLarge", "encode"]
 
 COMMENT = b":\n\n"
 """Shows the reader, and proxies on the way, that the stream is alive."""
-
 MAX_RETRY_MS = 24 * 60 * 60 * 1000
 """The longest wait that a server can ask for, a day; a longer one counts as a day."""
-
 READ_BYTES = 65536
 """Bytes to read at once, at most."""
 

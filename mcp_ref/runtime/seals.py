@@ -32,7 +32,6 @@ __all__ = ["BadSeal", "Seal", "secrets_of"]
 
 MAX_CHARACTERS = 4 << 20
 """A longer text is neither made nor verified."""
-
 MIN_SECRET_BYTES = 16
 """A shorter secret could be guessed."""
 

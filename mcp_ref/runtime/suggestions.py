@@ -33,16 +33,12 @@ _URL_WITHOUT_SCHEME = r"(?a:(//)?(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)*)(:\d{1,
 
 _LOCAL_HOST = r"\[.*|localhost|[\d.]+"
 """An IP address, or this machine: in such a place TLS is rare."""
-
 _SHELL = r"[|&;<>()$`*?\n]|^\s*\w+="
 """What only a shell understands: pipes, variables, patterns, NAME=value before a command."""
-
 _INTERPRETERS = {".py": "sys.executable", ".js": "'node'", ".mjs": "'node'"}
 """How files are started that may not be programs themselves, as Python code."""
-
 _SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
 """Schemes that people write, and ours for them."""
-
 _HALF_A_SCHEME = r"(?i)(https?)(?::/?(?!/)|//)"
 """The beginning of a URL with a slash too few, or without the colon."""
 

@@ -28,10 +28,8 @@ __all__ = ["HttpExchange", "TooLong", "without_query"]
 
 MAX_DRAINED_BYTES = 65536
 """An unread body up to this size is read rather than its connection closed."""
-
 MAX_DRAIN_SECONDS = 1.0
 """Time for the rest of a body that is read for the sake of its connection."""
-
 REPEATABLE_REDIRECTS = {"GET": (301, 302, 303, 307, 308), "POST": (307, 308)}
 """Statuses after which the same method and body are sent to another target (RFC 9110, section 15.4)."""
 

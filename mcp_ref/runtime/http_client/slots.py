@@ -21,7 +21,6 @@ __all__ = ["MAX_EXTRA_EXCHANGES", "Slots"]
 
 MAX_EXTRA_EXCHANGES = 16
 """Urgent exchanges beyond the limit."""
-
 LOOK_SECONDS = 1.0
 """A wait for a slot looks at its deadline at least so often: the deadline may move."""
 

@@ -39,13 +39,10 @@ __all__ = ["Aborted", "Expired", "Lease", "leased_class", "leasing"]
 
 MAX_CONNECT_SECONDS = 10.0
 """Time to connect, for all addresses of the server together."""
-
 MIN_TIMEOUT_SECONDS = 0.01
 """A socket takes 0 for "do not wait at all"."""
-
 MAX_WAIT_SECONDS = 3600.0
 """A wait without a deadline looks again after that: `poll` cannot count to infinity."""
-
 MAX_HEADS = 10
 """Heads of one response: its own, and informational ones before it (RFC 9110, section 15.2)."""
 

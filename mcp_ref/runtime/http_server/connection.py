@@ -41,13 +41,10 @@ _log = logger("mcp_ref.http")
 
 MAX_SMALL_BODY_BYTES = 65536
 """A body up to this size is read before the application runs."""
-
 MAX_REMEMBERED_HEAD_BYTES = 4096
 """Bounds the memory of an idle connection: a longer head is parsed anew each time."""
-
 MAX_DRAINED_BYTES = 65536
 """So much of a body that the application did not read is read before the next request."""
-
 MAX_LINGER_SECONDS = 2.0
 """After an early answer the connection is closed when nothing arrives for so long."""
 

@@ -42,10 +42,8 @@ __all__ = ["Body", "ChunkedBody", "Limits", "Receiver", "SizedBody", "set_kernel
 
 BODY_BYTES_PER_SECOND = 65536
 """The rate below which the body of a slow client runs out of time."""
-
 MAX_CHUNK_SIZE_LINE_BYTES = 1024
 """The line before a chunk, which says its size."""
-
 MAX_TRAILER_BYTES = 8192
 """All trailers of a body: the fields that may follow its last chunk."""
 

@@ -26,10 +26,8 @@ __all__ = [
 
 MAX_REQUEST_LINE_BYTES = 8192
 """The longest request line; most of it is the URL."""
-
 MAX_HEADERS = 100
 """Header lines of a request, or trailers of a body."""
-
 CHUNKED = -1
 """The length of a body in chunks, which is unknown before its end."""
 

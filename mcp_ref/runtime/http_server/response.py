@@ -40,15 +40,9 @@ def _http_date(second: int) -> str:
 def short_response(status: str, message: str, *header_lines: str) -> bytes:
     """A whole response with one line of text, after which the connection is closed."""
     text = f"{message}\n".encode("ascii", "backslashreplace")
-    lines = [
-        f"HTTP/1.1 {status}",
-        "Content-Type: text/plain; charset=utf-8",
-        f"Content-Length: {len(text)}",
-        f"Date: {_http_date(int(time.time()))}",
-        "Connection: close",
-        *header_lines,
-        "\r\n",
-    ]
+    head = f"HTTP/1.1 {status}", "Content-Type: text/plain; charset=utf-8", f"Content-Length: {len(text)}"
+    date = f"Date: {_http_date(int(time.time()))}"
+    lines = [*head, date, "Connection: close", *header_lines, "\r\n"]
     return "\r\n".join(lines).encode("ascii") + text
 
 

@@ -44,19 +44,14 @@ _log = logger("mcp_ref.http")
 
 REFUSED_OPEN_SECONDS = 1.0
 """A refused connection stays open for so long, so that its client can read why."""
-
 MAX_REFUSED_OPEN = 64
 """Refused connections that are still open."""
-
 BACKLOG = 1024
 """Connections that the system holds until they are accepted."""
-
 LOOK_SECONDS = 0.5
 """The loop that accepts looks at least so often for refused connections that are to be closed."""
-
 NO_RESOURCES_SECONDS = 0.2
 """Pause before the next attempt to accept when the system has no descriptor or no memory."""
-
 JOIN_SECONDS = 1.0
 """Time for threads to end whose connections were shut."""
 

@@ -12,7 +12,6 @@ __all__ = ["Pace"]
 
 MAX_INLINE_SECONDS = 0.002
 """Seconds: what took less is quick."""
-
 SLOW = 1.0
 """Seconds: what ever took more is never quick again."""
 

@@ -183,7 +183,6 @@ def _check_number(name: str, limit: Any) -> None:
 
 _PACKAGES = ("annotated_types", "pydantic", "pydantic_core")
 """Packages whose objects always mean something."""
-
 _HARMLESS = ("strict", "allow_inf_nan", "unit", "documentation", "union_mode", "fail_fast")
 """Attributes that hold here anyway, or are for people."""
 

@@ -3,22 +3,20 @@
     Codec       the JSON Schema of a hint, a loader (JSON -> Python) and a dumper (Python -> JSON)
     scalar_of   the codec of such a type, if it is one
 
-The modules of the rarer types are imported when this one is, which costs a millisecond or two.
-
 Threads     a codec has no state; any thread may use it.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import dataclasses
-import datetime
 import functools
 import math
-import pathlib
 import re
+from base64 import b64decode, b64encode
 from collections.abc import Callable
+from datetime import date, datetime, time
+from pathlib import Path, PosixPath, PurePath, PurePosixPath
 from typing import Any, NamedTuple
 
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
@@ -53,16 +51,9 @@ def json_kind(value: Any) -> str:
     """JSON Schema's word for what a value is."""
     if isinstance(value, bool):  # before int, which it extends
         return "boolean"
-    return next((word for word, kind in _JSON_KINDS if isinstance(value, kind)), "string")
+    kinds = {"null": type(None), "integer": int, "number": float, "array": list, "object": dict}
+    return next((word for word, kind in kinds.items() if isinstance(value, kind)), "string")
 
-
-_JSON_KINDS: tuple[tuple[str, Any], ...] = (
-    ("null", type(None)),
-    ("integer", int),
-    ("number", float),
-    ("array", list),
-    ("object", dict),
-)
 
 # -- numbers, strings and constants -------------------------------------------------------
 
@@ -155,7 +146,9 @@ def load_int_key(value: str) -> int:
 # -- values that are written as strings ---------------------------------------------------
 
 
-def _text(kind: Any, says: str, schema: Schema, read: Convert, write: Convert = str, but: Any = ()) -> Codec:
+def _text(
+    kind: Any, says: str, format: str | None, read: Convert, write: Convert = str, but: Any = ()
+) -> Codec:
     """The codec of the values of a `kind`, and of no subclass in `but`, that are strings in JSON."""
 
     def load(value: Any) -> Any:
@@ -169,57 +162,35 @@ def _text(kind: Any, says: str, schema: Schema, read: Convert, write: Convert = 
             raise must(f"be {says}", value)
         return write(value)
 
+    schema = {"format": format} if format else {"contentEncoding": "base64"}
     return Codec({"type": "string", **schema}, load, dump, says)
 
 
 def _read_datetime(text: str) -> Any:
     if len(text) <= len("2026-07-28"):  # Python would add midnight to a mere date
         raise ValueError("no time")
-    return datetime.datetime.fromisoformat(text)
+    return datetime.fromisoformat(text)
 
-
-_NONE = Codec({"type": "null"}, _none, _none, "null")
 
 _CODECS: dict[Any, Codec] = {
     int: Codec({"type": "integer"}, _load_int, _dump_int, "an integer"),
     float: Codec({"type": "number"}, _load_float, _dump_float, "a number"),
     str: Codec({"type": "string"}, _load_str, _dump_str, "a string"),
     bool: Codec({"type": "boolean"}, _bool, _bool, "true or false"),
-    None: _NONE,
-    type(None): _NONE,
-    datetime.datetime: _text(
-        datetime.datetime,
+    **dict.fromkeys((None, type(None)), Codec({"type": "null"}, _none, _none, "null")),
+    datetime: _text(
+        datetime,
         "a date and time such as 2026-07-28T12:00:00Z",
-        {"format": "date-time"},
+        "date-time",
         _read_datetime,
-        datetime.datetime.isoformat,
+        datetime.isoformat,
     ),
-    datetime.date: _text(
-        datetime.date,
-        "a date such as 2026-07-28",
-        {"format": "date"},
-        datetime.date.fromisoformat,
-        datetime.date.isoformat,
-        but=datetime.datetime,
-    ),
-    datetime.time: _text(
-        datetime.time,
-        "a time such as 12:00:00",
-        {"format": "time"},
-        datetime.time.fromisoformat,
-        datetime.time.isoformat,
-    ),
+    date: _text(date, "a date such as 2026-07-28", "date", date.fromisoformat, but=datetime),
+    time: _text(time, "a time such as 12:00:00", "time", time.fromisoformat),
     bytes: _text(
-        bytes,
-        "base64",
-        {"contentEncoding": "base64"},
-        lambda text: base64.b64decode(text, validate=True),
-        lambda data: base64.b64encode(data).decode("ascii"),
+        bytes, "base64", None, lambda t: b64decode(t, validate=True), lambda b: b64encode(b).decode("ascii")
     ),
-    **{
-        kind: _text(kind, "a path", {"format": "path"}, kind)
-        for kind in (pathlib.Path, pathlib.PurePath, pathlib.PosixPath, pathlib.PurePosixPath)
-    },
+    **{kind: _text(kind, "a path", "path", kind) for kind in (Path, PurePath, PosixPath, PurePosixPath)},
 }
 
 # -- Decimal and UUID ---------------------------------------------------------------------
@@ -254,7 +225,7 @@ def _late_codecs() -> dict[Any, Codec]:
     schema = {"type": ["string", "integer"], "pattern": DECIMAL}
     return {
         decimal.Decimal: Codec(schema, load_decimal, dump_decimal, "a decimal number"),
-        uuid.UUID: _text(uuid.UUID, "a UUID", {"format": "uuid"}, read_uuid),
+        uuid.UUID: _text(uuid.UUID, "a UUID", "uuid", read_uuid),
     }
 
 

@@ -280,21 +280,14 @@ def _any(compiler: Compiler, hint: Any) -> Codec:
 
 
 _FORMS: dict[Any, Build] = {
-    Any: _any,
-    object: _any,
+    **dict.fromkeys((Any, object), _any),
     Annotated: Compiler._annotated,
     Literal: lambda compiler, hint: choice(get_args(hint)),
-    Union: Compiler._union,
-    types.UnionType: Compiler._union,
+    **dict.fromkeys((Union, types.UnionType), Compiler._union),
     tuple: Compiler._tuple,
-    list: Compiler._list,
-    collections.abc.Sequence: Compiler._list,
-    collections.abc.Iterable: Compiler._list,
-    set: Compiler._set,
-    frozenset: Compiler._set,
-    collections.abc.Set: Compiler._set,
-    dict: Compiler._mapping,
-    collections.abc.Mapping: Compiler._mapping,
+    **dict.fromkeys((list, collections.abc.Sequence, collections.abc.Iterable), Compiler._list),
+    **dict.fromkeys((set, frozenset, collections.abc.Set), Compiler._set),
+    **dict.fromkeys((dict, collections.abc.Mapping), Compiler._mapping),
 }
 """By a hint itself, or by what it is made with: `list` for `list` and for `list[int]`."""
 

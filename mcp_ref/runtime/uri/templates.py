@@ -35,7 +35,6 @@ __all__ = ["BadTemplate", "Template"]
 
 MAX_VARIABLES = 100
 """Variables of one template; no resource has that many."""
-
 MAX_ENDING = 100
 """Characters of a literal that is searched for in a value, to find its end."""
 

@@ -13,7 +13,6 @@ __all__ = ["MAX_URI", "RESERVED", "UNRESERVED", "BadUri", "check_uri", "leads_ou
 
 MAX_URI = 65_536
 """Characters of the longest URI that is looked at."""
-
 MAX_ENCODINGS = 8
 """A value that was percent-encoded more often than this hides something, and is refused."""
 
