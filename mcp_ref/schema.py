@@ -127,7 +127,6 @@ def _at(revision: str) -> int:
 
 
 def _marks(hint: Any, kind: Any) -> list[Any]:
-    """The marks of a hint that are of this kind."""
     return [mark for mark in getattr(hint, "__metadata__", ()) if isinstance(mark, kind)]
 
 
@@ -163,7 +162,6 @@ def _pages() -> tuple[types.ModuleType, ...]:
 
 
 def rows(table: Literal["METHODS", "NOTIFICATIONS"]) -> list[Any]:
-    """The rows of all pages."""
     return [row for page in _pages() for row in getattr(page, table, ())]
 
 

@@ -1,4 +1,4 @@
-"""What each command of `mcp-ref` does, given the parsed options. Only `call` has an exit code to return."""
+"""What each command of cli/main does, given the parsed options. Only `call` has an exit code to return."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ def _announce(url: str) -> None:
 
 
 def _import_module(name: str) -> Any:
-    """A module by its dotted name, or by the path of its file."""
     if not name.endswith(".py"):
         sys.path.insert(0, "")
         return importlib.import_module(name)
@@ -78,7 +77,6 @@ def _shown(options: Namespace, value: Any, show_it: Callable[[Any], None]) -> No
 
 
 def discover(options: Namespace) -> None:
-    """Print what a server says of itself."""
     with _connect(options) as client:
         facts = {
             "revision": client.revision.date,
@@ -90,13 +88,11 @@ def discover(options: Namespace) -> None:
 
 
 def tools(options: Namespace) -> None:
-    """Print the tools of a server."""
     with _connect(options) as client:
         _shown(options, client.list_tools(), show.tools)
 
 
 def ping(options: Namespace) -> None:
-    """Print how long one answer takes."""
     with _connect(options) as client:
         start = time.perf_counter()
         client.ping()
@@ -106,7 +102,6 @@ def ping(options: Namespace) -> None:
 
 
 def resources(options: Namespace) -> None:
-    """Print the resources of a server, and the templates for more."""
     with _connect(options) as client:
         try:
             templates = client.list_resource_templates()
@@ -119,7 +114,6 @@ def resources(options: Namespace) -> None:
 
 
 def prompts(options: Namespace) -> None:
-    """Print the prompts of a server."""
     with _connect(options) as client:
         _shown(options, client.list_prompts(), show.prompts)
 
@@ -158,7 +152,6 @@ def _write_contents(result: Result, options: Namespace) -> None:
 
 
 def prompt(options: Namespace) -> None:
-    """Get a prompt and print its messages."""
     arguments = _pairs("an argument is", options.arguments)
     line = show.ProgressLine()
     with _connect(options, line) as client:
@@ -167,7 +160,6 @@ def prompt(options: Namespace) -> None:
 
 
 def complete(options: Namespace) -> None:
-    """Print what an argument could be."""
     chosen = _pairs("--with takes", options.chosen)
     with _connect(options) as client:
         result = client.complete(
@@ -193,7 +185,6 @@ def listen(options: Namespace) -> None:
 
 
 def _print_changes(changes: Changes, options: Namespace) -> None:
-    """Print a line for each change, as it comes."""
     end = time.monotonic() + (options.seconds or float("inf"))
     count = 0
     while count != options.count:
@@ -271,7 +262,6 @@ def _run(client: Client, line: show.ProgressLine, send: Callable[..., Result], *
 
 
 def _has_terminal() -> bool:
-    """Whether this process has a terminal, on which a person can be asked."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:

@@ -153,7 +153,6 @@ def _serve(serve: argparse.ArgumentParser) -> None:
 
 
 def _common() -> argparse.ArgumentParser:
-    """Options of all commands that look at a server."""
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="print JSON, for scripts")
     common.add_argument("--revision", choices=REVISIONS, help="insist on this revision")

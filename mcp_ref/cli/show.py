@@ -58,7 +58,6 @@ def _capability(name: str, settings: Any) -> str:
 
 
 def tools(found: list[Any]) -> None:
-    """The tools of a server, each with its arguments."""
     if not found:
         print("no tools")
     for tool in found:
@@ -86,7 +85,6 @@ def _kind(schema: Any) -> str:
 
 
 def resources(found: list[Any], templates: list[Any]) -> None:
-    """The resources of a server, by their URIs, and the templates for more."""
     if not found and not templates:
         print("no resources")
     for resource in (*found, *templates):
@@ -97,7 +95,6 @@ def resources(found: list[Any], templates: list[Any]) -> None:
 
 
 def prompts(found: list[Any]) -> None:
-    """The prompts of a server, each with its arguments."""
     if not found:
         print("no prompts")
     for prompt in found:
@@ -187,7 +184,6 @@ def change(value: Change, in_json: bool) -> None:
 
 
 def log_message(level: str, data: Any, logger: str | None) -> None:
-    """A message that the server logged."""
     text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
     line = plain(f"{level}: {logger + ': ' if logger else ''}{text}")
     print(line.replace("\n", "\n  "), file=sys.stderr)

@@ -155,7 +155,6 @@ class _Dialog:
         self._width = columns if columns > 0 else 80
 
     def say(self, text: str) -> None:
-        """Write a line of ours."""
         self._write(f"{text}\n")
 
     def quote(self, text: Any, max_lines: int, indent: str = "") -> None:
@@ -210,7 +209,6 @@ class _Dialog:
                 data = data[os.write(self._terminal, data) :]
 
     def _wait(self, *, reading: bool) -> None:
-        """Wait until there is something to read, or room to write."""
         while not (self.question.is_over or time.monotonic() > self._deadline):
             if terminal_is_ready(self._terminal, POLL_SECONDS, reading=reading):
                 return
@@ -396,14 +394,12 @@ _PARSERS: dict[str, Callable[[FormField, str], Any]] = {
 
 
 def _parse_number(last: int, line: str) -> int:
-    """The number of an item in a list that was shown."""
     if not re.fullmatch(r"[0-9]{1,9}", line) or not 1 <= int(line) <= last:
         raise Mismatch(f"must be a number from 1 to {last}")
     return int(line)
 
 
 def _parse_action(actions: list[str], line: str) -> str:
-    """The one action that begins like this."""
     found = [action for action in actions if line and action.startswith(line.lower())]
     if len(found) > 1:
         raise Mismatch(f"must be longer, since it could be {' or '.join(found)}")

@@ -76,11 +76,9 @@ class Glob:
         return self._open({place if self._names[place] == "**" else place + 1 for place in matched})
 
     def is_match(self, places: frozenset[int]) -> bool:
-        """Whether a path that led to these places matches."""
         return len(self._names) in places
 
     def match(self, parts: Parts) -> bool:
-        """Whether a whole path matches."""
         places = self.start
         for name in parts:
             places = self.step(places, name)
@@ -118,7 +116,6 @@ class Branch(NamedTuple):
     places: frozenset[int]
 
     def entry(self, name: str, status: os.stat_result, places: frozenset[int]) -> Entry:
-        """An entry of this directory."""
         return Entry((*self.parts, name), (*self.real, name), status, places)
 
     def may_descend(self, entry: Entry) -> bool:
@@ -126,7 +123,6 @@ class Branch(NamedTuple):
         return len(entry.parts) < MAX_DEPTH and entry.real not in self.above
 
     def below(self, entry: Entry) -> Branch:
-        """The branch of such a directory."""
         return Branch(entry.parts, entry.real, self.above | {entry.real}, entry.places)
 
 

@@ -38,9 +38,6 @@ READ_BYTES = 65536
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-# ------------------------------------------------------------------------- writing
-
-
 def encode(data: bytes, *, id: str | None = None, name: str | None = None, retry: int | None = None) -> bytes:
     """One event. Line ends in the data, CR, LF or CRLF, reach the reader as LF.
 
@@ -64,9 +61,6 @@ def _line(field: str, what: str, value: str | None) -> str:
     if not {"\n", "\r", "\0"}.isdisjoint(value):
         raise ValueError(f"the {what} of an event must be one line, without NUL: {value!r}")
     return f"{field}{value}\n"
-
-
-# ------------------------------------------------------------------------- reading
 
 
 class TooLarge(ValueError):

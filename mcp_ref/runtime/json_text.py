@@ -38,9 +38,6 @@ class NotJson(ValueError):
     """A text that is no JSON, or that two readers could understand differently."""
 
 
-# ---------------------------------------------------------------------------- reading
-
-
 def from_json(text: bytes, max_parts: int = MAX_JSON_PARTS) -> Any:
     """One JSON value from its text. Raises NotJson.
 
@@ -125,8 +122,6 @@ def _is_deeper(value: Any, limit: int) -> bool:
     return True
 
 
-# ---------------------------------------------------------------------------- parts
-
 _PART_MARKS = (b",", b"[", b"{")
 _PIECE_BYTES = 16 << 10
 
@@ -177,9 +172,6 @@ def weight(text: bytes) -> int:
         return len(text)
     marks = map(text.count, _PART_MARKS) if len(text) <= _PIECE_BYTES else _marks(text)
     return len(text) + PART_BYTES * sum(marks)
-
-
-# ---------------------------------------------------------------------------- writing
 
 
 @dataclass(slots=True)

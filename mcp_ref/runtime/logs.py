@@ -22,7 +22,6 @@ TRACEBACK_INDENT = "  "
 
 
 def logger(name: str) -> logging.Logger:
-    """The logger of that name."""
     found = logging.getLogger(name)
     if _escape not in found.filters:
         found.addFilter(_escape)

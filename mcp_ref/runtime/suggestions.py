@@ -120,7 +120,6 @@ def _of_text(target: str | bytes) -> str | None:
 
 
 def _of_scheme(scheme: str, rest: str) -> str | None:
-    """For scheme://rest."""
     if scheme == "file":
         return _of_command([unquote(rest)])
     if scheme not in _SCHEMES or "@" in rest:
@@ -160,5 +159,4 @@ def _url(text: str) -> str | None:
 
 
 def _is_program(name: str) -> bool:
-    """Whether a command of this name would be found."""
     return any(os.access(Path(folder) / name, os.X_OK) for folder in os.get_exec_path())

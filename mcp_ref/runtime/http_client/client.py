@@ -58,7 +58,6 @@ class HttpClient:
         return HttpExchange(self.settings, self.slots, deadline, **options)
 
     def target_of(self, url: str) -> str:
-        """The request target for another URL of this server."""
         return self.settings.target_of(url)
 
     def stop(self) -> None:
@@ -66,6 +65,5 @@ class HttpClient:
         self.slots.stop()
 
     def close(self) -> None:
-        """End all exchanges and close the connections."""
         self.stop()
         self.settings.close()

@@ -72,7 +72,6 @@ class HttpExchange:
 
     @property
     def is_aborted(self) -> bool:
-        """Whether `abort` was called."""
         return self._lease.is_aborted
 
     def abort(self) -> None:
@@ -157,7 +156,6 @@ class HttpExchange:
         return one_line(without_query(url))
 
     def header(self, name: str) -> str | None:
-        """A header of the response."""
         value: str | None = self._response.headers.get(name)
         return value
 

@@ -62,8 +62,6 @@ _extract_cookies: Any = extract_cookies_to_jar
 
 
 class _Adapter(HTTPAdapter):
-    """Sets SOCKET_OPTIONS on its connections."""
-
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         super().init_poolmanager(*args, socket_options=SOCKET_OPTIONS, **options)
 
@@ -92,7 +90,6 @@ class Settings:
         self._is_closed = False
 
     def _pool(self, limit: int) -> tuple[Any, str]:
-        """The connections, and the request target."""
         session = self._session
         # True is the default of a session: only another value wins over REQUESTS_CA_BUNDLE.
         verify: Any = None if session.verify is True else session.verify
@@ -118,7 +115,6 @@ class Settings:
         return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
     def _fixed_headers(self) -> dict[str, str]:
-        """The headers that are the same for every request."""
         headers = {"Accept-Encoding": "identity", "User-Agent": "mcp_ref"}
         usual = requests.utils.default_headers()
         for name, value in self._session.headers.items():
@@ -150,7 +146,6 @@ class Settings:
         return {**headers, **more}
 
     def _auth_headers(self) -> dict[str, str]:
-        """What the `auth` of the session adds."""
         request = requests.Request("POST", self.url, auth=self._session.auth).prepare()
         return {
             name: str(value)

@@ -73,19 +73,16 @@ class Lease:
 
     @property
     def is_late(self) -> bool:
-        """Whether the deadline has passed."""
         return self.deadline is not None and self.deadline.left() <= 0
 
     @property
     def connect_seconds(self) -> float:
-        """How long connecting may take."""
         if self.deadline is None:
             return MAX_CONNECT_SECONDS
         return max(MIN_TIMEOUT_SECONDS, min(MAX_CONNECT_SECONDS, self.deadline.left()))
 
     @property
     def is_aborted(self) -> bool:
-        """Whether `abort` was called."""
         return self._aborted.is_set()
 
     def forked(self) -> None:
@@ -222,7 +219,6 @@ class _ResponseReader(io.RawIOBase):
         return size
 
     def close(self) -> None:
-        """Release the socket."""
         if not self.closed:
             self._lease.release()
             self._raw.close()

@@ -75,7 +75,6 @@ class HttpConnection:
         self._last_head: RequestHead | None = None  # what `_last_text` says
 
     def run(self) -> None:
-        """Serve requests until either side closes the connection."""
         server = self._server
         try:
             while (text := self._receiver.read_head()) is not None:

@@ -112,7 +112,6 @@ class Hosts:
         )
 
     def __bool__(self) -> bool:
-        """Whether the list is not empty."""
         return self.has_all or bool(self._exact or self._subdomains)
 
 

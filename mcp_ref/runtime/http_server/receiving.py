@@ -152,7 +152,6 @@ class Receiver:
         return ChunkedBody(self) if head.body_bytes == CHUNKED else SizedBody(self, head.body_bytes)
 
     def read_exactly(self, size: int) -> bytes:
-        """So many bytes."""
         data = b""
         while len(data) < size:
             data += self.read_some(size - len(data))
@@ -192,9 +191,6 @@ class Receiver:
     def extend_time(self, body_bytes: int) -> None:
         """So much of the body has arrived: the rest may take longer."""
         self._bonus += body_bytes / BODY_BYTES_PER_SECOND
-
-
-# ------------------------------------------------------------------------- the body
 
 
 class Body(io.RawIOBase):

@@ -65,12 +65,10 @@ def bad_request(message: str) -> BadRequest:
 
 
 def uri_too_long() -> BadRequest:
-    """The request line exceeds its limit."""
     return BadRequest("414 URI Too Long", f"a request line of more than {MAX_REQUEST_LINE_BYTES} bytes")
 
 
 def headers_too_large(message: str) -> BadRequest:
-    """The head, or the trailers, exceed their limit."""
     return BadRequest("431 Request Header Fields Too Large", message)
 
 

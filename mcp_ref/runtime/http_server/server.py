@@ -88,12 +88,10 @@ class HttpServer:
 
     @property
     def is_serving(self) -> bool:
-        """Whether `serve` runs."""
         return not self._not_serving.is_set()
 
     @property
     def connections(self) -> int:
-        """How many are open."""
         return len(self._threads)
 
     def forked(self) -> None:
@@ -105,8 +103,6 @@ class HttpServer:
             connection.close()
         self._threads.clear()
         self._listener.close()
-
-    # -- accepting
 
     def serve(self) -> None:
         """Accept connections until `stop`; Ctrl-C counts as one."""
@@ -169,8 +165,6 @@ class HttpServer:
         while self._refused and self._refused[0][0] <= until:
             self._refused.popleft()[1].close()
 
-    # -- the connections
-
     def _run(self, connection: socket.socket, address: Any) -> None:
         try:
             HttpConnection(connection, address, self).run()
@@ -185,8 +179,6 @@ class HttpServer:
             self._threads.pop(connection, None)
             self.running.discard(connection)
             self._changed.notify_all()
-
-    # -- the end
 
     def stop(self) -> None:
         """Accept no more. Returns at once; open connections go on."""

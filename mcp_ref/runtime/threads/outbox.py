@@ -154,7 +154,6 @@ class Outbox:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a thread is writing just now."""
         return self._writing
 
     def settle(self, seconds: float) -> bool:

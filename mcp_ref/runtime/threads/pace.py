@@ -23,7 +23,6 @@ class Pace:
         self._last: dict[str, float] = {}
 
     def took(self, name: str, seconds: float) -> None:
-        """It ran."""
         if self._last.get(name, 0.0) <= SLOW:
             self._last[name] = seconds
 

@@ -34,7 +34,6 @@ def widen(*descriptors: int) -> None:
 
 
 def poll_for(descriptor: int, event: int) -> select.poll:
-    """A poll object that watches one descriptor for one kind of event."""
     poll = select.poll()
     poll.register(descriptor, event)
     return poll

@@ -233,8 +233,6 @@ class Workers:
             self._threads.discard(threading.current_thread())
             return True
 
-    # -- the foreman ------------------------------------------------------------------
-
     def _call_foreman(self) -> None:
         """Wake or start the foreman, who sees that the jobs get taken. Holds _lock."""
         if self._foreman is not None:
@@ -280,16 +278,12 @@ class Workers:
             self._threads.discard(threading.current_thread())
             return True
 
-    # -- the end -----------------------------------------------------------------------
-
     @property
     def waiting(self) -> int:
-        """How many jobs wait for a worker."""
         return len(self._jobs)
 
     @property
     def waiting_bytes(self) -> int:
-        """And how many bytes with them."""
         return self._jobs.bytes
 
     def close(self, timeout: float, *, drop: bool = True) -> bool:

@@ -77,5 +77,4 @@ _thread = _Thread()
 
 
 def budget() -> Budget:
-    """The budget of this thread."""
     return _thread.budget

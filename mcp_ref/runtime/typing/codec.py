@@ -55,9 +55,6 @@ def json_kind(value: Any) -> str:
     return next((word for word, kind in kinds.items() if isinstance(value, kind)), "string")
 
 
-# -- numbers, strings and constants -------------------------------------------------------
-
-
 def _load_int(value: Any) -> Any:
     if type(value) is int:
         return value
@@ -137,13 +134,9 @@ INT_KEY = r"^(0|-?[1-9][0-9]{0,4000})$"
 
 
 def load_int_key(value: str) -> int:
-    """A key of `dict[int, ...]`."""
     if re.fullmatch(INT_KEY, value) is None:
         raise must("be an integer as a key", value)
     return int(value)
-
-
-# -- values that are written as strings ---------------------------------------------------
 
 
 def _text(
@@ -192,8 +185,6 @@ _CODECS: dict[Any, Codec] = {
     ),
     **{kind: _text(kind, "a path", "path", kind) for kind in (Path, PurePath, PosixPath, PurePosixPath)},
 }
-
-# -- Decimal and UUID ---------------------------------------------------------------------
 
 DECIMAL = r"^-?[0-9]+(\.[0-9]+)?$"
 _UUID = r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"

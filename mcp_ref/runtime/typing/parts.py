@@ -17,11 +17,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-# -- arrays and maps ----------------------------------------------------------------------
-
-
 def convert_each(convert: Convert, values: list[Any]) -> list[Any]:
-    """All items converted."""
     done, problems = [], []
     for index, value in enumerate(values):
         try:
@@ -41,7 +37,6 @@ def convert_row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
 
 
 def convert_members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[Any, Any]:
-    """All keys and values of a map converted."""
     done, problems = {}, []
     key_kind, kind = UNCHANGED.get(load_key), UNCHANGED.get(load)
     for key, item in value.items():
@@ -81,9 +76,6 @@ def equality_key(value: Any) -> Any:
     if isinstance(value, dict):
         return (dict, frozenset((k, equality_key(v)) for k, v in value.items()))
     return value
-
-
-# -- objects ------------------------------------------------------------------------------
 
 
 def object_loader(

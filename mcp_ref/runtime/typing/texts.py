@@ -94,9 +94,6 @@ def _fits(load: Convert, value: Any) -> bool:
     return True
 
 
-# -- suggestions: the texts that could be written for a value --------------------------------
-
-
 def choices_of(hint: Any) -> list[str]:
     """The texts for a type that has a few values: an Enum, a Literal, a bool; empty for any other."""
     return _choices(Compiler().codec(hint).schema)

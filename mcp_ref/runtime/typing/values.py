@@ -79,10 +79,7 @@ class Compiler:
                 return build(self, hint)
         raise TypeError(f"{hint!r} has no JSON form; write {replacement_for(hint)}")
 
-    # -- objects ------------------------------------------------------------------
-
     def fields(self, hint: Any) -> list[Field]:
-        """The members of a dataclass, a NamedTuple or a TypedDict."""
         return fields_of(hint)
 
     def object(self, fields: list[Field], make: Any, *, closed: bool = True) -> Codec:
@@ -131,8 +128,6 @@ class Compiler:
         return Codec(
             named.reference, lambda v: named.codec.load(v), lambda v: named.codec.dump(v), "an object"
         )
-
-    # -- arrays and maps ----------------------------------------------------------
 
     def _list(self, hint: Any) -> Codec:
         return self._array((*get_args(hint), Any)[0], list)
@@ -232,10 +227,7 @@ class Compiler:
             raise TypeError(f"a key of a JSON object is a string; {hint!r} is not one")
         return dataclasses.replace(codec, schema={k: v for k, v in codec.schema.items() if k != "type"})
 
-    # -- unions and annotations ---------------------------------------------------
-
     def members(self, hint: Any) -> list[Any]:
-        """The alternatives of a union."""
         return list(get_args(hint))
 
     def _union(self, hint: Any) -> Codec:
@@ -338,9 +330,6 @@ def _union_schema(schemas: list[Schema]) -> Schema:
         return {"anyOf": schemas}
     kinds = list(dict.fromkeys(schema["type"] for schema in schemas))
     return {"type": kinds if len(kinds) > 1 else kinds[0]}
-
-
-# -- values without a hint ----------------------------------------------------------
 
 
 def dump_any(value: Any) -> Any:

@@ -87,8 +87,6 @@ def _is_address(text: str) -> bool:
         return False
 
 
-# ------------------------------------------------------------------ a value of a variable
-
 _OUTSIDE = re.compile(r"[/\\]|[A-Za-z]:")
 
 
