@@ -1939,7 +1939,7 @@ def test_a_subscription_that_is_never_acknowledged(script: str) -> None:
     """Or only another one is: the time-out tells, and the server is told."""
     notes = Notes()
     with connect(listened(MODERN, script), revision=MODERN, on_stderr=notes) as client:
-        client.connection.timeout = 0.1
+        client.asker.connection.timeout = 0.1
         with pytest.raises(RequestTimeout, match="acknowledgment"):
             client.listen(tools=True, resources=["a:1", "a:2"])
         asked = notes.message("subscriptions/listen")["id"]
@@ -2309,8 +2309,8 @@ def test_a_modern_server_that_dies_while_a_person_is_asked() -> None:
     person = Person()
     with opened_for(asks(MODERN), MODERN, elicitation=person) as client:
         thread, outcome = waiting(client, person)
-        dead = client.connection
-        os.kill(client._line.link.process.pid, signal.SIGKILL)
+        dead = client.asker.connection
+        os.kill(client.asker.line.link.process.pid, signal.SIGKILL)
         assert eventually(lambda: dead.failure is not None)
         person.leave()
         thread.join(PATIENCE)

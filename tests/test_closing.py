@@ -132,7 +132,7 @@ def test_close_beside_a_restart_leaves_nothing_and_touches_nothing_else(
         with bystander(), connect(raw_server(MORTAL), revision=MODERN, on_stderr=notes) as client:
             with pytest.raises(McpError):
                 client.call_tool("any")
-            opened: Any = client._line
+            opened: Any = client.asker.line
             gate = Gate(getattr(opened, name), after=after)
             monkeypatch.setattr(opened, name, gate)
 
@@ -196,7 +196,7 @@ def test_many_threads_close_at_once(revision: str) -> None:
     with bystander():
         for _ in range(5):
             client = connect(raw_server("open_any(" + repr(revision) + ")\ngo_on()"), revision=revision)
-            process = client._line.link.process
+            process = client.asker.line.link.process
             closing = [threading.Thread(target=client.close) for _ in range(5)]
             for thread in closing:
                 thread.start()
@@ -262,7 +262,7 @@ def test_on_stderr_may_close_the_client(revision: str, caplog: pytest.LogCapture
 
     script = f"open_any({revision!r})\nos.write(2, b'something\\n')\ngo_on()"
     client = connect(raw_server(script), revision=revision, on_stderr=closes)
-    process = client._line.link.process
+    process = client.asker.line.link.process
     clients.append(client)
     there.set()
     assert done.wait(PATIENCE)
@@ -336,18 +336,18 @@ class Interrupted:
 
 
 STEPS: dict[str, Callable[[Any], tuple[Any, str]]] = {
-    "callbacks": lambda client: (client.callbacks, "close"),
-    "line": lambda client: (client._line, "close"),
-    "hang up": lambda client: (client._line, "_hang_up"),
-    "write": lambda client: (client._line.link.write, "retire"),
-    "stdin": lambda client: (client._line.link.process.stdin, "close"),
-    "wait": lambda client: (client._line.link.process, "wait"),
-    "signal": lambda client: (client._line.link, "_signal"),
-    "wake": lambda client: (client._line.link._wakes, "wake"),
-    "connection": lambda client: (client.connection, "end"),
-    "reader": lambda client: (client._line._reader, "join"),
-    "listener": lambda client: (client._line.link._listener, "join"),
-    "events": lambda client: (client._events, "close"),
+    "callbacks": lambda client: (client.asker.answering.callbacks, "close"),
+    "line": lambda client: (client.asker.line, "close"),
+    "hang up": lambda client: (client.asker.line, "_hang_up"),
+    "write": lambda client: (client.asker.line.link.write, "retire"),
+    "stdin": lambda client: (client.asker.line.link.process.stdin, "close"),
+    "wait": lambda client: (client.asker.line.link.process, "wait"),
+    "signal": lambda client: (client.asker.line.link, "_signal"),
+    "wake": lambda client: (client.asker.line.link._wakes, "wake"),
+    "connection": lambda client: (client.asker.connection, "end"),
+    "reader": lambda client: (client.asker.line._reader, "join"),
+    "listener": lambda client: (client.asker.line.link._listener, "join"),
+    "events": lambda client: (client.asker.events, "close"),
 }
 
 
@@ -365,10 +365,10 @@ def test_after_ctrl_c_in_close_another_close_does_the_rest(
     """
     with bystander():
         client = connect(raw_server(script), revision=MODERN, grace=0.1)
-        process = client._line.link.process
+        process = client.asker.line.link.process
         owner, name = STEPS[step](client)
         if step == "stdin":  # a file of the standard library's takes no other methods
-            monkeypatch.setattr(client._line.link.process, "stdin", Stdin(owner, after=after))
+            monkeypatch.setattr(client.asker.line.link.process, "stdin", Stdin(owner, after=after))
         else:
             monkeypatch.setattr(owner, name, Interrupted(getattr(owner, name), after=after))
         with pytest.raises(KeyboardInterrupt):
@@ -396,7 +396,7 @@ def test_a_real_ctrl_c_in_close() -> None:
     script = "open_modern()\nwhile os.read(0, 100): pass\nnote('end of input')\ntime.sleep(60)"
     notes = Notes()
     client = connect(raw_server(script), revision=MODERN, on_stderr=notes, grace=PATIENCE * 2)
-    process = client._line.link.process
+    process = client.asker.line.link.process
 
     def interrupt() -> None:
         notes.until(lambda note: note == "end of input")
@@ -408,22 +408,22 @@ def test_a_real_ctrl_c_in_close() -> None:
         client.close()
     person.join(PATIENCE)
     assert process.poll() is None
-    client._line.link.grace = 0.1
+    client.asker.line.link.grace = 0.1
     client.close()
     assert process.poll() == -signal.SIGTERM
 
 
 HTTP_STEPS: dict[str, Callable[[Any], tuple[Any, str]]] = {
-    "line": lambda client: (client._line, "close"),
-    "connection": lambda client: (client._line._http, "end"),
-    "exchanges": lambda client: (client._line._exchanges, "stop"),
-    "background": lambda client: (client._line._http.background, "stop"),
-    "workers": lambda client: (client._line._http.workers, "close"),
-    "askers": lambda client: (client._line._http._askers, "close"),
-    "goodbye": lambda client: (client._line._http.belonging, "say_goodbye"),
-    "delete": lambda client: (client._line._exchanges, "new"),
-    "settings": lambda client: (client._line._exchanges.settings, "close"),
-    "events": lambda client: (client._events, "close"),
+    "line": lambda client: (client.asker.line, "close"),
+    "connection": lambda client: (client.asker.line._http, "end"),
+    "exchanges": lambda client: (client.asker.line._exchanges, "stop"),
+    "background": lambda client: (client.asker.line._http.background, "stop"),
+    "workers": lambda client: (client.asker.line._http.workers, "close"),
+    "askers": lambda client: (client.asker.line._http._askers, "close"),
+    "goodbye": lambda client: (client.asker.line._http.belonging, "say_goodbye"),
+    "delete": lambda client: (client.asker.line._exchanges, "new"),
+    "settings": lambda client: (client.asker.line._exchanges.settings, "close"),
+    "events": lambda client: (client.asker.events, "close"),
 }
 
 
@@ -570,7 +570,7 @@ def test_a_program_that_ends_without_close_leaves_no_server() -> None:
     from mcp_ref import connect
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); open_modern(); time.sleep(60)"
     client = connect(raw_server(deaf), grace=0.1)
-    print(client._line.link.process.pid, flush=True)
+    print(client.asker.line.link.process.pid, flush=True)
     """
     done = subprocess.run(
         [sys.executable, "-W", "always", "-c", textwrap.dedent(script)],

@@ -26,12 +26,8 @@ COMPLEX = {
 
 LARGE = {
     "Application",
-    "Asking",
-    "Changes",
-    "Client",
     "Connection",
     "Context",
-    "Features",
     "HttpStream",
     "OldConnection",
     "RequestContext",

@@ -29,6 +29,10 @@ SEEN_BY_THE_TYPE_CHECKER = {
         "mcp_ref.server.utilities.logging",
     ): "LoggingLevel is a field of _meta",
     ("mcp_ref.basic.lifecycle", "mcp_ref.server.utilities.logging"): "a session has a log level",
+    (
+        "mcp_ref.basic.patterns.mrtr.basic_workflow",
+        "mcp_ref.client.elicitation.url_mode",
+    ): "an application knows which elicitations are completed",
     ("mcp_ref.basic.patterns.index.context", "mcp_ref.server.utilities.logging"): "a request has a log level",
 }
 

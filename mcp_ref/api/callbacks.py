@@ -24,6 +24,7 @@ from mcp_ref.client.elicitation import requests
 from mcp_ref.client.elicitation.requests import MODES
 from mcp_ref.client.roots import CAPABILITY
 from mcp_ref.client.sampling import creating_messages
+from mcp_ref.client.elicitation.url_mode import Completions
 from mcp_ref.runtime.checks import check_callable, check_seconds
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.limits import Limit, Limiter
@@ -32,7 +33,7 @@ from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.typing.mismatch import message_of
 
 if TYPE_CHECKING:
-    from mcp_ref.api.context import Context
+    from mcp_ref.basic.patterns.index.context import RequestContext
 
 __all__ = ["CallbackTimeout", "Callbacks"]
 
@@ -74,6 +75,7 @@ class Callbacks:
             raise TypeError(f"ask_limit is a Limit, not {limit!r:.60}")
         requests.capability(elicitation_modes)  # raises ValueError for a mode that there is not
         self.elicitation, self.elicitation_modes = elicitation, tuple(elicitation_modes)
+        self.elicitations = Completions()
         self.sampling, self.sampling_review = sampling, sampling_review
         self.sampling_tools, self.sampling_context = sampling_tools, sampling_context
         self.roots = roots
@@ -126,7 +128,7 @@ class Callbacks:
         self,
         function: Callable[..., Any],
         *arguments: Any,
-        context: Context | None = None,
+        context: RequestContext | None = None,
         over: threading.Event | None = None,
     ) -> Any:
         """What the function returns, within the time limit. Raises what it raises, as an InternalError.

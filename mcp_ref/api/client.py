@@ -4,55 +4,55 @@
         client.list_tools()
         client.call_tool("add", {"a": 1, "b": 2}).structured
 
-Everything blocks the thread that asked, and no other: a client may be used by many threads at once.
+Everything blocks the thread that asked, and no other: a client may be used by many threads at once. Each
+method for a feature sends what its page's client half makes. What several of them take:
+
+    timeout       the silence to put up with, in seconds: progress restarts it
+    on_progress   called with (progress, total, message), on the thread that waits
+    rounds        how often the client answers by itself what the server asks before it can go on
+                  (basic/patterns/mrtr); 0 gives the first question to the caller
+
+A client is a few objects, each of its page: `asker` has them (api/requests).
 
 Revisions   all; `connect(revision=...)` insists on one. See
-basic/transports/stdio/backward_compatibility for how the client
-            finds out what a server speaks.
+            basic/transports/stdio/backward_compatibility for how the client finds out what a server speaks.
 Threads     mcp_ref reader     reads, delivers answers, answers `ping` (api/pipe_transport)
-            mcp_ref worker N   runs the handlers for requests of a legacy server
-            a worker of `_events`, alone: runs on_log, on_notification and the callbacks of futures, in order
+            mcp_ref worker N   runs the handlers for requests of a legacy server (api/answering)
+            another, alone     runs on_log, on_notification and the callbacks of futures (api/events)
             the caller's own   waits for its answer and runs its on_progress
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import threading
-import time
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
-from mcp_ref.api.context import INPUT_REQUESTS, Context
-from mcp_ref.api.features import Features
-from mcp_ref.api.requests import AnyLine
-from mcp_ref.basic import lifecycle
-from mcp_ref.basic.index.error_responses import InternalError, InvalidRequest, MethodNotFound
-from mcp_ref.basic.index.general_fields import CLIENT_CAPABILITIES, SERVER_INFO
-from mcp_ref.basic.index.messages import Json, encode
-from mcp_ref.basic.patterns.index.connection import Connection
-from mcp_ref.basic.patterns.index.context import RequestContext
-from mcp_ref.basic.patterns.subscriptions import client as listening
+from mcp_ref.api.events import EventThread
+from mcp_ref.api.requests import AnyLine, Asker
+from mcp_ref.api.results import PendingCall, Result
+from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import Revision
-from mcp_ref.client.elicitation.url_mode import Completions
-from mcp_ref.runtime.hooks import Handler, Hook, handler_of, run_with_hooks
-from mcp_ref.runtime.json_text import Encoded
-from mcp_ref.runtime.logs import logger
+from mcp_ref.client import roots as roots_page
+from mcp_ref.client.elicitation import url_mode
+from mcp_ref.client.elicitation.url_mode import UrlElicitationNeeded
+from mcp_ref.runtime.checks import check_object, check_seconds, check_text
+from mcp_ref.runtime.hooks import Hook
 from mcp_ref.runtime.threads import forks
-from mcp_ref.runtime.threads.workers import Workers
-from mcp_ref.runtime.typing.mismatch import message_of
-from mcp_ref.schema import pruner
-from mcp_ref.server import discover
-from mcp_ref.server.utilities import logging as log_page
+from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
+from mcp_ref.server import prompts as prompts_page
+from mcp_ref.server import resources as resources_page
+from mcp_ref.server import tools as tools_page
+from mcp_ref.server.utilities import completion, pagination
+from mcp_ref.server.utilities.logging import LoggingLevel
 
 __all__ = ["Client"]
-
-_log = logger("mcp_ref.client")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,198 +60,258 @@ MAX_CLOSE_SECONDS = 60.0
 """How long a `close` waits for that of another thread."""
 
 
-class Client(Features):
-    """One connection to one server, opened by `connect`.  # spec: architecture/index/one-server-per-client
+class Client(contextlib.AbstractContextManager["Client"]):
+    """One connection to one server, opened by `connect`.  # spec: architecture/index/one-server-per-client"""
 
-    All that it knows, and all that hears for it, is its own: nothing of one server gets to another.
-    # spec: architecture/index/client-boundary
-    """
-
-    def __init__(
-        self,
-        line: Callable[[Client], AnyLine],
-        *,
-        server_label: str = "a server",
-        **options: Any,
-    ) -> None:
-        """`line` makes the connection; `options` are those of api/requests; warnings have `server_label`."""
-        super().__init__(**options)
-        self.elicitations = Completions()
-        self.input_requests = INPUT_REQUESTS
-        self.listening: set[Changes] = set()
-        self._hooks: tuple[Hook[Any], ...] = ()
-        self._handlers: dict[str, Handler[Any]] = {"ping": lambda p, c: {}}
-        self._listeners: dict[str, Callable[[Json], Any]] = {}
+    def __init__(self, asker: Asker, server_label: str = "a server") -> None:
+        """Warnings have `server_label`."""
+        self.asker = asker
         self._closing = threading.RLock()
         self._is_ended = False  # guarded by _closing
-        # Weakly: the threads of the line would keep a client that the application has dropped.
-        self._line = line(weakref.proxy(self))
+        # Of the asker, not of this: a request under way, or a subscription, needs the connection still.
         self._finalizer = weakref.finalize(
-            self, _dropped, weakref.ref(self), self._line, self._events, server_label, forks.count
+            asker, _dropped, weakref.ref(asker), asker.line, asker.events, server_label, forks.count
         )
 
-    # -- being asked, in the legacy era ------------------------------------------------------------
-
-    def on_request(self, method: str) -> Callable[[F], F]:
-        """Decorator: `fn(params)` or `fn(params, ctx)` answers a request of the server's."""
-
-        def decorate(function: F) -> F:
-            self._handlers[method] = handler_of(function)
-            return function
-
-        return decorate
-
-    def on_notification(self, method: str) -> Callable[[F], F]:
-        """Decorator: `fn(params)` hears a notification of the server's."""
-
-        def decorate(function: F) -> F:
-            self._listeners[method] = function
-            return function
-
-        return decorate
-
-    def around(self, hook: Hook[Any]) -> Hook[Any]:
-        """Decorator: `fn(ctx, params, proceed)` wraps every request that the server sends."""
-        self._hooks = (*self._hooks, hook)
-        return hook
-
-    def is_immediate(self, context: RequestContext) -> bool:
-        """Only `ping` is: other methods by these names are the application's own."""
-        return context.method == "ping"
-
-    def is_quick(self, context: RequestContext) -> bool:
-        """What an application does for a server is not for the thread that reads."""
-        return False
-
-    context_type = Context
-
-    def answer(self, context: RequestContext) -> Json | Encoded:
-        """A request of the server's. While it is answered, our own deadlines stand still."""
-        session = self.connection.session
-        if not session.is_open and context.method != "ping":
-            raise InvalidRequest(f"{context.method[:80]}: not before initialization")
-        context.revision = session.revision
-        token = context.meta.get("progressToken")
-        context.progress_token = token if type(token) in (str, int) else None
-        handler = self._handler_of(context.method)
-        if context.method == "ping":
-            return {}
-        with self.connection.clock.hold():
-            result = run_with_hooks(self._hooks, handler, context, context.params)
-        if result is not None and not isinstance(result, dict):
-            raise InternalError(f"{context.method}: the handler returned no object")
-        return result or {}
-
-    def _handler_of(self, method: str) -> Handler[Any]:
-        """The application's own handler, or the page of what a server may ask. Raises MethodNotFound."""
-        if method in self._handlers:
-            return self._handlers[method]
-        if method in self.input_requests:
-            return functools.partial(self.fulfil, method)
-        raise MethodNotFound(f"this client has no method {method[:100]!r}")
-
-    def fulfil(self, method: str, params: Json, context: Context | None) -> Json:
-        """Do what a server asks for: in its request, or in an input_required result (context None)."""
-        try:
-            result = self.input_requests[method].answer(self, params, context)
-            encode(result)  # what the application gave may be no JSON
-        except (ValueError, TypeError, RecursionError) as problem:
-            _log.error("%s: the answer cannot be sent", method, exc_info=problem)
-            raise InternalError(
-                f"{method}: this client's answer cannot be sent: {message_of(problem)}"
-            ) from None
-        return result
-
-    def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
-        """A notification of the server's. Runs on the reader; callbacks run on the thread for events."""
-        if method == "notifications/tools/list_changed":
-            self.forget_tools()
-        if self.cache is not None:
-            self.cache.on_notification(self.cache_key, method, params)
-        if method == "notifications/elicitation/complete":
-            self.elicitations.on_complete(params)
-        listening.on_notification(self, method, params)
-        if method == "notifications/message":
-            self.event(lambda p: log_page.on_message(self, p), params, size=size)
-        listener = self._listeners.get(method)
-        if listener is not None:
-            self.event(listener, params, size=size)
-        hears_all = self.on_notification_of_any
-        if hears_all is not None:
-            self.event(lambda p: hears_all(method, p), params, size=size)
-
-    def forget_tools(self) -> None:
-        """What is known of the tools may be wrong by now."""
-        self.known_tools = {}
-
-    def lost(self, connection: Connection) -> None:
-        """The connection ended. Runs on its reader."""
-        if connection.failure is not None:
-            self.elicitations.end(connection.failure)
-        for changes in list(self.listening):
-            if changes.call is None:
-                changes.end(connection.failure)
-
-    def tools_are_stale(self) -> bool:
-        """Whether the tools may have changed without our being told (server/utilities/caching)."""
-        return self.revision.modern and time.monotonic() >= self.tools_fresh_until
-
-    # -- opening ------------------------------------------------------------------------------------
+    # -- what was negotiated -------------------------------------------------------------------------
 
     @property
-    def was_heard(self) -> bool:
-        """Whether the server read all that was sent to it, as far as it can be told."""
-        return self._line.heard
+    def revision(self) -> Revision:
+        """What both sides agreed on."""
+        return self.asker.negotiated.revision
+
+    @property
+    def server_info(self) -> Json:
+        """What the server is, by its own account."""
+        return self.asker.negotiated.server_info
+
+    @property
+    def server_capabilities(self) -> Json | None:
+        """What the server can do."""
+        return self.asker.negotiated.server_capabilities
+
+    @property
+    def instructions(self) -> str | None:
+        """How the server is to be used, for a model."""
+        return self.asker.negotiated.instructions
 
     @property
     def session_id(self) -> str | None:
         """The name of the session, where the server gave it one: over HTTP, in the legacy era."""
-        return self._line.session_id
+        return self.asker.line.session_id
 
-    def open(self) -> None:
-        """Agree with the server on a revision; `connect` does this."""
-        self._line.open()
+    # -- any message ---------------------------------------------------------------------------------
 
-    def probe(self) -> Json:
-        """The params of server/discover."""
-        params = discover.params(self.revisions, self.declared, self.info)
-        self.capabilities = params["_meta"][CLIENT_CAPABILITIES]
-        return params
+    def request(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        rounds: int | None = None,
+    ) -> Result:
+        """Send any request and wait for its result.
 
-    def hello(self) -> Json:
-        """The params of initialize."""
-        return lifecycle.initialize_params(self.revisions, self.declared, self.info)
-
-    def open_modern(self, chosen: Revision, result: Json) -> None:
-        """The server is a modern one: there is nothing to open, only something to know.
-
-        # spec: schema/removed-notifications-2026
+        Raises ErrorResponse, RequestTimeout, ConnectionClosed, InvalidResponse, InputRefused.
+        # spec: basic/patterns/cancellation/timeout-configurable
         """
-        discover.chosen(result, self.revisions)
-        self.revision = chosen
-        self.capabilities = pruner(lifecycle.ClientCapabilities, chosen.date)(self.declared)
-        self.connection.answers = False
-        self.server_capabilities = result["capabilities"]
-        self.server_info = result.get("_meta", {}).get(SERVER_INFO, {})
-        self.instructions = result.get("instructions")
+        return self.asker.request(method, params, timeout=timeout, on_progress=on_progress, rounds=rounds)
 
-    def open_legacy(self, result: Json) -> None:
-        """The server answered initialize."""
-        lifecycle.accept(self.connection, result, self.revisions)
-        self.revision = self.connection.session.revision
-        self.capabilities = pruner(lifecycle.ClientCapabilities, self.revision.date)(self.declared)
-        self.server_capabilities = result["capabilities"]
-        self.server_info = result["serverInfo"]
-        self.instructions = result.get("instructions")
-        ping.watch(self.connection, self.ping_every, self._line.lose)
+    def resume(
+        self,
+        result: Result,
+        responses: Json,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        rounds: int | None = None,
+    ) -> Result:
+        """Answer what an input_required result asks, and send its request again.
 
-    def renewed(self) -> None:
-        """The server ended the session, and there is a new one: it is to be as the old one was."""
-        self.forget_tools()
-        self._line.listen()
-        if self.log_level is not None and self.log_level != self.first_log_level:
-            log_page.set_level(self, self.log_level)
-        listening.renew(self)
+        `responses` has the keys of `result.input_requests`, with what the page of each wants.
+        """
+        return self.asker.resume(result, responses, timeout=timeout, on_progress=on_progress, rounds=rounds)
+
+    def submit(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> PendingCall:
+        """Send any request and go on: the result comes as a `concurrent.futures.Future`."""
+        return self.asker.submit(method, params, timeout=timeout, on_progress=on_progress)
+
+    def notify(self, method: str, params: Json | None = None) -> None:
+        """Send any notification."""
+        check_text(method=method)
+        check_object(params=params)
+        self.asker.connection.notify(method, params)
+
+    def forget_cached(self, method: str | None = None) -> None:
+        """Have what was kept of this server fetched anew: of one method, or all."""
+        self.asker.forget_cached(method)
+
+    # -- the features of the server ------------------------------------------------------------------
+
+    def ping(self, timeout: float | None = None) -> None:
+        """Return if the server is there. In 2026-07-28, which has no ping, server/discover tells."""
+        if self.revision.modern:
+            # Not by way of `request`: what the cache has says nothing of the server.
+            self.asker.alive().request("server/discover", self.asker.with_meta({}), timeout=timeout)
+        else:
+            ping.ping(self.asker.connection, timeout)
+
+    def pages(self, method: str, params: Json | None = None) -> Iterator[Result]:
+        """The pages of a list, one after another: `client.pages("tools/list")`."""
+        return pagination.pages(self.asker, method, params)
+
+    def list_tools(self) -> list[Any]:
+        """All tools of the server, from all pages (server/tools)."""
+        return tools_page.list_tools(self.asker)
+
+    def call_tool(
+        self,
+        name: str,
+        arguments: Json | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        rounds: int | None = None,
+        meta: Json | None = None,
+    ) -> Result:
+        """Call a tool and wait (server/tools). A tool that failed is a result with `is_error`."""
+        check_text(name=name)
+        check_object(arguments=arguments, meta=meta)
+        params = tools_page.call_params(name, arguments, meta)
+        return self.asker.request(
+            "tools/call", params, timeout=timeout, on_progress=on_progress, rounds=rounds
+        )
+
+    def list_resources(self) -> list[Any]:
+        """All resources of the server, from all pages (server/resources)."""
+        return resources_page.list_resources(self.asker)
+
+    def list_resource_templates(self) -> list[Any]:
+        """All templates for URIs of resources, from all pages (server/resources)."""
+        return resources_page.list_templates(self.asker)
+
+    def read_resource(
+        self,
+        uri: str,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        rounds: int | None = None,
+        meta: Json | None = None,
+    ) -> Result:
+        """Read a resource (server/resources): see `result.text`, `result.blobs` and `result["contents"]`."""
+        check_text(uri=uri)
+        check_object(meta=meta)
+        params = resources_page.read_params(uri, meta)
+        return self.asker.request(
+            "resources/read", params, timeout=timeout, on_progress=on_progress, rounds=rounds
+        )
+
+    def list_prompts(self) -> list[Any]:
+        """All prompts of the server, from all pages (server/prompts)."""
+        return prompts_page.list_prompts(self.asker)
+
+    def get_prompt(
+        self,
+        name: str,
+        arguments: dict[str, str] | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        rounds: int | None = None,
+        meta: Json | None = None,
+    ) -> Result:
+        """A prompt, filled in (server/prompts): see `result["messages"]`."""
+        check_text(name=name)
+        check_object(arguments=arguments, meta=meta)
+        params = prompts_page.get_params(name, arguments, meta)
+        return self.asker.request(
+            "prompts/get", params, timeout=timeout, on_progress=on_progress, rounds=rounds
+        )
+
+    def complete(
+        self,
+        *,
+        prompt: str | None = None,
+        resource: str | None = None,
+        argument: str,
+        value: str = "",
+        arguments: dict[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> Result:
+        """What an argument of a prompt, or a variable of a template, could be: `result["completion"]`.
+
+        `arguments` are those that are chosen already (server/utilities/completion).
+        """
+        params = completion.complete_params(
+            self.revision,
+            prompt=prompt,
+            resource=resource,
+            argument=argument,
+            value=value,
+            arguments=arguments,
+        )
+        return self.asker.request("completion/complete", params, timeout=timeout)
+
+    def listen(
+        self,
+        *,
+        tools: bool = False,
+        prompts: bool = False,
+        resources: bool | Iterable[str] = False,
+        resource_list: bool = False,
+    ) -> Changes:
+        """Hear of changes (basic/patterns/subscriptions/client): of lists, and of the resources with
+        these URIs.
+
+        `resources=True` is the list of resources; with URIs, `resource_list=True` adds it.
+        """
+        if isinstance(resources, str):
+            raise TypeError("resources is True, or a list of URIs, not one string")
+        wanted = {"tools": tools, "prompts": prompts, "resources": resource_list or resources is True}
+        uris = [] if isinstance(resources, bool) else list(resources)
+        check_text(**{f"resources[{number}]": uri for number, uri in enumerate(uris)})
+        return Changes(self.asker, [kind for kind, given in wanted.items() if given], uris).open()
+
+    def visit(self, problem: UrlElicitationNeeded, timeout: float = FOR_PEOPLE) -> bool:
+        """Have the person go where an error -32042 of 2025-11-25 wants them; then the request may be
+        sent again. False if they would not, or the server did not say in time that they are done.
+        """
+        return url_mode.visit(self.asker.answering, problem, check_seconds("timeout", timeout))
+
+    def set_roots(self, roots: Any) -> None:
+        """Other directories than before; the server is told, where the revision has that (client/roots)."""
+        callbacks = self.asker.answering.callbacks
+        if callbacks.roots is None:
+            raise ValueError("this client was connected without roots, and so declared none")
+        callbacks.roots = roots if callable(roots) else roots_page.as_roots(roots)
+        roots_page.notify_changed(self.asker.negotiated, self.asker.connection)
+
+    def set_log_level(self, level: LoggingLevel) -> None:
+        """From now on, have log messages of this level and above sent to `on_log`."""
+        self.asker.log.set_level(self.asker, self.revision, level)
+
+    # -- what the server asks, and says --------------------------------------------------------------
+
+    def on_request(self, method: str) -> Callable[[F], F]:
+        """Decorator: `fn(params)` or `fn(params, ctx)` answers a request of the server's."""
+        return lambda function: self.asker.answering.handle(method, function)
+
+    def on_notification(self, method: str) -> Callable[[F], F]:
+        """Decorator: `fn(params)` hears a notification of the server's."""
+        return lambda function: self.asker.answering.listen(method, function)
+
+    def around(self, hook: Hook[Any]) -> Hook[Any]:
+        """Decorator: `fn(ctx, params, proceed)` wraps every request that the server sends."""
+        return self.asker.answering.around(hook)
 
     # -- the end ---------------------------------------------------------------------------------------
 
@@ -261,31 +321,28 @@ class Client(Features):
         Beside another thread's `close` this waits until that one is done. A thread of ours does not, such as
         one that runs a callback: the other thread may be waiting for it.
         """
-        if self.connection.is_inherited:  # a forked child: all this is the parent's to end
+        if self.asker.connection.is_inherited:  # a forked child: all this is the parent's to end
             return
-        self._closed = True
+        self.asker.is_closed = True
         is_ours = threading.current_thread().name.startswith("mcp_ref")
         if not self._closing.acquire(timeout=0.0 if is_ours else MAX_CLOSE_SECONDS):
             return
         try:
             if not self._is_ended:
-                self.callbacks.close()
-                self._line.close()
-                self._events.close(1.0, drop=False)  # what was heard until now is still told
+                self.asker.answering.callbacks.close()
+                self.asker.line.close()
+                self.asker.events.close(1.0, drop=False)  # what was heard until now is still told
                 self._is_ended = True  # not before: after Ctrl-C in here the next call does the rest
                 self._finalizer.detach()
         finally:
             self._closing.release()
-
-    def __enter__(self) -> Client:
-        return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
 
 
 def _dropped(
-    client: weakref.ref[Client], line: AnyLine, events: Workers, server_label: str, process: int
+    asker: weakref.ref[Asker], line: AnyLine, events: EventThread, server_label: str, process: int
 ) -> None:
     """A client was dropped without `close`; or the program ends, and the client is still open.
 
@@ -297,7 +354,7 @@ def _dropped(
     try:
         warnings.warn(f"unclosed client of {server_label}", ResourceWarning, stacklevel=2)
     finally:
-        if client() is None:
+        if asker() is None:
             with contextlib.suppress(RuntimeError):  # the system has no more threads to give
                 threading.Thread(
                     target=_end, args=(line, events), name="mcp_ref closing", daemon=True
@@ -306,6 +363,6 @@ def _dropped(
             _end(line, events)
 
 
-def _end(line: AnyLine, events: Workers) -> None:
+def _end(line: AnyLine, events: EventThread) -> None:
     line.close()
     events.close(0.0)

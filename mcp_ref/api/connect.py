@@ -14,10 +14,11 @@ from urllib.parse import urlsplit
 
 from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.api.client import Client
-from mcp_ref.api.pipe_transport import Line
-from mcp_ref.api.requests import AnyLine
+from mcp_ref.api.pipe_transport import ConnectionLimits, Line
+from mcp_ref.api.requests import AnyLine, Asker
 from mcp_ref.basic import versioning
 from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.lifecycle import Negotiated
 from mcp_ref.basic.patterns.mrtr.basic_workflow import MAX_ROUNDS
 from mcp_ref.basic.transports import index as memory
 from mcp_ref.basic.transports.stdio import backward_compatibility as era
@@ -37,7 +38,7 @@ from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.suggestions import call_for, call_for_url
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.schema import REVISIONS
-from mcp_ref.server.utilities.caching import Cache
+from mcp_ref.server.utilities.caching import Cache, CacheOfServer
 
 __all__ = ["connect"]
 
@@ -150,12 +151,8 @@ def connect(
     declared = {"experimental": experimental, "extensions": extensions}
     capabilities = callbacks.capabilities() | {kind: dict(what) for kind, what in declared.items() if what}
 
-    options: Json = {
-        "timeout": timeout,
-        "max_timeout": max_timeout,
-        "max_message_bytes": max_message_bytes,
-        "known_era": _known_era(eras, target, env, cwd),
-    }
+    limits = ConnectionLimits(timeout, max_timeout, max_message_bytes)
+    known_era = _known_era(eras, target, env, cwd)
 
     def dial() -> Any:
         if isinstance(target, list | tuple):
@@ -163,24 +160,21 @@ def connect(
             return stdio.Child(target, env=env, cwd=cwd, on_stderr=on_stderr, grace=grace)
         return memory.Link(target)
 
-    def line(client: Client) -> AnyLine:
+    def line(asker: Asker) -> AnyLine:
         if not over_http:
-            return Line(client, dial, probe_timeout=probe_timeout, **options)
+            return Line(asker, dial, limits=limits, probe_timeout=probe_timeout, known_era=known_era)
         from mcp_ref.api.http_transport import HttpLine  # not before it is needed: it takes its time
 
-        return HttpLine(client, target, headers=headers, session=session, **options)
+        return HttpLine(asker, target, headers=headers, session=session, limits=limits, known_era=known_era)
 
     def make(among: Sequence[str]) -> Client:
-        return Client(
+        asker = Asker(
             line,
-            server_label=_label(target),
-            info={"name": name, "version": version, **more},
-            revisions=among,
-            capabilities=capabilities,
+            negotiated=Negotiated({"name": name, "version": version, **more}, capabilities, among),
             callbacks=callbacks,
-            cache=kept,
-            cache_key=_cache_key(target, env, cwd),
-            principal=object() if principal is None else principal,
+            cache=CacheOfServer(
+                kept, _cache_key(target, env, cwd), object() if principal is None else principal
+            ),
             max_rounds=max_rounds,
             ping_every=ping_every,
             on_log=on_log,
@@ -188,8 +182,9 @@ def connect(
             confirm=confirm,
             audit_arguments=audit_arguments,
         )
+        return Client(asker, _label(target))
 
-    return _opened(make, revisions, options["known_era"])
+    return _opened(make, revisions, known_era)
 
 
 def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str], known: era.KnownEra) -> Client:
@@ -197,14 +192,14 @@ def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str], known
     was_known = known.find() is versioning.Era.LEGACY
     client = make(among)
     try:
-        client.open()
+        client.asker.open()
     except BaseException as problem:
         client.close()
         # Some legacy servers end themselves when they are asked anything before initialize: one
         # more try, with that. Not if it never read what we asked: then it died of something else.
         legacy = [date for date in among if not versioning.revision(date).modern]
         probed = 0 < len(legacy) < len(among)
-        if isinstance(problem, ConnectionClosed) and probed and client.was_heard:
+        if isinstance(problem, ConnectionClosed) and probed and client.asker.line.heard:
             # A server that died of initialize is not what it was remembered as: this time it is probed.
             return _opened(make, among if was_known else legacy, era.NOTHING_KNOWN)
         raise

@@ -10,9 +10,9 @@ Threads     `open` runs on the thread that called `connect`, `close` on any.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcp_ref.api.pipe_transport import CLOSED
+from mcp_ref.api.pipe_transport import CLOSED, ConnectionLimits
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.transports.http_sse.client import OldConnection
 from mcp_ref.basic.transports.stdio.backward_compatibility import NOTHING_KNOWN, KnownEra
@@ -21,6 +21,9 @@ from mcp_ref.basic.transports.streamable_http.http_errors import HttpError, Refu
 from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
 from mcp_ref.basic.versioning import Era
 from mcp_ref.runtime.http_client.client import HttpClient
+
+if TYPE_CHECKING:
+    from mcp_ref.api.requests import Asker
 
 __all__ = ["HttpLine"]
 
@@ -38,20 +41,19 @@ class HttpLine:
 
     def __init__(
         self,
-        client: Any,
+        client: Asker,
         url: str,
         *,
         headers: Any,
         session: Any,
+        limits: ConnectionLimits,
         known_era: KnownEra = NOTHING_KNOWN,
-        **options: Any,
     ) -> None:
-        """`options` are those of a connection: timeout, max_timeout, max_message_bytes."""
         self._client = client
         self._known_era = known_era
-        self._options = options
+        self._limits = limits
         self._exchanges = HttpClient(url, headers=headers, session=session)
-        self._http = UrlConnection(client, self._exchanges, **options)
+        self._http = UrlConnection(client, self._exchanges, **limits._asdict())
         self._old: Any = None
 
     @property
@@ -82,14 +84,15 @@ class HttpLine:
 
     def _open_old(self, found: http_era.PerhapsOld) -> None:
         """Perhaps it is a server of 2024-11-05; if not, what it said to initialize is what counts."""
-        old = OldConnection(self._client, self._exchanges, **self._options)
+        old = OldConnection(self._client.endpoint, self._exchanges, **self._limits._asdict())
         try:
             old.open()
         except (HttpError, RefusedByStatus) as problem:
             self._known_era.forget()
             raise found.problem from problem
         self._old = old
-        self._client.open_legacy(old.request("initialize", self._client.hello()))
+        negotiated = self._client.negotiated
+        negotiated.open_legacy(old, old.request("initialize", negotiated.hello()))
         self._known_era.store(Era.LEGACY)
 
     def lose(self, reason: str) -> None:
@@ -97,7 +100,7 @@ class HttpLine:
         connection = self.connection
         connection.end(reason)
         if self._old is None:  # else the end of its stream does this
-            self._client.lost(connection)
+            self._client.endpoint.lost(connection)
 
     def close(self) -> None:
         """End the session and all that waits."""

@@ -17,7 +17,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.transports.stdio import backward_compatibility as era
@@ -28,7 +28,10 @@ from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.runtime.threads.signals import Uninterrupted
 from mcp_ref.runtime.threads.workers import Workers
 
-__all__ = ["Line"]
+if TYPE_CHECKING:
+    from mcp_ref.api.requests import Asker
+
+__all__ = ["ConnectionLimits", "Line"]
 
 _log = logger("mcp_ref.client")
 
@@ -41,25 +44,29 @@ RESTARTS = 3
 """How often a server is started again within a minute; then its end is taken for the end."""
 
 
+class ConnectionLimits(NamedTuple):
+    """What `connect` says of each connection to the server."""
+
+    timeout: float
+    max_timeout: float | None
+    max_message_bytes: int
+
+
 class Line:
     """A link (a child process, a server in this process) and the connection over it."""
 
     def __init__(
         self,
-        client: Any,
+        client: Asker,
         dial: Callable[[], Any],
         *,
-        timeout: float,
-        max_timeout: float | None,
-        max_message_bytes: int,
+        limits: ConnectionLimits,
         probe_timeout: float = era.PROBE_TIMEOUT_SECONDS,
         known_era: era.KnownEra = era.NOTHING_KNOWN,
     ) -> None:
         self._client = client
         self._dial = dial
-        self._timeout = timeout
-        self._max_timeout = max_timeout
-        self._limit = max_message_bytes
+        self._limits = limits
         self._probe_timeout, self._known_era = probe_timeout, known_era
         # Held while a server is started again, by one thread at a time, which may be interrupted by `close`.
         self._opening = threading.RLock()
@@ -77,11 +84,11 @@ class Line:
         try:
             outbox = Outbox(link.write)
             connection = Connection(
-                self._client,
+                self._client.endpoint,
                 outbox,
                 workers=Workers(20, 100),
-                timeout=self._timeout,
-                max_timeout=self._max_timeout,
+                timeout=self._limits.timeout,
+                max_timeout=self._limits.max_timeout,
             )
             outbox.on_failure = connection.unwritable
             reader = threading.Thread(
@@ -118,13 +125,13 @@ class Line:
 
     def _read(self, link: Any, connection: Connection) -> None:
         try:
-            link.read(connection.receive, connection.too_long, self._limit)
+            link.read(connection.receive, connection.too_long, self._limits.max_message_bytes)
         except Exception as problem:
             _log.debug("reading ended: %s", problem)
         try:
             connection.end(CLOSED if self._closed else link.exit_reason())
             with contextlib.suppress(ReferenceError):  # the application has dropped the client
-                self._client.lost(connection)
+                self._client.endpoint.lost(connection)
         finally:
             link.release()
 
@@ -139,7 +146,7 @@ class Line:
         return self.connection
 
     def _may_restart(self) -> bool:
-        return bool(self._client.revision.modern and self.link.crashed)
+        return bool(self._client.negotiated.revision.modern and self.link.crashed)
 
     def _restart(self) -> None:
         """A new process and a new connection to it. Holds _opening.
@@ -154,8 +161,8 @@ class Line:
         _log.warning("starting the server again: %s", self.connection.failure)
         self._hang_up()
         self._attach()
-        self._client.forget_tools()
-        self.open()
+        self._client.tools.forget()
+        self._client.open()
 
     def lose(self, reason: str) -> None:
         """The server does not answer any more: all that waits fails, and a process of ours is ended."""

@@ -21,15 +21,14 @@ from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns import cancellation
 from mcp_ref.basic.patterns.index.requester import Call
-from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
-from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused, Rounds
 from mcp_ref.runtime.errors import ConnectionClosed, LocalError, McpError, RequestCancelled, RequestTimeout
 from mcp_ref.runtime.threads.outbox import INHERITED
 from mcp_ref.runtime.threads.timers import Timer, later
 from mcp_ref.server.content import texts
 
 if TYPE_CHECKING:
-    from mcp_ref.api.requests import Asking
+    from mcp_ref.api.requests import Asker
     from mcp_ref.basic.patterns.index.connection import Connection
 
 __all__ = ["PendingCall", "Result"]
@@ -81,22 +80,20 @@ class Result(dict[str, Any]):
 class PendingCall(Future[Result]):
     """A request under way. `cancel()` cancels it on the wire as well."""
 
-    def __init__(self, client: Asking, connection: Connection, params: Json) -> None:
+    def __init__(self, client: Asker, connection: Connection, rounds: Rounds) -> None:
         super().__init__()
         self._client = client
         self._connection = connection
-        self._params = params
+        self._rounds = rounds
         self._timer: Timer | None = None
         self._checked: Result | None = None
-        self._rounds = client.max_rounds
-        self._corrected = False
         self._given_up = threading.Event()
         self.call: Call  # set before anything can end it
 
     def begin(self, send: Callable[[Json], Call]) -> None:
         """Send the request; later rounds are sent in the same way."""
         self._send = send
-        self.call = send(self._params)
+        self.call = send(self._rounds.params)
         self.watch()
 
     def cancel(self) -> bool:
@@ -116,7 +113,7 @@ class PendingCall(Future[Result]):
             self.cancel()
             raise
         if self._checked is None:
-            self._checked = self._client.checked(self.call.method, self._params, raw, timeout)
+            self._checked = self._client.checked(self.call.method, self._rounds.params, raw, timeout)
         return self._checked
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -131,7 +128,7 @@ class PendingCall(Future[Result]):
 
     def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
         """Have `fn(self)` called when it is over; on the client's thread for events."""
-        super().add_done_callback(lambda future: self._client.event(fn, future, always=True))
+        super().add_done_callback(lambda future: self._client.events.run(fn, future, always=True))
 
     def watch(self) -> None:
         """Have the deadline seen to, since no thread waits for this call."""
@@ -163,39 +160,24 @@ class PendingCall(Future[Result]):
         self.call = call  # the answer may be here before `call` has returned to the sender
         if self._timer is not None:
             self._timer.cancel()
-        if not self._corrected and self._client.can_correct(call.method, call.outcome):
-            self._corrected = True
-            self._go_on(self._correct)
-        elif not mrtr.is_question(call.outcome) or not self._client.revision.modern:
+        try:
+            prepare = self._rounds.next(call.outcome)
+        except InputRefused as problem:
+            self._end(problem)
+            return
+        if prepare is None:
             self._end(call.outcome)
-        elif self._rounds <= 0:
-            asked = self._client.max_rounds + 1
-            self._end(InputRefused(f"{call.method}: the server asked {asked} times, and no end"))
-        else:  # a worker sees to what the server asks first (basic/patterns/mrtr)
-            self._rounds -= 1
-            self._go_on(self._answer)
-
-    def _go_on(self, prepare: Callable[[Any], None]) -> None:
-        """Have a worker send the request again, when it is prepared."""
-        if not self._connection.workers.submit(self._next_round, prepare, always=True):
+        # A worker does what comes first: a person may have to be asked (basic/patterns/mrtr).
+        elif not self._connection.workers.submit(self._next_round, prepare, always=True):
             self._end(self._connection.failure or ConnectionClosed("this client was closed"))
 
-    def _answer(self, outcome: Json) -> None:
-        """Answer what is asked."""
-        responses = mrtr.gather(self._client, self.call.method, outcome)
-        self._params = mrtr.retry(self._params, outcome, responses)
-
-    def _correct(self, outcome: ErrorResponse) -> None:
-        """The version was wrong, or the headers were (basic/transports/streamable_http/request_metadata)."""
-        self._client.correct(self._params, outcome)
-
-    def _next_round(self, prepare: Callable[[Any], None]) -> None:
+    def _next_round(self, prepare: Callable[[], None]) -> None:
         """Send the request again. Runs on a worker."""
         try:
-            prepare(self.call.outcome)
+            prepare()
             if self._given_up.is_set():
                 raise RequestCancelled(f"{self.call.method}: cancelled by its caller")
-            self.call = self._send(self._params)
+            self.call = self._send(self._rounds.params)
             self.watch()
             if self._given_up.is_set():  # while it was being sent
                 self.cancel()
@@ -207,8 +189,8 @@ class PendingCall(Future[Result]):
 
     def _end(self, outcome: Json | McpError) -> None:
         call = self.call
-        ended, params = self._client.ended, self._params
-        self._client.event(lambda outcome: ended(call.method, params, outcome), outcome, always=True)
+        ended, params = self._client.ended, self._rounds.params
+        self._client.events.run(lambda outcome: ended(call.method, params, outcome), outcome, always=True)
         if isinstance(outcome, RequestCancelled):
             super().cancel()
             self.set_running_or_notify_cancel()  # wakes threads in `concurrent.futures.wait`

@@ -33,7 +33,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest
-from mcp_ref.basic.index.general_fields import Implementation, JSONObject, RequestMeta, ResultMeta
+from mcp_ref.basic.index.general_fields import (
+    SERVER_INFO,
+    Implementation,
+    JSONObject,
+    RequestMeta,
+    ResultMeta,
+)
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import (
     TABLE,
@@ -54,7 +60,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.server.utilities.logging import LoggingLevel  # the type of a field, and no more
 
-__all__ = ["ClientCapabilities", "ServerCapabilities", "Session"]
+__all__ = ["ClientCapabilities", "Negotiated", "ServerCapabilities", "Session"]
 
 _log = logger("mcp_ref.lifecycle")
 
@@ -360,46 +366,86 @@ NOTIFICATIONS = (Notification("notifications/initialized", "Initialized", "clien
 # --------------------------------------------------------------------------- client half
 
 
-def initialize_params(supported: Sequence[str], capabilities: Any, info: Any) -> Json:
-    """The params of initialize: the newest version that it can offer, and what this client is and can do.
+class Negotiated:
+    """What a client and its server agreed on, in either era, and what each has said of itself."""
 
-    # spec: basic/lifecycle/init-request, basic/lifecycle/offer-supported-version
-    # spec: basic/lifecycle/offer-latest-version
-    """
-    offer = newest(supported, Era.LEGACY)
-    if offer is None:
-        raise LocalError(f"the server is a legacy one; this client speaks {', '.join(supported)}")
-    return {
-        "protocolVersion": offer.date,
-        "capabilities": pruner(ClientCapabilities, offer.date)(capabilities),
-        "clientInfo": pruner(Implementation, offer.date)(info),
-    }
+    def __init__(self, info: Json, declared: Json, revisions: Iterable[str]) -> None:
+        self.info = info
+        self.declared = declared
+        """The client's capabilities, as the newest revision has them."""
+        self.revisions = list(revisions)
+        """Those that the client supports."""
+        # Written when the connection opens, and when a modern server goes on in another revision.
+        self.revision: Revision = TABLE[0]
+        self.capabilities = declared
+        """The client's capabilities, as `revision` has them."""
+        self.server_info: Json = {}
+        self.server_capabilities: Json | None = None
+        self.instructions: str | None = None
 
+    @property
+    def server_name(self) -> str:
+        """The server's name for people, by its own account."""
+        name = self.server_info.get("title") or self.server_info.get("name")
+        return name if isinstance(name, str) and name else "a server without a name"
 
-def accept(connection: Connection, result: Json, supported: Iterable[str]) -> Json:
-    """Take the server's answer to `initialize` and send notifications/initialized; or raise.
+    def hello(self) -> Json:
+        """The params of initialize, in the newest legacy revision that the client supports.
 
-    Where it raises, the caller disconnects.
+        # spec: basic/lifecycle/init-request, basic/lifecycle/offer-supported-version
+        # spec: basic/lifecycle/offer-latest-version
+        """
+        offer = newest(self.revisions, Era.LEGACY)
+        if offer is None:
+            raise LocalError(f"the server is a legacy one; this client speaks {', '.join(self.revisions)}")
+        return {
+            "protocolVersion": offer.date,
+            "capabilities": pruner(ClientCapabilities, offer.date)(self.declared),
+            "clientInfo": pruner(Implementation, offer.date)(self.info),
+        }
 
-    # spec: basic/lifecycle/disconnect-on-unsupported, schema/initialize-must-disconnect
-    # spec: basic/lifecycle/handle-version-mismatch, schema/initialize-older-versions
-    """
-    # Step 1: the version must be one that this client supports.
-    offered = result.get("protocolVersion")
-    agreed = newest({offered} & set(supported), Era.LEGACY) if isinstance(offered, str) else None
-    if agreed is None:
-        raise LocalError(f"the server speaks {offered!r:.40}; this client {', '.join(supported)}")
-    # Step 2: the result must be valid in that version.
-    try:
-        checker(InitializeResult, agreed.date)(result)
-    except Mismatch as problem:
-        raise InvalidResponse(f"initialize: {problem}") from None
-    # Step 3: store what was agreed on.
-    session = connection.session
-    session.revision = agreed
-    session.server_capabilities = result["capabilities"]
-    session.step("initialize")
-    # Step 4: tell the server that this client is ready.
-    connection.notify("notifications/initialized")  # spec: basic/lifecycle/initialized-notification
-    session.step("notifications/initialized")
-    return result
+    def go_on_in(self, chosen: Revision) -> None:
+        """Use this revision from now on."""
+        self.revision = chosen
+        self.capabilities = pruner(ClientCapabilities, chosen.date)(self.declared)
+
+    def open_modern(self, connection: Connection, chosen: Revision, result: Json) -> None:
+        """Take the server's answer to server/discover; there is nothing to open.
+
+        # spec: schema/removed-notifications-2026
+        """
+        self.go_on_in(chosen)
+        connection.answers = False
+        self.server_capabilities = result["capabilities"]
+        self.server_info = result.get("_meta", {}).get(SERVER_INFO, {})
+        self.instructions = result.get("instructions")
+
+    def open_legacy(self, connection: Connection, result: Json) -> None:
+        """Take the server's answer to initialize and send notifications/initialized; or raise.
+
+        Where it raises, the caller disconnects.
+
+        # spec: basic/lifecycle/disconnect-on-unsupported, schema/initialize-must-disconnect
+        # spec: basic/lifecycle/handle-version-mismatch, schema/initialize-older-versions
+        """
+        # Step 1: the version must be one that this client supports.
+        offered = result.get("protocolVersion")
+        agreed = newest({offered} & set(self.revisions), Era.LEGACY) if isinstance(offered, str) else None
+        if agreed is None:
+            raise LocalError(f"the server speaks {offered!r:.40}; this client {', '.join(self.revisions)}")
+        # Step 2: the result must be valid in that version.
+        try:
+            checker(InitializeResult, agreed.date)(result)
+        except Mismatch as problem:
+            raise InvalidResponse(f"initialize: {problem}") from None
+        # Step 3: store what was agreed on, before the server may ask anything.
+        self.go_on_in(agreed)
+        session = connection.session
+        session.revision = agreed
+        session.server_capabilities = self.server_capabilities = result["capabilities"]
+        self.server_info = result["serverInfo"]
+        self.instructions = result.get("instructions")
+        session.step("initialize")
+        # Step 4: tell the server that this client is ready.
+        connection.notify("notifications/initialized")  # spec: basic/lifecycle/initialized-notification
+        session.step("notifications/initialized")

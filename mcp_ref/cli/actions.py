@@ -256,7 +256,7 @@ def _run(client: Client, line: show.ProgressLine, send: Callable[..., Result], *
         try:
             return send(*arguments, on_progress=line.on_progress)
         except UrlElicitationNeeded as problem:
-            if client.callbacks.elicitation is None or not client.visit(problem):
+            if client.asker.answering.callbacks.elicitation is None or not client.visit(problem):
                 raise
             return send(*arguments, on_progress=line.on_progress)
 

@@ -42,8 +42,10 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.lifecycle import Negotiated
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import RequestContext
+    from mcp_ref.basic.patterns.mrtr.basic_workflow import AnswersServers
     from mcp_ref.basic.versioning import Revision
 
 __all__ = ["ListRoots", "Root", "as_roots", "path_of", "within"]
@@ -237,7 +239,7 @@ def _without_dots(uri: str) -> str:
     return uri
 
 
-def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
+def answer(client: AnswersServers, params: Json, context: RequestContext | None) -> Json:
     """Answer roots/list with the application's current roots.
 
     # spec: client/roots/list-request, client/roots/errors, client/roots/failure-needs-no-replay
@@ -246,7 +248,7 @@ def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
     if callbacks.roots is None:  # spec: client/roots/unsupported-32601
         reason = {"reason": "the client does not have the roots capability"}
         raise MethodNotFound("roots/list: this client has no roots", data=reason)
-    date = client.revision.date
+    date = client.negotiated.revision.date
     try:
         checker(BareParams, date)(params)
     except Mismatch as problem:
@@ -262,13 +264,13 @@ def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
     return pruner(ListRootsResult, date)({"roots": roots})
 
 
-def notify_changed(client: Any) -> None:
+def notify_changed(negotiated: Negotiated, connection: Connection) -> None:
     """Notify the server that the roots have changed; not in 2026-07-28, where a server asks each time.
 
     # spec: client/roots/list-changed, schema/roots-notify-any-change
     """
-    if not client.revision.modern and client.capabilities.get("roots", {}).get("listChanged"):
-        client.notify("notifications/roots/list_changed")
+    if not negotiated.revision.modern and negotiated.capabilities.get("roots", {}).get("listChanged"):
+        connection.notify("notifications/roots/list_changed")
 
 
 INPUT_REQUEST = InputRequestType(

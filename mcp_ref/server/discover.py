@@ -7,7 +7,7 @@ The one request that tells all about a server. On stdio it is also how a client 
 the server is a modern one (basic/transports/stdio/backward_compatibility).
 
 Revisions   2026-07-28.  Before, `initialize` told as much (basic/lifecycle).
-Threads     `on_discover` runs on a worker, `chosen` on the thread that connects.
+Threads     `on_discover` runs on a worker, `check_result` on the thread that connects.
 """
 
 from __future__ import annotations
@@ -76,14 +76,9 @@ def params(supported: Iterable[str], declared: Any, info: Any) -> Json:
     return {"_meta": request_meta(latest.date, pruner(ClientCapabilities, latest.date)(declared), info)}
 
 
-def chosen(result: Json, supported: list[str]) -> str | None:
-    """The version to go on with, if the server and we have one in common.
-
-    Raises InvalidResponse for what is no DiscoverResult.
-    """
+def check_result(client: object, params: Json, result: Json, timeout: float | None) -> None:
+    """Check the shape of a result. Raises InvalidResponse."""
     try:
         checker(DiscoverResult, LATEST.date, ("ttlMs", "cacheScope", "resultType"))(result)
     except Mismatch as problem:
         raise InvalidResponse(f"server/discover: {problem}") from None
-    common = newest(set(result["supportedVersions"]) & set(supported), Era.MODERN)
-    return common.date if common else None

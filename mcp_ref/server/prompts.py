@@ -9,7 +9,7 @@ as messages for a model.
 
 Server half   `on_list_prompts`, `on_get_prompt` (and api/from_function/prompt: how a function becomes a
 prompt)
-Client half   `list_prompts`, `get_prompt`
+Client half   `list_prompts`, `get_params`
 
 Revisions   2024-11-05  prompts/list, prompts/get, notifications/prompts/list_changed
             2025-03-26  + audio content
@@ -19,7 +19,7 @@ Revisions   2024-11-05  prompts/list, prompts/get, notifications/prompts/list_ch
 
 Errors      an unknown prompt, and arguments that are missing, unknown or of the wrong type: -32602; a
             function that raises, or returns what is no prompt: -32603.
-Threads     `on_get_prompt` runs on the request's own worker and may block; `get_prompt` on the caller's.
+Threads     `on_get_prompt` runs on the request's own worker and may block; the client half on the caller's.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, Required, TypedDict
 from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, ProtocolError
 from mcp_ref.basic.index.general_fields import Icon, RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.patterns.index.requester import Asks
 from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
 from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision
 from mcp_ref.runtime.errors import InvalidResponse, RequestCancelled
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
 
-__all__ = ["Prompt", "PromptMessage", "get_prompt", "list_prompts"]
+__all__ = ["Prompt", "PromptMessage", "get_params", "list_prompts"]
 
 _log = logger("mcp_ref.prompts")
 
@@ -303,38 +304,28 @@ def _check_mime(kind: str, path: tuple[str, ...]) -> None:
 # ----------------------------------------------------------------------- client half
 
 
-def list_prompts(client: Any, timeout: float | None = None) -> list[Any]:
+def list_prompts(client: Asks, timeout: float | None = None) -> list[Any]:
     """All prompts, from all pages.  # spec: server/prompts/handle-pagination"""
     return pagination.everything(client, "prompts/list", "prompts", timeout=timeout)
 
 
-def get_prompt(
-    client: Any,
-    name: str,
-    arguments: Mapping[str, str] | None = None,
-    *,
-    meta: Json | None = None,
-    **options: Any,
-) -> Any:
-    """Get a prompt, its arguments filled in: see Client.request for the options.
-
-    # spec: schema/prompt-arguments-strings
-    """
+def get_params(name: str, arguments: Mapping[str, str] | None = None, meta: Json | None = None) -> Json:
+    """The params of prompts/get.  # spec: schema/prompt-arguments-strings"""
     params: Json = {"name": name, "arguments": dict(arguments or {})}
     for argument, value in params["arguments"].items():
         if not isinstance(value, str):
             raise TypeError(f"the argument {argument!r} of a prompt is text, not {value!r:.60}")
     if meta is not None:
         params["_meta"] = meta
-    return client.request("prompts/get", params, **options)
+    return params
 
 
-def check_list(client: Any, params: Json, result: Json, timeout: float | None) -> None:
+def check_list(client: object, params: Json, result: Json, timeout: float | None) -> None:
     """Leave out malformed definitions; the others are still good."""
     result["prompts"] = pagination.definitions_of("prompts/list", result, "prompts", "name", Prompt)
 
 
-def check_result(client: Any, params: Json, result: Json, timeout: float | None) -> None:
+def check_result(client: object, params: Json, result: Json, timeout: float | None) -> None:
     """The shape of what came, and whether its data are real base64.
 
     # spec: server/prompts/validate-input-output

@@ -12,7 +12,7 @@ stand for more than a list could hold.
 
 Server half   `on_list_resources`, `on_list_templates`, `on_read_resource`, `on_subscribe`,
               `on_unsubscribe` (and api/from_function/resource: how a function becomes a resource)
-Client half   `list_resources`, `list_templates`, `read_resource`, `is_not_found`
+Client half   `list_resources`, `list_templates`, `read_params`, `is_not_found`
 
 Revisions   2024-11-05  all of it
             2025-06-18  + title, `_meta`; + annotations.lastModified
@@ -39,6 +39,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, Required, TypedDict
 from mcp_ref.basic.index.error_responses import ErrorResponse, InternalError, InvalidParams, ProtocolError
 from mcp_ref.basic.index.general_fields import Icon, NotificationMeta, RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json, encode
+from mcp_ref.basic.patterns.index.requester import Asks
 from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import InvalidResponse, RequestCancelled
@@ -73,7 +74,7 @@ __all__ = [
     "is_not_found",
     "list_resources",
     "list_templates",
-    "read_resource",
+    "read_params",
 ]
 
 _log = logger("mcp_ref.resources")
@@ -455,20 +456,19 @@ NOTIFICATIONS = (
 # ----------------------------------------------------------------------- client half
 
 
-def list_resources(client: Any, timeout: float | None = None) -> list[Any]:
+def list_resources(client: Asks, timeout: float | None = None) -> list[Any]:
     """All resources, from all pages."""
     return pagination.everything(client, "resources/list", "resources", timeout=timeout)
 
 
-def list_templates(client: Any, timeout: float | None = None) -> list[Any]:
+def list_templates(client: Asks, timeout: float | None = None) -> list[Any]:
     """All resource templates, from all pages."""
     return pagination.everything(client, "resources/templates/list", "resourceTemplates", timeout=timeout)
 
 
-def read_resource(client: Any, uri: str, *, meta: Json | None = None, **options: Any) -> Any:
-    """Read a resource: see Client.request for the options."""
-    params: Json = {"uri": uri} if meta is None else {"uri": uri, "_meta": meta}
-    return client.request("resources/read", params, **options)
+def read_params(uri: str, meta: Json | None = None) -> Json:
+    """The params of resources/read."""
+    return {"uri": uri} if meta is None else {"uri": uri, "_meta": meta}
 
 
 def is_not_found(problem: BaseException) -> bool:
@@ -484,19 +484,19 @@ def is_not_found(problem: BaseException) -> bool:
     )
 
 
-def check_resources(client: Any, params: Json, result: Json, timeout: float | None) -> None:
+def check_resources(client: object, params: Json, result: Json, timeout: float | None) -> None:
     """Leave out malformed definitions; the others are still good."""
     found = pagination.definitions_of("resources/list", result, "resources", "uri", Resource)
     result["resources"] = found
 
 
-def check_templates(client: Any, params: Json, result: Json, timeout: float | None) -> None:
+def check_templates(client: object, params: Json, result: Json, timeout: float | None) -> None:
     """The same for templates."""
     method, member = "resources/templates/list", "resourceTemplates"
     result[member] = pagination.definitions_of(method, result, member, "uriTemplate", ResourceTemplate)
 
 
-def check_read(client: Any, params: Json, result: Json, timeout: float | None) -> None:
+def check_read(client: object, params: Json, result: Json, timeout: float | None) -> None:
     """What was read: each content with its URI, and text or real base64."""
     if result.get("resultType", "complete") != "complete":
         return

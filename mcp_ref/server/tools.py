@@ -7,7 +7,7 @@ A server lists named functions; a client calls one and gets content back.
     server -> client   notifications/tools/list_changed
 
 Server half   `on_list_tools`, `on_call_tool` (and api/from_function/tool: how a function becomes a tool)
-Client half   `list_tools`, `call_tool`
+Client half   `KnownTools`, `list_tools`; a call is `call_params`, `review`, `check_result`, `ended`
 
 Revisions   2024-11-05  tools/list, tools/call, notifications/tools/list_changed
             2025-03-26  + annotations; audio content
@@ -17,7 +17,7 @@ Revisions   2024-11-05  tools/list, tools/call, notifications/tools/list_changed
 
 Errors      two kinds, kept apart: an unknown tool or a malformed request is a JSON-RPC error; a tool
             that fails is a result with isError, and its message, never a traceback.
-Threads     `on_call_tool` runs on the request's own worker and may block; `call_tool` on the caller's.
+Threads     `on_call_tool` runs on the request's own worker and may block; the client half on the caller's.
 Not here    what a schema may contain (basic/index/json_schema_usage), what content is (server/content).
 """
 
@@ -29,12 +29,14 @@ import time
 import typing
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.error_responses import InvalidParams, ProtocolError, TooManyRequests
 from mcp_ref.basic.index.general_fields import Icon, RequestMeta, ResultMeta
 from mcp_ref.basic.index.json_schema_usage import BadSchema, validator
 from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.lifecycle import Negotiated
+from mcp_ref.basic.patterns.index.requester import Asks
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
 from mcp_ref.basic.transports.streamable_http import schema_extension
 from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
@@ -56,9 +58,10 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.runtime.limits import Limiter
+    from mcp_ref.runtime.threads.deadlines import Deadline
     from mcp_ref.runtime.threads.pace import Pace
 
-__all__ = ["CallRefused", "CallToolResult", "Tool", "ToolAnnotations", "call_tool", "list_tools"]
+__all__ = ["CallRefused", "CallToolResult", "KnownTools", "Tool", "ToolAnnotations", "list_tools"]
 
 _log = logger("mcp_ref.tools")
 
@@ -405,42 +408,111 @@ NOTIFICATIONS = (Notification("notifications/tools/list_changed", "ToolListChang
 # ----------------------------------------------------------------------- client half
 
 
+Confirm: TypeAlias = Callable[[Any, Any, Json], object]
+"""The tool, its hints and the arguments of a call -> whether it may be sent."""
+
+
 class CallRefused(LocalError):
     """`confirm` said no: the call was not sent."""
 
 
-def list_tools(client: Any, **limits: Any) -> list[Any]:
+class KnownTools:
+    """The tools that a client knows from the server's list.
+
+    Threads: any; each attribute is replaced, but for single entries that are added.
+    """
+
+    def __init__(self) -> None:
+        self._by_name: dict[Any, Json] = {}
+        self._paths: dict[Any, tuple[Json, Paths]] = {}  # name -> the definition, and what it marks
+        self._fresh_until = 0.0
+
+    def find(self, name: Any) -> Json | None:
+        """The definition of a tool, if it is known."""
+        return self._by_name.get(name)
+
+    def find_fresh(self, name: Any, at: Revision) -> Json | None:
+        """The same, but not where it may have changed without our being told (server/utilities/caching)."""
+        return None if at.modern and time.monotonic() >= self._fresh_until else self.find(name)
+
+    def store(self, tools: list[Json], seconds: float) -> None:
+        """Take the tools of a whole list, which is fresh for so many seconds."""
+        self._by_name = {tool["name"]: tool for tool in tools}
+        self._paths = {}
+        self._fresh_until = time.monotonic() + seconds
+
+    def forget(self) -> None:
+        """Forget all tools: they may have changed."""
+        self._by_name = {}
+
+    def fetch(self, client: CallsTools, name: Any, **limits: Any) -> Json:
+        """The definition of a tool as the server has it now, no more than its name if it has none."""
+        try:
+            list_tools(client, **limits)
+        except McpError as problem:  # the call itself is not to suffer from it
+            _log.warning("the list of tools, to check a call against, cannot be had: %s", problem)
+        # Not listed, or nothing to be had: not asked for again with every call.
+        return self._by_name.setdefault(name, {"name": name})
+
+    def paths(self, client: CallsTools, name: Any, deadline: Deadline | None) -> Paths:
+        """The arguments of a tool that go into headers, by the definition that we know, or get in time."""
+        tool = self.find(name)
+        if tool is None:
+            tool = self.fetch(client, name, deadline=deadline)
+        kept = self._paths.get(name)
+        if kept is None or kept[0] is not tool:
+            kept = self._paths[name] = tool, schema_extension.annotated(tool.get("inputSchema", {}))
+        return kept[1]
+
+
+class CallsTools(Asks, Protocol):
+    """A client, as this page sees it."""
+
+    @property
+    def tools(self) -> KnownTools:
+        """The tools that it knows."""
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """What it and its server agreed on."""
+
+    @property
+    def repeats_arguments(self) -> bool:
+        """Whether arguments go into HTTP headers, where the tools say so."""
+
+    @property
+    def confirm(self) -> Confirm | None:
+        """The application's say over each call."""
+
+    @property
+    def audit_arguments(self) -> bool:
+        """Whether the audit has the arguments of calls."""
+
+
+def list_tools(client: CallsTools, **limits: Any) -> list[Any]:
     """All tools, from all pages (server/utilities/pagination has the limits)."""
     pages = pagination.all_pages(client, "tools/list", **limits)
     tools = [tool for page in pages for tool in page["tools"]]
-    client.known_tools = {tool["name"]: tool for tool in tools}
-    client.mirrored = {}
-    client.tools_fresh_until = time.monotonic() + min(map(fresh_for, pages))
+    client.tools.store(tools, min(map(fresh_for, pages)))
     return tools
 
 
-def call_tool(
-    client: Any, name: str, arguments: Json | None = None, *, meta: Json | None = None, **options: Any
-) -> Any:
-    """Call a tool and wait for its result: see Client.request for the options.
-
-    # spec: server/tools/call-timeouts
-    """
+def call_params(name: str, arguments: Json | None = None, meta: Json | None = None) -> Json:
+    """The params of tools/call; `Client.call_tool` sends them.  # spec: server/tools/call-timeouts"""
     params: Json = {"name": name, "arguments": arguments or {}}
     if meta is not None:
         params["_meta"] = meta
-    return client.request("tools/call", params, **options)
+    return params
 
 
-def review(client: Any, params: Json) -> None:
+def review(client: CallsTools, params: Json) -> None:
     """Before a call goes: let the application see it. Raises CallRefused.
 
     # spec: server/tools/confirm-sensitive, server/tools/show-inputs
     """
     if client.confirm is not None:
         name = params.get("name")
-        tool = None if client.tools_are_stale() else client.known_tools.get(name)
-        tool = tool or fetched(client, name)
+        tool = client.tools.find_fresh(name, client.negotiated.revision) or client.tools.fetch(client, name)
         if not client.confirm(tool, hints(tool), params.get("arguments", {})):
             ended(client, params, "refused and not sent")
             raise CallRefused(f"the call of {params.get('name')} was not confirmed, and not sent")
@@ -467,7 +539,7 @@ def _is_hint(name: str, value: Any) -> bool:
     return type(value) is bool if name.endswith("Hint") else name != "title" or type(value) is str
 
 
-def check_result(client: Any, params: Json, result: Json, timeout: float | None) -> None:
+def check_result(client: CallsTools, params: Json, result: Json, timeout: float | None) -> None:
     """After a call: the shape of the result, and its structured content against the tool's schema.
 
     # spec: server/tools/validate-results, server/tools/output-schema-validated
@@ -479,12 +551,12 @@ def check_result(client: Any, params: Json, result: Json, timeout: float | None)
         checker(CallToolResult, LATEST.date, ("_meta", "resultType", "structuredContent"))(result)
     except Mismatch as problem:
         raise InvalidResponse(f"tools/call {name}: {problem}") from None
-    known = client.known_tools.get(name)
+    known = client.tools.find(name)
     if result.get("isError") or (known is None and "structuredContent" not in result):
         return
     fault = _fault(known, result) if known is not None else "the tool is not known"
     if fault is not None:  # perhaps the tool has changed: in the modern era a client is not told
-        fault = _fault(fetched(client, name, timeout=timeout), result)
+        fault = _fault(client.tools.fetch(client, name, timeout=timeout), result)
     if fault is not None:
         raise InvalidResponse(f"tools/call {name}: {fault}")
 
@@ -503,28 +575,19 @@ def _fault(tool: Any, result: Json) -> str | None:
     return None
 
 
-def check_list(client: Any, params: Json, result: Json, timeout: float | None) -> None:
+def check_list(client: CallsTools, params: Json, result: Json, timeout: float | None) -> None:
     """Leave out malformed definitions; the others are still good."""
     tools = pagination.definitions_of("tools/list", result, "tools", "name", Tool)
     # spec: basic/transports/streamable-http/x-mcp-header-ignored-elsewhere
     result["tools"] = schema_extension.usable(tools) if client.repeats_arguments else tools
 
 
-def ended(client: Any, params: Json, outcome: Json | BaseException | str) -> None:
+def ended(client: CallsTools, params: Json, outcome: Json | BaseException | str) -> None:
     """A call is over, whichever way: a line for the audit."""
     if audit.log.isEnabledFor(logging.INFO):
         if isinstance(outcome, dict):
             outcome = "error" if outcome.get("isError") else "done"
         elif isinstance(outcome, BaseException):
             outcome = f"{type(outcome).__name__}: {outcome!s:.200}"
-        audit.record("made", params, outcome, client.server_info.get("name", "-"), client.audit_arguments)
-
-
-def fetched(client: Any, name: Any, **limits: Any) -> Any:
-    """The definition of a tool as the server has it now, no more than its name if it has none."""
-    try:
-        list_tools(client, **limits)
-    except McpError as problem:  # the call itself is not to suffer from it
-        _log.warning("the list of tools, to check a call against, cannot be had: %s", problem)
-    # Not listed, or nothing to be had: not asked for again with every call.
-    return client.known_tools.setdefault(name, {"name": name})
+        server = client.negotiated.server_info.get("name", "-")
+        audit.record("made", params, outcome, server, client.audit_arguments)

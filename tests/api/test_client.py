@@ -1,11 +1,10 @@
-"""Client: many threads on one connection, callbacks, being asked, and the end."""
+"""Client: each feature, many threads on one connection, callbacks, and the end."""
 
 import concurrent.futures
 import contextlib
 import gc
 import logging
 import threading
-import time
 import warnings
 import weakref
 
@@ -13,8 +12,25 @@ import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
 from web import opened, talking, text, web
 
-from mcp_ref import Client, ConnectionClosed, Context, McpError, ProtocolError, Server, connect
+from mcp_ref import (
+    Client,
+    ConnectionClosed,
+    Context,
+    ErrorResponse,
+    InvalidResponse,
+    Limit,
+    McpError,
+    RequestTimeout,
+    Server,
+    connect,
+)
 from mcp_ref.api import client as module
+from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
+from mcp_ref.runtime.errors import LocalError
+
+LEVEL = "io.modelcontextprotocol/logLevel"
+
+every = pytest.mark.parametrize("date", REVISIONS)
 
 
 @pytest.fixture(autouse=True)
@@ -190,20 +206,295 @@ def test_answers_may_come_in_any_order():
         assert [call.result(PATIENCE).text for call in calls] == [f"t{n}" for n in range(5)]
 
 
-# -- what is sent ----------------------------------------------------------------------------------
+def all_features(**options):
+    """A server that has some of everything, and says what it was asked."""
+    server = Server("demo", version="1.0", **options)
+
+    @server.tool
+    def add(a: int, b: int, ctx: Context) -> int:
+        ctx.progress(1, 2)
+        ctx.log("info", "at work")
+        return a + b
+
+    @server.resource("config://app")
+    def config(ctx: Context) -> str:
+        ctx.progress(1, 2)
+        return "the configuration"
+
+    @server.resource("item:///{id}", complete={"id": ["one", "two"]})
+    def item(id: str) -> bytes:
+        return id.encode()
+
+    @server.prompt(complete={"language": ["Python", "Perl"]})
+    def review(language: str, ctx: Context, code: str = "") -> str:
+        ctx.progress(1, 2)
+        return f"Review this {language}: {code}"
+
+    return server
 
 
-def sent(date, act, method):
+def sent_with_all(date, act, method):
     """The message of this method that a server gets when a client does something."""
     notes = Notes()
-    with connect(
-        raw_server(f"open_any({date!r})\ngo_on(text('x'))"), revision=date, on_stderr=notes
-    ) as client:
+    script = f"ABLE.update(resources={{}}, prompts={{}})\nopen_any({date!r})\ngo_on(text('x'))"
+    with connect(raw_server(script), revision=date, on_stderr=notes) as client:
         act(client)
         return notes.message(method)
 
 
-# -- what comes back -------------------------------------------------------------------------------
+# -- one line each ---------------------------------------------------------------------------------
+
+
+@every
+def test_each_feature_is_one_call(date):
+    with connect(all_features(), revision=date) as client:
+        assert [tool["name"] for tool in client.list_tools()] == ["add"]
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+        assert [resource["uri"] for resource in client.list_resources()] == ["config://app"]
+        assert [t["uriTemplate"] for t in client.list_resource_templates()] == ["item:///{id}"]
+        assert client.read_resource("config://app").text == "the configuration"
+        assert client.read_resource("item:///7").blobs == [b"7"]
+        assert [prompt["name"] for prompt in client.list_prompts()] == ["review"]
+        assert client.get_prompt("review", {"language": "C"}).text == "Review this C: "
+        said = client.complete(prompt="review", argument="language", value="py")
+        assert said["completion"]["values"] == ["Python"]
+        said = client.complete(resource="item:///{id}", argument="id", value="t")
+        assert said["completion"]["values"] == ["two"]
+
+
+@every
+def test_progress_is_told_for_each_that_takes_a_while(date):
+    told = []
+    with connect(all_features(), revision=date) as client:
+        options = {"on_progress": lambda *report: told.append(report[:2]), "timeout": PATIENCE, "rounds": 3}
+        client.call_tool("add", {"a": 1, "b": 2}, **options)
+        client.read_resource("config://app", **options)
+        client.get_prompt("review", {"language": "C"}, **options)
+    assert told == [(1, 2)] * 3
+
+
+@every
+def test_meta_of_the_caller_goes_along(date):
+    meta = {"com.example/trace": [1]}
+
+    def get_prompt(client):
+        with pytest.raises(InvalidResponse):  # what this server answers is no prompt
+            client.get_prompt("x", meta=meta)
+
+    for act, method in (
+        (lambda client: client.call_tool("x", meta=meta), "tools/call"),
+        (get_prompt, "prompts/get"),
+    ):
+        assert sent_with_all(date, act, method)["params"]["_meta"]["com.example/trace"] == [1]
+
+
+@every
+def test_what_makes_no_sense_is_refused_and_not_sent(date):
+    with connect(all_features(), revision=date) as client:
+        for act, complaint in (
+            (lambda: client.call_tool(5), "name is a string"),
+            (lambda: client.call_tool("add", [1]), "arguments is a dict"),
+            (lambda: client.call_tool("add", meta="x"), "meta is a dict"),
+            (lambda: client.read_resource(None), "uri is a string"),
+            (lambda: client.get_prompt(b"x"), "name is a string"),
+            (lambda: client.get_prompt("x", {1: "y"}), "arguments is a dict"),
+            (lambda: client.listen(resources="config://app"), "a list of URIs, not one string"),
+            (lambda: client.listen(resources=["config://app", 5]), r"resources\[1\] is a string"),
+            (lambda: client.visit("x", timeout="y"), "timeout is a number"),
+        ):
+            with pytest.raises(TypeError, match=complaint):
+                act()
+        assert not client.asker.connection.waiting
+        assert not client.asker.subscriptions
+
+
+@every
+def test_pages_are_fetched_one_by_one(date):
+    server, asked = Server("paged", page_size=2), []
+    for n in range(5):
+        server.add_tool(lambda: "x", name=f"t{n}")
+
+    @server.around
+    def count(ctx, params, proceed):
+        asked.append(ctx.method)
+        return proceed(params)
+
+    with connect(server, revision=date) as client:
+        asked.clear()
+        pages = client.pages("tools/list")
+        assert [len(next(pages)["tools"]) for _ in range(2)] == [2, 2]
+        assert asked == ["tools/list"] * 2
+        assert len(client.list_tools()) == 5
+
+
+# -- is the server there? --------------------------------------------------------------------------
+
+
+def test_ping_asks_the_server_and_not_the_cache():
+    server, asked = Server("kept", ttl_ms=60_000), []
+
+    @server.around
+    def count(ctx, params, proceed):
+        asked.append(ctx.method)
+        return proceed(params)
+
+    with connect(server, cache=True) as client:
+        for _ in range(3):
+            client.request("server/discover")
+        asked.clear()
+        for _ in range(3):
+            client.ping()
+    assert asked == ["server/discover"] * 3
+
+
+# -- changes ---------------------------------------------------------------------------------------
+
+
+@every
+def test_listening_takes_lists_and_resources(date):
+    server = all_features()
+    with connect(server, revision=date) as client:
+        with client.listen(tools=True, prompts=True, resources=True) as changes:
+            assert changes.kinds == {"tools", "prompts", "resources"}
+            assert changes.uris == ()
+        uris = (uri for uri in ["config://app", "item:///1", "config://app"])
+        with client.listen(resources=uris, resource_list=True) as changes:
+            assert changes.kinds == {"resources"}
+            assert changes.uris == ("config://app", "item:///1")
+            server.resource_updated("item:///1")
+            assert changes.next(PATIENCE).uri == "item:///1"
+
+
+# -- what the application has ----------------------------------------------------------------------
+
+
+@every
+def test_a_server_is_told_of_other_roots(date, tmp_path):
+    server = Server("rooted")
+
+    @server.tool
+    def where(ctx: Context) -> list[str]:
+        return [root["uri"] for root in ctx.list_roots()]
+
+    other = tmp_path / "other"
+    other.mkdir()
+    with connect(server, revision=date, roots=[tmp_path]) as client:
+        assert tmp_path.as_uri() in client.call_tool("where").text
+        client.set_roots(iter([other]))
+        assert other.as_uri() in client.call_tool("where").text
+        client.set_roots(lambda: [tmp_path])
+        assert other.as_uri() not in client.call_tool("where").text
+        with pytest.raises((TypeError, ValueError)):
+            client.set_roots(["https://example.org"])
+
+
+def test_who_declared_no_roots_has_none_later():
+    with connect(all_features()) as client, pytest.raises(ValueError, match="connected without roots"):
+        client.set_roots([])
+
+
+def test_a_visit_that_an_error_asks_for_and_then_the_request_again():
+    server, been = Server("shop"), []
+
+    @server.tool
+    def pay(ctx: Context) -> str:
+        if been:
+            return "paid"
+        been.append(ElicitUrl("Pay first", "https://example.org/pay"))
+        raise UrlElicitationRequired(*been)
+
+    def go(asked):
+        server.elicitation_complete(asked.elicitation_id)
+        return asked.accept()
+
+    with connect(server, revision="2025-11-25", elicitation=lambda asked: asked.accept()) as client:
+        with pytest.raises(UrlElicitationNeeded) as needed:
+            client.call_tool("pay")
+        server.elicitation_complete(needed.value.elicitations[0]["elicitationId"])
+        assert client.visit(needed.value, timeout=PATIENCE)
+        assert client.call_tool("pay").text == "paid"
+        with pytest.raises(ValueError, match="timeout"):
+            client.visit(needed.value, timeout=-1)
+
+
+@every
+def test_log_messages_come_from_the_level_on_that_was_set(date):
+    logged = []
+    with connect(all_features(), revision=date, on_log=lambda *message: logged.append(message[:2])) as client:
+        client.set_log_level("error")
+        client.call_tool("add", {"a": 1, "b": 2})
+        client.set_log_level("debug")
+        client.call_tool("add", {"a": 1, "b": 2})
+    assert logged == [("info", "at work")]
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_what_the_server_does_not_have_is_not_asked_of_it(date):
+    with connect(Server("bare", logging=False), revision=date) as client:
+        for act in (
+            client.list_tools,
+            lambda: client.call_tool("x"),
+            client.list_resources,
+            client.list_resource_templates,
+            lambda: client.read_resource("a://b"),
+            client.list_prompts,
+            lambda: client.get_prompt("x"),
+        ):
+            with pytest.raises(LocalError, match="did not declare"):
+                act()
+
+
+@every
+def test_a_server_that_is_asked_too_much_says_so(date):
+    with connect(all_features(limit=Limit(rate=0.001, burst=1)), revision=date) as client:
+        client.call_tool("add", {"a": 1, "b": 2})
+        with pytest.raises(ErrorResponse) as refused:
+            client.call_tool("add", {"a": 1, "b": 2})
+        assert refused.value.code == 429
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_ping_returns_if_the_server_is_there(date):
+    with connect(all_features(), revision=date) as client:
+        assert client.ping() is None
+        assert client.ping(timeout=5) is None
+
+
+def test_ping_tells_when_nobody_answers():
+    script = "open_legacy()\nreceive('never')"
+    with (
+        connect(raw_server(script), on_stderr=Notes(), revision=LEGACY[0]) as client,
+        pytest.raises(RequestTimeout),
+    ):
+        client.ping(timeout=0.05)
+
+
+@pytest.mark.spec("server/utilities/logging/set-level")
+def test_the_log_level_is_sent_in_the_way_of_the_era():
+    def act(client):
+        client.set_log_level("notice")
+        client.call_tool("x")
+
+    assert sent_with_all(LEGACY[3], act, "logging/setLevel")["params"] == {"level": "notice"}
+    assert "_meta" not in sent_with_all(LEGACY[3], act, "tools/call")["params"]
+    assert sent_with_all(MODERN, act, "tools/call")["params"]["_meta"][LEVEL] == "notice"
+    assert (
+        LEVEL
+        not in sent_with_all(MODERN, lambda client: client.call_tool("x"), "tools/call")["params"]["_meta"]
+    )
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_meta_of_the_callers_own_goes_with_what_is_read(date):
+    server = Server("meta")
+
+    @server.resource("meta://mine")
+    def mine(ctx: Context) -> str:
+        return str(ctx.meta.get("com.example/trace"))
+
+    with connect(server, revision=date) as client:
+        assert client.read_resource("meta://mine", meta={"com.example/trace": "t1"}).text == "t1"
+        assert client.read_resource("meta://mine").text == "None"
 
 
 # -- callbacks -------------------------------------------------------------------------------------
@@ -332,129 +623,6 @@ def test_notifications_that_are_none_are_ignored():
     assert not any(isinstance(entry, tuple) for entry in told)
 
 
-# -- being asked -----------------------------------------------------------------------------------
-
-
-def asked(client, method="vendor/ask", **options):
-    return client.call_tool("ask", {"method": method}, **options)
-
-
-@pytest.mark.parametrize("date", LEGACY)
-def test_a_legacy_server_may_ask_the_client(date):
-    with connect(demo(), revision=date) as client:
-
-        @client.on_request("vendor/ask")
-        def answer(params, ctx):
-            return {"n": params["n"] + 1, "method": ctx.method, "revision": str(ctx.revision)}
-
-        @client.on_request("vendor/plain")
-        def plain(params):
-            return {"n": 5}
-
-        @client.on_request("vendor/nothing")
-        def nothing(params):
-            return None
-
-        said = asked(client).text
-        assert '"n":2' in said
-        assert date in said
-        assert '"n":5' in asked(client, "vendor/plain").text
-        assert asked(client, "vendor/nothing").text == "{}"
-        assert asked(client, "ping").text == "{}"
-        assert plain({}) == {"n": 5}
-
-
-@pytest.mark.parametrize("date", LEGACY)
-def test_what_a_client_does_not_answer_is_an_error_for_the_server(date):
-    with connect(demo(), revision=date) as client:
-        result = asked(client, "vendor/unknown")
-        assert result.is_error
-        assert "-32601" in result.text
-
-        @client.on_request("vendor/odd")
-        def odd(params):
-            return "text"
-
-        @client.on_request("vendor/fail")
-        def fail(params):
-            raise ValueError("the password is 1234")
-
-        @client.on_request("vendor/no")
-        def no(params):
-            raise ProtocolError("I will not", code=1001)
-
-        assert "-32603" in asked(client, "vendor/odd").text
-        assert "1234" not in asked(client, "vendor/fail").text
-        assert asked(client, "vendor/no").text == "I will not (1001)"
-
-
-@pytest.mark.spec("basic/patterns/index/server-initiates-nothing")
-def test_a_modern_server_asks_nothing():
-    with connect(demo(), revision=MODERN) as client:
-        client.on_request("vendor/ask")(lambda params: {})
-        result = asked(client)
-        assert result.is_error
-        assert MODERN in result.text
-
-
-def test_a_request_of_a_modern_server_is_not_served():
-    served = threading.Event()
-    script = """
-        open_modern()
-        request = receive("vendor/go")
-        send(id=1, method="vendor/ask", params={})
-        answer(request, {"resultType": "complete"})
-        go_on()
-    """
-    with connect(raw_server(script), revision=MODERN, on_stderr=Notes()) as client:
-        client.on_request("vendor/ask")(lambda params: served.set())
-        client.request("vendor/go")
-        client.ping()
-    assert not served.is_set()
-
-
-def test_hooks_wrap_what_the_server_asks_the_first_one_outermost():
-    seen = []
-    with connect(demo(), revision=LEGACY[3]) as client:
-        client.on_request("vendor/ask")(lambda params: {"n": params["n"]})
-        client.on_request("vendor/other")(lambda params: {"n": params["n"]})
-
-        @client.around
-        def outer(ctx, params, proceed):
-            seen.append(("outer", ctx.method))
-            if ctx.method == "vendor/other":
-                raise ProtocolError("not that", code=1002)
-            start = time.perf_counter()
-            result = proceed({"n": params["n"] * 10})
-            return {**result, "timed": time.perf_counter() - start >= 0}
-
-        @client.around
-        def inner(ctx, params, proceed):
-            seen.append(("inner", params["n"]))
-            if params["n"] == 70:
-                return {"n": "answered by the hook"}
-            return proceed(params)
-
-        assert asked(client).text == '{"n":10,"timed":true}'
-        assert seen == [("outer", "vendor/ask"), ("inner", 10)]
-        assert asked(client, "vendor/other").text == "not that (1002)"
-        seen.clear()
-        assert asked(client, "ping").text == "{}"
-        assert seen == []
-
-
-def test_time_in_which_the_client_is_asked_does_not_count_against_its_own_call():
-    """A person may take longer to answer than the call that needs the answer may take."""
-    with connect(demo(), revision=LEGACY[3]) as client:
-
-        @client.on_request("vendor/ask")
-        def slow(params):
-            threading.Event().wait(1.2)  # the person
-            return {"n": 1}
-
-        assert asked(client, timeout=1.0).text == '{"n":1}'
-
-
 # -- the end ---------------------------------------------------------------------------------------
 
 
@@ -501,7 +669,7 @@ def test_a_close_beside_another_ends_when_the_server_has_ended(date):
     notes = Notes()
     script = f"open_any({date!r})\nwhile os.read(0, 100): pass\nnote('end of input')\ntime.sleep(60)"
     with connect(raw_server(script), revision=date, on_stderr=notes, grace=1.0) as client:
-        process = client._line.link.process
+        process = client.asker.line.link.process
         first = threading.Thread(target=client.close)
         first.start()
         notes.until(lambda note: note == "end of input")
@@ -515,8 +683,8 @@ class HeldClose:
 
     def __init__(self, client, monkeypatch, problem=None):
         self.begun, self.go, self.problem = threading.Event(), threading.Event(), problem
-        self._close = client._line.close
-        monkeypatch.setattr(client._line, "close", self)
+        self._close = client.asker.line.close
+        monkeypatch.setattr(client.asker.line, "close", self)
 
     def __call__(self):
         if self.begun.is_set():
@@ -546,7 +714,7 @@ def test_a_close_beside_one_that_is_interrupted_does_the_rest(monkeypatch):
     for thread in (first, second):
         thread.join(PATIENCE)
         assert not thread.is_alive()
-    assert not client._line.link._thread.is_alive()
+    assert not client.asker.line.link._thread.is_alive()
     assert not client._finalizer.alive
 
 
@@ -597,7 +765,7 @@ def test_what_a_client_waits_for_at_its_end_does_not_wait_for_it(monkeypatch):
     client = connect(Server("any", lifespan=lifespan))
     held = HeldClose(client, monkeypatch)
     with closing_beside(client, held):
-        client._line.link.close()
+        client.asker.line.link.close()
         assert closed.wait(PATIENCE)
 
 
@@ -663,83 +831,7 @@ def test_a_message_that_is_too_long_is_not_read_and_the_connection_lives(caplog)
             assert told == []
 
 
-# -- what the application does for the server ------------------------------------------------------
-
-
-@pytest.mark.parametrize("date", ["2025-06-18", "2025-11-25", MODERN])
-def test_what_the_application_can_do_is_done_when_the_server_asks(date):
-    server = demo()
-
-    @server.tool(name="book")
-    def book(ctx: Context) -> str:
-        answer = ctx.elicit("Sure?")
-        return f"{answer.action} {ctx.sample('Say hello', max_tokens=9).text} {len(ctx.list_roots())}"
-
-    options = {
-        "elicitation": lambda asked: asked.accept(),
-        "sampling": lambda wanted: "hello",
-        "roots": ["."],
-    }
-    with connect(server, revision=date, **options) as client:
-        assert client.call_tool("book").text == "accept hello 1"
-
-
-@pytest.mark.parametrize("date", ["2025-06-18", "2025-11-25", MODERN])
-def test_an_answer_of_the_application_that_cannot_be_sent_is_an_error(date, caplog):
-    server = demo()
-
-    @server.tool
-    def sample(ctx: Context) -> str:
-        return str(ctx.sample("Say hello", max_tokens=9).text)
-
-    with connect(server, revision=date, sampling=lambda wanted: "\ud800") as client:
-        if date == MODERN:
-            with pytest.raises(McpError):
-                client.call_tool("sample")
-        else:
-            assert client.call_tool("sample").is_error
-        assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
-
-
-@pytest.mark.parametrize("date", REVISIONS)
-def test_a_list_of_tools_is_forgotten_when_it_changed(date):
-    """And what was kept of it, where there is a cache."""
-    server = demo(ttl_ms=60_000)
-    with connect(server, revision=date, cache=True) as client, client.listen(tools=True) as changes:
-        assert len(client.list_tools()) == 3
-        assert client.known_tools
-        server.add_tool(lambda: "x", name="new")
-        assert changes.next(PATIENCE)
-        assert not client.known_tools
-        assert len(client.list_tools()) == 4
-
-
-def test_a_visit_that_is_over_is_known():
-    script = """
-        open_legacy("2025-11-25")
-        receive("vendor/go")
-        send(method="notifications/elicitation/complete", params={"elicitationId": "e1"})
-        go_on()
-    """
-    with connect(raw_server(script), revision="2025-11-25", on_stderr=Notes()) as client:
-        client.elicitations.expect("e1")
-        client.notify("vendor/go")
-        assert eventually(lambda: client.elicitations._known["e1"])
-
-
-def test_a_request_before_the_session_is_open_is_refused():
-    script = """
-        while (request := receive())["method"] != "initialize":
-            error(request, -32601)
-        send(id="early", method="roots/list")
-        note(["refused", receive("")["error"]["message"]])
-        answer(request, {"protocolVersion": "2025-11-25", "capabilities": ABLE, "serverInfo": INFO})
-        go_on()
-    """
-    notes = Notes()
-    with connect(raw_server(script), revision="2025-11-25", on_stderr=notes, roots=["."]) as client:
-        assert "not before initialization" in notes.until(lambda note: isinstance(note, list))[1]
-        client.ping()
+# -- a new session -----------------------------------------------------------------------------------
 
 
 def test_a_session_that_is_new_is_made_like_the_old_one():
@@ -767,10 +859,10 @@ def test_a_session_that_is_new_is_made_like_the_old_one():
     with web(handle) as site, connect(site.url, revision="2025-11-25") as client:
         assert client.session_id == "1"
         client.set_log_level("error")
-        client.known_tools = {"a": {"name": "a"}}
+        client.asker.tools.store([{"name": "a"}], 60)
         assert client.call_tool("a").text == "hello"
         assert client.session_id == "2"
-        assert eventually(lambda: client.known_tools == {})
+        assert eventually(lambda: not client.asker.tools._by_name)
         assert eventually(lambda: len(site.of("logging/setLevel")) == 2)
         assert [r.headers["mcp-session-id"] for r in site.of("logging/setLevel")] == ["1", "2"]
 
@@ -780,7 +872,7 @@ def test_only_a_level_that_was_set_is_set_again():
         site,
         client,
     ):
-        client.renewed()
+        client.asker.renewed()
         assert not site.of("logging/setLevel")
 
 
@@ -790,7 +882,7 @@ def test_only_a_level_that_was_set_is_set_again():
 @pytest.mark.parametrize("date", REVISIONS)
 def test_a_client_that_is_dropped_is_warned_of_by_the_name_of_its_server_and_closed(date):
     client = connect(demo(), revision=date)
-    link = client._line.link
+    link = client.asker.line.link
     with pytest.warns(ResourceWarning, match="unclosed client of a server of this process, Server"):
         del client
         gc.collect()
@@ -802,7 +894,9 @@ def test_a_client_that_is_there_when_the_program_ends_is_closed_before_that_goes
     client = connect(demo())
     client._finalizer.detach()
     with pytest.warns(ResourceWarning, match="unclosed client of the demo"):
-        module._dropped(weakref.ref(client), client._line, client._events, "the demo", module.forks.count)
+        module._dropped(
+            weakref.ref(client.asker), client.asker.line, client.asker.events, "the demo", module.forks.count
+        )
     with pytest.raises(ConnectionClosed, match="this client was closed"):
         client.call_tool("add", {"a": 1, "b": 2})
 
@@ -811,7 +905,7 @@ def test_a_forked_child_that_drops_the_client_of_its_parent_neither_warns_nor_cl
     with connect(demo()) as client, warnings.catch_warnings():
         warnings.simplefilter("error")
         before = module.forks.count - 1
-        module._dropped(lambda: None, client._line, client._events, "the demo", before)
+        module._dropped(lambda: None, client.asker.line, client.asker.events, "the demo", before)
         assert client.call_tool("add", {"a": 1, "b": 2}).structured == {"result": 3}
 
 
@@ -819,13 +913,13 @@ def test_a_forked_child_that_drops_the_client_of_its_parent_neither_warns_nor_cl
 def test_a_forked_child_that_closes_the_client_of_its_parent_ends_nothing(date):
     """What it asks is refused with what to do instead."""
     with connect(demo(), revision=date) as client:
-        line = client._line
+        line = client.asker.line
         line.connection.forked()
         client.close()
-        assert not client.is_closed
+        assert not client.asker.is_closed
         assert line.link._thread.is_alive()
         with pytest.raises(ConnectionClosed, match=r"was forked .* make a connection of its own"):
             client.call_tool("add", {"a": 1, "b": 2})
         line.close()
-        client._events.close(0.0)
+        client.asker.events.close(0.0)
         client._finalizer.detach()

@@ -46,7 +46,7 @@ def test_a_request_that_fails_says_nothing_of_the_next():
 def test_only_the_legacy_era_has_sessions_and_a_stream_of_its_own(revision):
     with talking(rest, revision, "s-1") as (_site, client):
         assert client.session_id == "s-1"
-        assert isinstance(client.connection, UrlConnection)
+        assert isinstance(client.asker.connection, UrlConnection)
     assert client.session_id is None
     with talking(rest, MODERN, "s-1") as (_site, client):
         assert client.session_id is None
@@ -55,15 +55,15 @@ def test_only_the_legacy_era_has_sessions_and_a_stream_of_its_own(revision):
 def test_a_server_of_this_process_has_no_session():
     with connect(Server("x", version="1")) as client:
         assert client.session_id is None
-        client._line.listen()
-        assert not client.repeats_arguments
+        client.asker.line.listen()
+        assert not client.asker.repeats_arguments
 
 
 def test_arguments_are_repeated_only_in_the_modern_era():
     with talking(rest) as (_site, client):
-        assert client.repeats_arguments
+        assert client.asker.repeats_arguments
     with talking(rest, "2025-11-25") as (_site, client):
-        assert not client.repeats_arguments
+        assert not client.asker.repeats_arguments
 
 
 def test_a_session_that_is_opened_anew_is_listened_to_anew():
@@ -178,7 +178,7 @@ def test_a_server_that_does_not_answer_any_more_is_lost_with_the_reason(revision
     """And all that came with its session."""
     with talking(rest, revision, "s-1") as (_site, client):
         with client.listen(tools=True) as changes:
-            client._line.lose("it did not answer a ping")
+            client.asker.line.lose("it did not answer a ping")
             with pytest.raises(ConnectionClosed, match="it did not answer a ping"):
                 changes.next(PATIENCE)
         with pytest.raises(ConnectionClosed, match="it did not answer a ping"):

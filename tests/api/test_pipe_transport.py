@@ -147,8 +147,13 @@ class Broken:
         self.ends.append("released")
 
 
+LIMITS = line.ConnectionLimits(5.0, None, 1000)
+
+
 class Nobody:
-    revision = None
+    @property
+    def endpoint(self) -> Any:
+        return self
 
     def answer(self, context: Any) -> Any:
         raise InvalidResponse("nobody")
@@ -160,7 +165,7 @@ class Nobody:
 
 def test_a_link_that_breaks_while_it_is_read_fails_what_waits() -> None:
     """An error of the operating system's is the end, told to whoever waits."""
-    broken = line.Line(Nobody(), Broken, timeout=5.0, max_timeout=None, max_message_bytes=1000)
+    broken = line.Line(Nobody(), Broken, limits=LIMITS)
     with pytest.raises(ConnectionClosed, match="the link is broken"):
         broken.connection.request("ping")
     broken.close()
@@ -170,7 +175,7 @@ def test_a_closed_client_says_so_also_if_its_reader_is_first_to_see_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client = connect(Server("any"))
-    opened: Any = client._line
+    opened: Any = client.asker.line
     close = opened.link.close
 
     def close_and_wait() -> None:
@@ -201,7 +206,7 @@ def test_a_link_that_is_made_while_the_line_is_closed_is_not_used_and_given_back
         links.append(Broken())
         return links[-1]
 
-    closed = line.Line(Nobody(), dial, timeout=5.0, max_timeout=None, max_message_bytes=1000)
+    closed = line.Line(Nobody(), dial, limits=LIMITS)
     closed.close()
     with pytest.raises(ConnectionClosed, match="this client was closed"):
         closed._attach()
@@ -212,7 +217,7 @@ def test_a_link_that_is_made_while_the_line_is_closed_is_not_used_and_given_back
 
 def test_a_server_that_does_not_answer_any_more_is_lost_with_the_reason() -> None:
     with connect(Server("any"), revision="2025-11-25") as client:
-        client._line.lose("it did not answer a ping")
+        client.asker.line.lose("it did not answer a ping")
         with pytest.raises(ConnectionClosed, match="it did not answer a ping"):
             client.ping()
 
@@ -221,7 +226,7 @@ def test_the_process_of_a_server_that_is_lost_is_ended() -> None:
     with mortal(revision="2025-11-25") as client:
         process = Path(f"/proc/{pid_of(client)}")
         assert process.exists()
-        client._line.lose("it did not answer a ping")
+        client.asker.line.lose("it did not answer a ping")
         assert eventually(lambda: not process.exists())
 
 
@@ -231,7 +236,7 @@ def test_in_a_forked_child_a_crashed_server_is_not_started_again() -> None:
         pid_of(client)
         with pytest.raises(ConnectionClosed):
             client.call_tool("die", {"code": 3})
-        opened: Any = client._line
+        opened: Any = client.asker.line
         lost, opening, changing = opened.connection, opened._opening, opened._changing
         with changing:
             opened.forked()

@@ -1,14 +1,12 @@
 """Asking: any request of a client, and what belongs to it (page: basic/patterns/index, client's side)."""
 
 import logging
-import re
 import threading
 
 import pytest
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
 
 from mcp_ref import Context, ErrorResponse, InvalidResponse, RequestTimeout, Result, Server, connect
-from mcp_ref.api import requests as module
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.runtime.errors import LocalError
 
@@ -70,7 +68,7 @@ def test_meta_that_a_caller_may_not_write_is_refused_and_not_sent(date, meta):
         ):
             with pytest.raises(ValueError):
                 act()
-        assert not client.connection.waiting
+        assert not client.asker.connection.waiting
 
 
 @pytest.mark.parametrize("date", LEGACY)
@@ -115,7 +113,7 @@ def test_what_the_server_did_not_declare_is_not_asked_of_it(date, method, capabi
         for act in (client.request, client.submit, lambda m: list(client.pages(m))):
             with pytest.raises(LocalError, match=f"capability '{capability}'"):
                 act(method)
-        assert not client.connection.waiting
+        assert not client.asker.connection.waiting
         with pytest.raises(ErrorResponse):
             client.request("vendor/x")  # a method of one's own needs no capability
 
@@ -157,7 +155,7 @@ def test_what_has_no_json_form_is_refused_and_leaves_nothing_behind():
         for odd in (object(), {1, 2}, float("nan"), "\ud800"):
             with pytest.raises((TypeError, ValueError)):
                 client.call_tool("add", {"a": odd})
-        assert not client.connection.waiting
+        assert not client.asker.connection.waiting
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
 
 
@@ -244,73 +242,6 @@ def test_a_progress_callback_that_raises_ends_the_call_and_cancels_it():
         assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
 
 
-def test_more_than_callbacks_can_keep_up_with_is_dropped_and_said_so(caplog, monkeypatch):
-    monkeypatch.setattr(module, "MAX_EVENTS", 100)
-    go, running = threading.Event(), threading.Event()
-    script = """
-        open_legacy()
-        for n in range(300):
-            send(method="vendor/news", params={"n": n})
-        go_on()
-    """
-    with connect(
-        raw_server(script),
-        revision=LEGACY[3],
-        on_stderr=Notes(),
-        on_notification=lambda method, params: running.set() or go.wait(PATIENCE),
-    ) as client:
-        assert running.wait(PATIENCE)
-        client.ping()
-        go.set()
-        assert eventually(lambda: client._events.waiting == 0)
-    told = [r.getMessage() for r in caplog.records if "too slow" in r.getMessage()]
-    assert len(told) == 1, "however many are dropped"
-    found = re.match(
-        r"the callbacks for notifications are too slow: (\d+) wait, \d+ bytes in memory", told[0]
-    )
-    assert found is not None
-    # The first does not count as one that waits once the thread for callbacks is on its way to it.
-    assert 100 <= int(found[1]) <= 100 + 1
-
-
-def test_what_waits_for_slow_callbacks_is_weighed(caplog):
-    """A thousand messages of 100 KB, while the callback is busy with the first: 32 MiB of them wait."""
-    go, running, heard = threading.Event(), threading.Event(), []
-    script = """
-        open_legacy()
-        for n in range(1000):
-            send(method="notifications/message", params={"level": "error", "data": str(n) + "x" * 100_000})
-        while True:
-            request = receive("ping", "vendor/last")
-            answer(request, {})
-            if request["method"] == "vendor/last":
-                send(method="notifications/message", params={"level": "error", "data": "last"})
-                send(method="notifications/message", params={"level": "error", "data": "very last"})
-    """
-
-    def on_log(level, data, logger):
-        running.set()
-        heard.append(data)
-        go.wait(PATIENCE)
-
-    with connect(raw_server(script), revision=LEGACY[3], on_stderr=Notes(), on_log=on_log) as client:
-        assert running.wait(PATIENCE)
-        client.ping(timeout=PATIENCE)  # all of them are read
-        waiting = client._events.waiting_bytes
-        assert module.MAX_EVENT_BYTES - 200_000 < waiting <= module.MAX_EVENT_BYTES
-        go.set()
-        assert eventually(lambda: client._events.waiting == 0)
-        client.request("vendor/last")
-        assert eventually(lambda: heard[-1] == "very last")
-    told = [r.getMessage() for r in caplog.records if "too slow" in r.getMessage()]
-    assert told[0].startswith("the callbacks for notifications are too slow: ")
-    kept = len(heard) - 2
-    assert 300 < kept < 400
-    dropped = 1000 - kept
-    assert told[1].startswith(f"dropped {dropped} notifications of {dropped // 10}")
-    assert len(told) == 2
-
-
 @pytest.mark.parametrize("date", REVISIONS)
 def test_what_can_be_no_request_is_refused_and_not_sent(date):
     with connect(demo(), revision=date) as client:
@@ -330,7 +261,7 @@ def test_what_can_be_no_request_is_refused_and_not_sent(date):
                 act()
         with pytest.raises(ValueError, match="rounds is at least 0"):
             client.request("vendor/x", rounds=-1)
-        assert not client.connection.waiting
+        assert not client.asker.connection.waiting
 
 
 # -- what is asked back ----------------------------------------------------------------------------
@@ -414,7 +345,7 @@ def test_the_audit_tells_of_a_question_and_of_the_end_that_came_of_it(caplog):
         result = client.call_tool("talk", rounds=0)
         (name,) = result.input_requests
         client.resume(result, {name: {"action": "accept"}})
-        client.max_rounds = 0
+        client.asker.max_rounds = 0
         with pytest.raises(InputRefused):
             client.call_tool("talk")
     made = [r.getMessage() for r in caplog.records if "made" in r.getMessage()]
@@ -490,26 +421,17 @@ def test_reports_of_a_future_are_told_on_the_thread_for_events(date):
     assert "reader" not in told[0][1]
 
 
-def test_an_event_that_must_be_told_is_told_after_the_end_too():
-    client = connect(demo())
-    client.close()
-    told = []
-    client.event(told.append, 1, always=True)
-    client.event(told.append, 2)
-    assert told == [1]
-
-
 def test_a_server_has_a_name_for_people():
     with connect(demo(title="The Demo")) as client:
-        assert client.server_name == "The Demo"
+        assert client.asker.negotiated.server_name == "The Demo"
     with connect(demo(identify=False)) as client:
-        assert client.server_name == "a server without a name"
-        client.server_info = {"name": 5}
-        assert client.server_name == "a server without a name"
+        assert client.asker.negotiated.server_name == "a server without a name"
+        client.asker.negotiated.server_info = {"name": 5}
+        assert client.asker.negotiated.server_name == "a server without a name"
     with connect(demo()) as client:
-        assert client.server_name == "demo"
-        assert not client.is_closed
-    assert client.is_closed
+        assert client.asker.negotiated.server_name == "demo"
+        assert not client.asker.is_closed
+    assert client.asker.is_closed
 
 
 def test_a_request_that_was_not_answered_in_time_may_be_asked_again():

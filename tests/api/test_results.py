@@ -184,7 +184,7 @@ def test_a_future_without_an_answer_ends_with_a_time_out_and_a_cancellation(gate
             future.result(PATIENCE)
         assert isinstance(future.exception(), TimeoutError)
         assert gate.cancelled.wait(PATIENCE)
-        assert not client.connection.waiting
+        assert not client.asker.connection.waiting
 
 
 def test_waiting_less_long_than_the_future_takes_does_not_end_it(gate):
@@ -279,7 +279,7 @@ def test_callbacks_run_on_the_clients_own_thread_with_the_future(gate):
         gate.open.set()
         assert told.wait(PATIENCE)
         assert seen[0][0] is future
-        assert seen[0][1] not in (threading.current_thread(), client._line._reader)
+        assert seen[0][1] not in (threading.current_thread(), client.asker.line._reader)
 
 
 def test_a_callback_may_use_the_client(gate):
@@ -467,7 +467,7 @@ def test_a_time_out_while_the_way_out_is_busy_is_told_to_the_caller_first(monkey
     server = Server("slow")
     server.add_tool(lambda: gate.wait(10) and "done", name="slow", output_schema=False)
     with connect(server) as client:
-        monkeypatch.setattr(type(client.connection.outbox), "is_busy", property(lambda outbox: True))
+        monkeypatch.setattr(type(client.asker.connection.outbox), "is_busy", property(lambda outbox: True))
         call = client.submit("tools/call", {"name": "slow", "arguments": {}}, timeout=0.05)
         assert isinstance(call.exception(10), TimeoutError)
         gate.set()
@@ -478,7 +478,7 @@ def test_a_time_out_on_a_connection_that_is_closed_is_told_all_the_same(monkeypa
     server = Server("slow")
     server.add_tool(lambda: gate.wait(10) and "done", name="slow", output_schema=False)
     with connect(server) as client:
-        monkeypatch.setattr(client.connection.workers, "submit", lambda *job, always=False: False)
+        monkeypatch.setattr(client.asker.connection.workers, "submit", lambda *job, always=False: False)
         call = client.submit("tools/call", {"name": "slow", "arguments": {}}, timeout=0.05)
         assert isinstance(call.exception(10), TimeoutError)
         gate.set()
@@ -587,7 +587,7 @@ def test_a_fault_of_ours_between_rounds_leaves_nobody_waiting(monkeypatch, caplo
 
 def test_a_question_that_comes_when_the_client_is_closed_is_the_end(monkeypatch):
     with connect(asking(), revision=MODERN, elicitation=lambda question: True) as client:
-        monkeypatch.setattr(client.connection.workers, "submit", lambda *job, always=False: False)
+        monkeypatch.setattr(client.asker.connection.workers, "submit", lambda *job, always=False: False)
         future = client.submit("tools/call", {"name": "ask", "arguments": {}})
         with pytest.raises(ConnectionClosed):
             future.result(PATIENCE)

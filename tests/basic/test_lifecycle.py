@@ -24,7 +24,7 @@ from peers import (
 from mcp_ref import Context, InvalidResponse, Server, connect
 from mcp_ref.basic import lifecycle
 from mcp_ref.basic.index.error_responses import InvalidRequest
-from mcp_ref.basic.lifecycle import TRANSITIONS, Session, State, accept, initialize_params, negotiate
+from mcp_ref.basic.lifecycle import TRANSITIONS, Negotiated, Session, State, negotiate
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion
 from mcp_ref.runtime.errors import ConnectionClosed, LocalError
@@ -522,6 +522,13 @@ def test_a_session_ends_with_its_connection():
 RESULT = {"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"}}
 
 
+def accept(connection, result, supported):
+    """A client takes this answer to its initialize."""
+    negotiated = Negotiated(INFO, {}, supported)
+    negotiated.open_legacy(connection, result)
+    return negotiated
+
+
 @pytest.fixture
 def ours():
     """A connection of a client's, and what it wrote."""
@@ -536,7 +543,9 @@ def ours():
 @pytest.mark.parametrize("date", LEGACY)
 def test_a_client_accepts_a_version_it_has_and_says_so(ours, date):
     result = {**RESULT, "protocolVersion": date, "instructions": "x", "more": 1}
-    assert accept(ours, result, ALL) == result
+    negotiated = accept(ours, result, ALL)
+    assert negotiated.revision.date == date
+    assert (negotiated.server_info, negotiated.instructions) == (RESULT["serverInfo"], "x")
     assert [json.loads(line) for line in ours.out] == [
         {"jsonrpc": "2.0", "method": "notifications/initialized"}
     ]
@@ -601,7 +610,7 @@ def test_what_a_client_offers_has_the_shape_of_that_revision(date):
         "extensions": {"com.example/x": {}},
     }
     info = {**INFO, "title": "T", "icons": [{"src": "https://example.com/i.png"}]}
-    params = initialize_params([date], capabilities, info)
+    params = Negotiated(info, capabilities, [date]).hello()
     checker(lifecycle.InitializeRequestParams, date)(params)
     assert params["protocolVersion"] == date
     known = definitions(date)

@@ -410,7 +410,10 @@ def client(date, given):
     declared = pruner(ClientCapabilities, date)(callbacks.capabilities())
     told = []
     return SimpleNamespace(
-        revision=revision(date), callbacks=callbacks, capabilities=declared, notify=told.append, told=told
+        callbacks=callbacks,
+        negotiated=SimpleNamespace(revision=revision(date), capabilities=declared),
+        notify=told.append,
+        told=told,
     )
 
 
@@ -464,10 +467,10 @@ def test_params_that_are_none_are_invalid():
 @pytest.mark.parametrize("date", REVISIONS)
 def test_a_change_is_notified_in_the_legacy_era_where_it_was_declared(date):
     told = client(date, [])
-    roots.notify_changed(told)
+    roots.notify_changed(told.negotiated, told)
     assert told.told == ([] if date == MODERN else ["notifications/roots/list_changed"])
     bare = client(date, None)
-    roots.notify_changed(bare)
+    roots.notify_changed(bare.negotiated, bare)
     assert bare.told == []
 
 
@@ -527,7 +530,7 @@ def test_a_change_of_roots_is_seen_by_the_next_request(date, project):
         client.call_tool("projects")
         assert len(asked) == (2 if date == MODERN else 1)
         given.append(project.parent / "outside")
-        roots.notify_changed(client)
+        roots.notify_changed(client.asker.negotiated, client.asker.connection)
         assert "outside" in client.call_tool("projects").text
 
 

@@ -65,7 +65,7 @@ def connect_and_hear(url: str, **options: Any) -> Client:
     sends on that stream before, its questions among it, is lost.
     """
     client = connect(url, **options)
-    background = getattr(client.connection, "background", None)
+    background = getattr(client.asker.connection, "background", None)
     if background is not None:
         assert eventually(lambda: background._exchange.status)
     return client

@@ -103,7 +103,7 @@ def test_a_client_names_what_it_was_given_wrongly_and_sends_nothing():
     server = Server("x", limit=Limit())
     server.add_tool(lambda: None, name="t")
     with connect(server) as client:
-        sent = next(client.connection._ids)
+        sent = next(client.asker.connection._ids)
         for call, says in [
             (lambda: client.request(5), "method is a string"),
             (lambda: client.request("x", [1]), "params is a dict"),
@@ -120,7 +120,7 @@ def test_a_client_names_what_it_was_given_wrongly_and_sends_nothing():
         ]:
             with pytest.raises((TypeError, ValueError), match=says):
                 call()
-        assert next(client.connection._ids) == sent + 1
+        assert next(client.asker.connection._ids) == sent + 1
 
 
 def test_only_true_and_false_are_either():

@@ -128,20 +128,6 @@ def test_a_server_that_says_nothing_of_itself_is_served_all_the_same():
 
 
 @pytest.mark.parametrize(
-    ("versions", "supported", "chosen"),
-    [
-        ([MODERN], [MODERN], MODERN),
-        ([MODERN, "2025-11-25"], ["2025-11-25", MODERN], MODERN),
-        (["2099-01-01"], [MODERN], None),
-        (["2025-11-25"], ["2025-11-25"], None),
-        ([], [MODERN], None),
-    ],
-)
-def test_the_newest_modern_version_in_common_is_chosen(versions, supported, chosen):
-    assert discover.chosen({**GOOD, "supportedVersions": versions}, supported) == chosen
-
-
-@pytest.mark.parametrize(
     "wrong",
     [
         {"supportedVersions": MODERN},
@@ -154,14 +140,14 @@ def test_the_newest_modern_version_in_common_is_chosen(versions, supported, chos
 )
 def test_what_is_no_discover_result_is_refused_with_its_place(wrong):
     with pytest.raises(InvalidResponse, match=next(iter(wrong))):
-        discover.chosen({**GOOD, **wrong}, [MODERN])
+        discover.check_result(None, {}, {**GOOD, **wrong}, None)
 
 
 @pytest.mark.parametrize("lacking", ["supportedVersions", "capabilities"])
 def test_a_result_without_its_required_parts_is_refused(lacking):
     with pytest.raises(InvalidResponse, match=lacking):
-        discover.chosen({k: v for k, v in GOOD.items() if k != lacking}, [MODERN])
+        discover.check_result(None, {}, {k: v for k, v in GOOD.items() if k != lacking}, None)
 
 
 def test_hints_that_are_missing_or_wrong_do_not_keep_a_client_away():
-    assert discover.chosen({"supportedVersions": [MODERN], "capabilities": {}}, [MODERN]) == MODERN
+    discover.check_result(None, {}, {"supportedVersions": [MODERN], "capabilities": {}}, None)

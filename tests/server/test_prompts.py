@@ -408,7 +408,7 @@ def test_a_caller_may_send_metadata_along():
         return str(ctx.meta["org.example/who"])
 
     with connect(server) as client:
-        got = page.get_prompt(client, "who", meta={"org.example/who": "me"}, timeout=PATIENCE)
+        got = client.get_prompt("who", meta={"org.example/who": "me"}, timeout=PATIENCE)
         assert got["messages"] == [user("me")]
 
 

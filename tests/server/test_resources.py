@@ -128,7 +128,7 @@ def test_a_server_without_resources_declares_none_and_has_no_such_methods(date):
     with connect(Server("none"), revision=date) as client:
         assert "resources" not in client.server_capabilities
         with pytest.raises(McpError, match="resources"):
-            page.list_resources(client)
+            page.list_resources(client.asker)
 
 
 FULL = {
@@ -171,9 +171,9 @@ def test_lists_come_in_pages_and_in_the_order_of_registration(date):
         server.add_resource(lambda a: "", f"x://{name}/{{a}}", name=name)
     for _ in range(2):
         with connect(server, revision=date) as client:
-            page.read_resource(client, "x://n5")
-            assert [resource["name"] for resource in page.list_resources(client)] == names
-            assert [template["name"] for template in page.list_templates(client)] == names
+            client.read_resource("x://n5")
+            assert [resource["name"] for resource in page.list_resources(client.asker)] == names
+            assert [template["name"] for template in page.list_templates(client.asker)] == names
             assert len(list(client.pages("resources/list"))) == 4
             with pytest.raises(ErrorResponse, match="cursor") as refused:
                 client.request("resources/list", {"cursor": "none of yours"})
@@ -211,7 +211,7 @@ def test_a_hook_may_show_each_caller_its_own_list(date):
         return result
 
     with connect(server, revision=date) as client:
-        assert [resource["name"] for resource in page.list_resources(client)] == ["logo"]
+        assert [resource["name"] for resource in page.list_resources(client.asker)] == ["logo"]
     assert len(server.resources.values()) == 2
 
 
@@ -351,7 +351,7 @@ def test_a_long_text_is_read_whole():
     server, long = Server("long"), "ü\n" * 1_000_000
     server.add_resource(lambda: long, "x://long", name="long")
     with connect(server) as client:
-        assert page.read_resource(client, "x://long")["contents"][0]["text"] == long
+        assert client.read_resource("x://long")["contents"][0]["text"] == long
 
 
 def test_many_read_at_once_and_none_waits_for_another():
@@ -639,7 +639,7 @@ def test_a_resource_may_log_and_report_its_progress(date):
         return "done"
 
     with connect(server, revision=date) as client:
-        result = page.read_resource(client, "x://one", on_progress=lambda *report: reports.append(report[:2]))
+        result = client.read_resource("x://one", on_progress=lambda *report: reports.append(report[:2]))
     assert (result["contents"][0]["text"], reports) == ("done", [(1, 2)])
 
 
@@ -719,11 +719,11 @@ def test_not_found_is_recognised_in_all_revisions():
     for date in REVISIONS:
         with connect(shop(), revision=date) as client:
             with pytest.raises(ErrorResponse) as missing:
-                page.read_resource(client, "x://none")
+                client.read_resource("x://none")
             assert missing.value.code == NOT_FOUND[date]
             assert page.is_not_found(missing.value)
             with pytest.raises(ErrorResponse) as refused:
-                page.read_resource(client, "no uri")
+                client.read_resource("no uri")
             assert not page.is_not_found(refused.value)
     assert page.is_not_found(ErrorResponse(-32002, "no data"))
     assert not page.is_not_found(ErrorResponse(-32602, "something else", "uri"))
@@ -792,7 +792,7 @@ def test_a_request_has_what_the_page_says_and_no_more(date):
     """
     notes = Notes()
     with connect(raw_server(script), revision=date, on_stderr=notes) as client:
-        assert page.read_resource(client, "x://a")["contents"][0]["text"] == "hello"
+        assert client.read_resource("x://a")["contents"][0]["text"] == "hello"
         params = notes.message("resources/read")["params"]
     meta = params.pop("_meta", {})
     assert params == {"uri": "x://a"}

@@ -49,6 +49,7 @@ from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
+    from mcp_ref.basic.patterns.mrtr.basic_workflow import AnswersServers
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.basic.versioning import Revision
 
@@ -315,12 +316,12 @@ class ElicitationRequest:
         return Answer("cancel")
 
 
-def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
+def answer(client: AnswersServers, params: Json, context: RequestContext | None) -> Json:
     """Answer elicitation/create: check it, have the application's callback ask the user, make the result.
 
     Raises ProtocolError.
     """
-    callbacks, at = client.callbacks, client.revision
+    callbacks, at = client.callbacks, client.negotiated.revision
     if callbacks.elicitation is None or not at.elicitation_modes:
         raise MethodNotFound("elicitation/create: this client has no elicitation")
     mode = params.get("mode", "form")
@@ -332,9 +333,9 @@ def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
     except ValueError as problem:
         raise InvalidParams(f"elicitation/create: {problem}") from None
     over = threading.Event()
-    request = ElicitationRequest(client.server_name, params, over)
+    request = ElicitationRequest(client.negotiated.server_name, params, over)
     if request.elicitation_id is not None:
-        client.elicitations.expect(request.elicitation_id)
+        callbacks.elicitations.expect(request.elicitation_id)
     returned = callbacks.run(callbacks.elicitation, request, context=context, over=over)
     return _result(request, _as_answer(request, returned))
 

@@ -57,6 +57,7 @@ from mcp_ref.schema import checker, pruner, since, until
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import RequestContext, ServerRole
+    from mcp_ref.basic.patterns.mrtr.basic_workflow import AnswersServers
 
 __all__ = [
     "Completions",
@@ -270,25 +271,25 @@ class UrlElicitationNeeded(ErrorResponse):
         """The valid ones of the error, each with a `message`, a `url` and an `elicitationId`."""
 
 
-def as_elicitation_needed(client: Any, problem: ErrorResponse) -> ErrorResponse:
+def as_elicitation_needed(client: AnswersServers, problem: ErrorResponse) -> ErrorResponse:
     """An error -32042 of 2025-11-25 as UrlElicitationNeeded; any other error as it is."""
-    if problem.code != UrlElicitationRequired.code or not client.revision.url_errors:
+    if problem.code != UrlElicitationRequired.code or not client.negotiated.revision.url_errors:
         return problem
     found = problem.data.get("elicitations") if isinstance(problem.data, dict) else None
     valid = []
     for each in found[:MAX_QUESTIONS] if isinstance(found, list) else ():
         try:
-            checker(ElicitRequestURLParams, client.revision.date)(each)
+            checker(ElicitRequestURLParams, client.negotiated.revision.date)(each)
             check_url(each["url"])
         except ValueError as fault:
             _log.warning("left out an invalid elicitation of an error -32042: %s", fault)
             continue
-        client.elicitations.expect(each["elicitationId"])
+        client.callbacks.elicitations.expect(each["elicitationId"])
         valid.append(each)
     return UrlElicitationNeeded(problem, valid)
 
 
-def visit(client: Any, problem: UrlElicitationNeeded, timeout: float) -> bool:
+def visit(client: AnswersServers, problem: UrlElicitationNeeded, timeout: float) -> bool:
     """Ask the user to open the URLs, and wait until the server reports all as completed.
 
     False if the user declines, or the server does not report in time. Raises InputRefused if the client has
@@ -302,7 +303,7 @@ def visit(client: Any, problem: UrlElicitationNeeded, timeout: float) -> bool:
         except ProtocolError as fault:
             raise InputRefused(f"the user cannot be asked to open the URL: {fault}") from fault
     names = [each["elicitationId"] for each in problem.elicitations]
-    done = [client.elicitations.wait(name, max(0.0, deadline - time.monotonic())) for name in names]
+    done = [client.callbacks.elicitations.wait(name, max(0.0, deadline - time.monotonic())) for name in names]
     return bool(done) and all(done)
 
 

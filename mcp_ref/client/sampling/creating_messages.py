@@ -29,7 +29,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
@@ -64,6 +64,7 @@ from mcp_ref.server.content import Role
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
+    from mcp_ref.basic.patterns.mrtr.basic_workflow import AnswersServers
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.server.tools import Tool
 
@@ -321,7 +322,7 @@ class SamplingRefused(ProtocolError):
         super().__init__(message)
 
 
-def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
+def answer(client: AnswersServers, params: Json, context: RequestContext | None) -> Json:
     """Answer sampling/createMessage: check it, have the application's model answer, check the result.
 
     # spec: client/sampling/messages-not-retained
@@ -331,46 +332,46 @@ def answer(client: Any, params: Json, context: RequestContext | None) -> Json:
         raise MethodNotFound("sampling/createMessage: this client has no model to ask")
     request = _received(client, params)
     tools = may_use_tools(request)
-    returned = callbacks.run(*_callback_of(callbacks, request), context=context)
+    returned = callbacks.run(
+        *_callback_of(callbacks.sampling, callbacks.sampling_review, request), context=context
+    )
     try:
-        return _result(as_reply(returned), tools, client.revision)
+        return _result(as_reply(returned), tools, client.negotiated.revision)
     except Mismatch as problem:
         _log.error("the answer of the callback for sampling cannot be sent: %s", problem)
         raise InternalError(f"sampling/createMessage: the answer of this client's model: {problem}") from None
 
 
-def _callback_of(callbacks: Any, request: SamplingRequest) -> tuple[Any, ...]:
+def _callback_of(
+    sampling: Callable[[Any], Any], review: Callable[[Any, Any], Any] | None, request: SamplingRequest
+) -> tuple[Any, ...]:
     """The function to call, and its arguments: the callback, or the review with the callback inside."""
 
     def proceed(reviewed: Json) -> Reply:
         is_request = isinstance(reviewed, SamplingRequest)
-        return as_reply(
-            callbacks.sampling(reviewed if is_request else SamplingRequest(reviewed, request.server))
-        )
+        return as_reply(sampling(reviewed if is_request else SamplingRequest(reviewed, request.server)))
 
     # spec: client/sampling/view-edit-prompts, client/sampling/review-responses
-    if callbacks.sampling_review is None:
-        return callbacks.sampling, request
-    return callbacks.sampling_review, request, proceed
+    return (sampling, request) if review is None else (review, request, proceed)
 
 
-def _received(client: Any, params: Json) -> SamplingRequest:
+def _received(client: AnswersServers, params: Json) -> SamplingRequest:
     """The server's request, checked, without members that its revision does not have. Raises InvalidParams.
 
     # spec: client/sampling/tool-result-missing-32602, client/sampling/tool-result-mixed-32602
     """
-    date = client.revision.date
+    date = client.negotiated.revision.date
     try:
         check_request(params, date)
         known = pruner(CreateMessageRequestParams, date)(params)
-        if "tools" not in client.capabilities.get("sampling", {}):
+        if "tools" not in client.negotiated.capabilities.get("sampling", {}):
             # spec: schema/sampling-tools-error, schema/sampling-tool-choice-error
             for name in ("tools", "toolChoice"):
                 if name in known:
                     raise Mismatch("this client did not declare sampling.tools", (name,))
     except Mismatch as problem:
         raise InvalidParams(f"sampling/createMessage: {problem}") from None
-    return SamplingRequest(known, str(client.server_info.get("name", "")))
+    return SamplingRequest(known, str(client.negotiated.server_info.get("name", "")))
 
 
 def _result(reply: Reply, tools: bool, at: Revision) -> Json:

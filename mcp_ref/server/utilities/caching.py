@@ -326,6 +326,37 @@ class Cache:
             self._bytes -= entry.size
 
 
+class CacheOfServer(NamedTuple):
+    """The part of a Cache that belongs to one server and one principal. Without `cache`, nothing is kept."""
+
+    cache: Cache | None
+    server: Hashable
+    principal: Hashable
+
+    def generation(self) -> int:
+        """A number that differs after each change at the server."""
+        return 0 if self.cache is None else self.cache.generation(self.server)
+
+    def find(self, method: str, params: Json) -> Json | None:
+        """A copy of the fresh result of such a request, or None."""
+        return None if self.cache is None else self.cache.find(self.server, self.principal, method, params)
+
+    def store(self, method: str, params: Json, result: Json, since: int) -> None:
+        """Cache a result that was requested at the generation `since`."""
+        if self.cache is not None:
+            self.cache.store(self.server, self.principal, method, params, result, since=since)
+
+    def on_notification(self, method: str, params: Json) -> None:
+        """Drop the results that the server announces as changed."""
+        if self.cache is not None:
+            self.cache.on_notification(self.server, method, params)
+
+    def forget(self, method: str | None) -> None:
+        """Drop the results of one method, or all."""
+        if self.cache is not None:
+            self.cache.forget(self.server, method)
+
+
 _CANONICAL_ENCODER = json.JSONEncoder(sort_keys=True, allow_nan=False, separators=(",", ":"))
 """Equal parameters have the same text, whatever the order of their members."""
 

@@ -17,7 +17,7 @@ A value matches if it begins with the typed text, or has it at the beginning of 
 its letters in that order. Values are sent in this order, at most 100 of them.
 
 Server half   `on_complete`, `completers`
-Client half   `complete`
+Client half   `complete_params`
 
 Revisions   2024-11-05  ref/prompt, ref/resource
             2025-03-26  + the capability `completions`
@@ -26,8 +26,8 @@ Revisions   2024-11-05  ref/prompt, ref/resource
 
 Errors      an unknown prompt, template or argument, and a value that is too long: -32602; a completer
             that fails: -32603; more requests than the limit: 429.
-Threads     `on_complete`, and with it an author's function, runs on the request's own worker; `complete` on
-            the caller's thread.
+Threads     `on_complete`, and with it an author's function, runs on the request's own worker; the client
+            half on the caller's thread.
 Not here    when to ask: not at every key, but after a pause in typing. That is for the application.
 """
 
@@ -45,7 +45,7 @@ from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, Pr
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.context import RequestContext
-from mcp_ref.basic.versioning import Method
+from mcp_ref.basic.versioning import Method, Revision
 from mcp_ref.runtime.errors import InvalidResponse, RequestCancelled
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing import functions
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from mcp_ref.server.resources import RegisteredResource, RegisteredTemplate, ResourceSource
     from mcp_ref.server.utilities.pagination import PagedList
 
-__all__ = ["Completer", "Suggestions", "complete", "completers"]
+__all__ = ["Completer", "Suggestions", "complete_params", "completers"]
 
 _log = logger("mcp_ref.completion")
 
@@ -413,17 +413,16 @@ METHODS = (
 # ----------------------------------------------------------------------- client half
 
 
-def complete(
-    client: Any,
+def complete_params(
+    at: Revision,
     *,
     prompt: str | None = None,
     resource: str | None = None,
     argument: str,
     value: str = "",
     arguments: Mapping[str, str] | None = None,
-    **options: Any,
-) -> Any:
-    """Request the values that an argument of a prompt, or a variable of a resource template, could become.
+) -> Json:
+    """The params of completion/complete: what could an argument of a prompt or a template become?
 
     `arguments` are those chosen so far; they are left out in a revision that has no member for them.
     # spec: server/utilities/completion/argument-name-value
@@ -433,13 +432,13 @@ def complete(
     by_name, by_uri = {"type": "ref/prompt", "name": prompt}, {"type": "ref/resource", "uri": resource}
     ref: Json = by_uri if prompt is None else by_name
     params: Json = {"ref": ref, "argument": {"name": argument, "value": value}}
-    if arguments and client.revision.completion_context:
+    if arguments and at.completion_context:
         # spec: server/utilities/completion/context-arguments
         params["context"] = {"arguments": dict(arguments)}
-    return client.request("completion/complete", params, **options)
+    return params
 
 
-def check_result(client: Any, params: Json, result: Json, timeout: float | None) -> None:
+def check_result(client: object, params: Json, result: Json, timeout: float | None) -> None:
     """Tidy a server's result: values that are not strings are left out, as are a wrong `total` or `hasMore`.
 
     Raises InvalidResponse if there is no list of values.

@@ -20,12 +20,15 @@ Threads     `log` runs on the thread that works on the request. `bridge` finds t
 from __future__ import annotations
 
 import logging
+import typing
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.general_fields import NotificationMeta, RequestMeta
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.versioning import Method, Notification
+from mcp_ref.basic.patterns.index.requester import Asks
+from mcp_ref.basic.versioning import Method, Notification, Revision
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.typing.values import dump_any
 from mcp_ref.schema import since
@@ -179,24 +182,41 @@ class _NoTraceback(logging.Formatter):
 # ----------------------------------------------------------------------- client half
 
 
-def set_level(client: Any, level: LoggingLevel) -> None:
-    """Request messages of this level and above: at once in the legacy era, with each request in the modern.
-
-    # spec: server/utilities/logging/set-level
-    """
-    if not isinstance(level, str) or level not in LEVELS:
-        raise ValueError(f"{level!r} is not a log level; the levels are {', '.join(LEVELS)}")
-    if not client.revision.modern:
-        client.request("logging/setLevel", {"level": level})
-    client.log_level = level
+OnLog: TypeAlias = Callable[[str, Any, str | None], object]
+"""Called with the level, the data and the logger of a message."""
 
 
-def on_message(client: Any, params: Json) -> None:
-    """Pass a message to the application; an invalid one is ignored.
+class LogReceiver:
+    """Receives a server's log messages for an application: from which level on, and where they go."""
 
-    # spec: server/utilities/logging/validate-fields
-    """
-    level, logger = params.get("level"), params.get("logger")
-    is_valid = isinstance(level, str) and level in LEVELS and "data" in params
-    if is_valid and client.on_log is not None:
-        client.on_log(level, params["data"], logger if isinstance(logger, str) else None)
+    def __init__(self, on_log: OnLog | None) -> None:
+        self._on_log = on_log
+        # A client with `on_log` gets as much in the modern era as it would by default in the legacy one.
+        self.level: LoggingLevel | None = DEFAULT_LEVEL if on_log is not None else None
+        self._first_level = self.level
+
+    def set_level(self, client: Asks, at: Revision, level: LoggingLevel) -> None:
+        """Request messages of this level and above: at once, or (modern) with each request from now on.
+
+        # spec: server/utilities/logging/set-level
+        """
+        if not isinstance(level, str) or level not in LEVELS:
+            raise ValueError(f"{level!r} is not a log level; the levels are {', '.join(LEVELS)}")
+        if not at.modern:
+            client.request("logging/setLevel", {"level": level})
+        self.level = level
+
+    def renew(self, client: Asks, at: Revision) -> None:
+        """Set the level again, in a new session, if it was set in the one before."""
+        if self.level is not None and self.level != self._first_level:
+            self.set_level(client, at, self.level)
+
+    def on_message(self, params: Json) -> None:
+        """Pass a message to the application; an invalid one is ignored.
+
+        # spec: server/utilities/logging/validate-fields
+        """
+        level, logger = params.get("level"), params.get("logger")
+        is_valid = isinstance(level, str) and level in LEVELS and "data" in params
+        if is_valid and self._on_log is not None:
+            self._on_log(typing.cast(str, level), params["data"], logger if isinstance(logger, str) else None)

@@ -33,6 +33,7 @@ from typing import Annotated, Any, Generic, Literal, Required, TypeAlias, TypedD
 from mcp_ref.basic.index.error_responses import ErrorResponse, InvalidParams
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.basic.patterns.index.requester import Asks
 from mcp_ref.basic.versioning import LATEST, Revision
 from mcp_ref.runtime.errors import InvalidResponse, RequestTimeout
 from mcp_ref.runtime.json_text import Encoded
@@ -254,7 +255,7 @@ class PagedList(Generic[T]):
 
 
 def pages(
-    client: Any,
+    client: Asks,
     method: str,
     params: Json | None = None,
     *,
@@ -283,7 +284,7 @@ def pages(
 
 
 def _pages(
-    client: Any, method: str, params: Json | None, timeout: float | None, deadline: Deadline | None
+    client: Asks, method: str, params: Json | None, timeout: float | None, deadline: Deadline | None
 ) -> Iterator[Any]:
     """One page after another, as the server has them or as they were kept."""
     params = dict(params or {})
@@ -309,14 +310,14 @@ def _pages(
     )
 
 
-def all_pages(client: Any, method: str, **limits: Any) -> list[Any]:
+def all_pages(client: Asks, method: str, **limits: Any) -> list[Json]:
     """All pages of a list, within the limits of `pages`.
 
     A cursor may have become void: its page was kept for a while, or the list is another one by now. Then
     what was kept of the list is forgotten, and it is fetched from its start, once more and no more.
     # spec: server/utilities/caching/invalid-cursor-discards, server/utilities/caching/snapshot-refetch
     """
-    fetched: list[Any] = []
+    fetched: list[Json] = []
     try:
         for result in pages(client, method, **limits):
             fetched.append(result)
@@ -328,7 +329,7 @@ def all_pages(client: Any, method: str, **limits: Any) -> list[Any]:
     return list(pages(client, method, **limits))
 
 
-def everything(client: Any, method: str, member: str, *, timeout: float | None = None) -> list[Any]:
+def everything(client: Asks, method: str, member: str, *, timeout: float | None = None) -> list[Any]:
     """All items of a list, from all its pages: `everything(client, "prompts/list", "prompts")`.
 
     As they came: one that moved between two pages is there twice, or not at all.

@@ -321,7 +321,6 @@ def test_a_cancellation_concerns_requests_of_its_sender_only(revision: str) -> N
     go_on()
     """
     with connect(raw_server(script), on_stderr=Notes(), revision=revision) as ours:
-        ours.tools_fetched = True
         assert ours.call_tool("x").text == "answered"
 
 
@@ -434,7 +433,6 @@ def interrupt(main=threading.get_ident()):
 
 client = connect({command!r}, revision={revision!r}, timeout=60)
 with client:
-    client.tools_fetched = True
     threading.Thread(target=interrupt).start()
     try:
         {call}

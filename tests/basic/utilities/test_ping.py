@@ -145,7 +145,7 @@ SOON = 0.05
 
 def until_silent(client: Client) -> ConnectionClosed:
     """What becomes of a request to a server that says nothing any more."""
-    client.connection.timeout = SOON  # for pings: the handshake has all the time that it needs
+    client.asker.connection.timeout = SOON  # for pings: the handshake has all the time that it needs
     with pytest.raises(ConnectionClosed) as lost:
         client.request("vendor/wait", timeout=6 * PATIENCE)
     return lost.value
@@ -174,7 +174,7 @@ def test_a_server_process_that_stops_answering_is_ended(
 
 
 def client_has_no_child(client: Client) -> bool:
-    line: Any = client._line
+    line: Any = client.asker.line
     return line.link.process.poll() is not None
 
 
@@ -261,7 +261,7 @@ def test_nothing_is_pinged_unless_it_was_asked_for_and_never_in_2026_07_28(revis
 
     with connect(Noted("tests", ping_every=given), revision=revision, ping_every=given) as client:
         client.ping()
-        assert [side.heartbeat for side in (client.connection, *made)] == [None, None]
+        assert [side.heartbeat for side in (client.asker.connection, *made)] == [None, None]
 
 
 @pytest.mark.parametrize("odd", [0, -1, "5", True, float("nan")])
@@ -385,7 +385,7 @@ def test_over_http_a_ping_waits_for_no_room_that_calls_have_taken() -> None:
         ) as client,
     ):
         pinged = threading.Semaphore(0)
-        connection = client.connection
+        connection = client.asker.connection
         listener, connection.listener = connection.listener, lambda: pinged.release() or listener()
         calls = [client.submit("tools/call", {"name": "wait"}) for _ in range(100)]
         for _ in range(5):  # each ping goes after the one before was answered

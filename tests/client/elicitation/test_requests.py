@@ -20,7 +20,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client.elicitation import requests as elicitation
 from mcp_ref.client.elicitation.requests import Answer, Elicit, ElicitationRequest, warnings_about
-from mcp_ref.client.elicitation.url_mode import Completions, ElicitUrl, UrlElicitationRequired
+from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationRequired
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.runtime.errors import InvalidResponse, LocalError
 from mcp_ref.runtime.typing.bounds import Bounds
@@ -312,10 +312,8 @@ def test_what_was_not_asked_for_is_left_out():
 def client(date, callback=lambda question: True, **options):
     """As much of a client as answering takes."""
     return SimpleNamespace(
-        revision=revision(date),
+        negotiated=SimpleNamespace(revision=revision(date), server_name="bookings"),
         callbacks=Callbacks(elicitation=callback, **options),
-        server_name="bookings",
-        elicitations=Completions(),
     )
 
 

@@ -538,7 +538,7 @@ def test_completions_that_are_unknown_or_malformed_change_nothing():
     """)
     with connect(server, revision="2025-11-25", elicitation=pytest.fail, on_stderr=notes) as client:
         assert client.call_tool("x").text == "done"
-        assert not client.elicitations.wait("another", 0.0)
+        assert not client.asker.answering.callbacks.elicitations.wait("another", 0.0)
 
 
 def test_a_completion_ends_the_wait_for_it():

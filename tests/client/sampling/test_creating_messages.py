@@ -320,10 +320,12 @@ def client(date, model=lambda request: "hello", **options):
     """As much of a client as answering takes."""
     callbacks = Callbacks(sampling=model, **options)
     return SimpleNamespace(
-        revision=revision(date),
         callbacks=callbacks,
-        capabilities=callbacks.capabilities(),
-        server_info={"name": "bookings"},
+        negotiated=SimpleNamespace(
+            revision=revision(date),
+            capabilities=callbacks.capabilities(),
+            server_info={"name": "bookings"},
+        ),
     )
 
 

@@ -465,7 +465,7 @@ def test_a_level_that_there_is_not_is_not_sent(date):
     with connect(talkative(), revision=date) as client:
         with pytest.raises(ValueError, match="is not a log level; the levels are debug, info"):
             client.set_log_level("loud")
-        assert client.log_level is None
+        assert client.asker.log.level is None
 
 
 @pytest.mark.parametrize("date", LEGACY)
@@ -473,7 +473,7 @@ def test_without_the_capability_a_client_asks_for_no_level(date):
     with connect(talkative(logging=False), revision=date) as client:
         with pytest.raises(LocalError, match="logging"):
             client.set_log_level("info")
-        assert client.log_level is None
+        assert client.asker.log.level is None
 
 
 def test_a_level_that_the_server_refuses_is_not_taken_for_set():
@@ -488,15 +488,13 @@ def test_a_level_that_the_server_refuses_is_not_taken_for_set():
     with connect(server, revision=LEGACY[3]) as client:
         with pytest.raises(ErrorResponse):
             client.set_log_level("info")
-        assert client.log_level is None
+        assert client.asker.log.level is None
 
 
-class Listening:
-    """As much of a client as a message needs."""
-
-    def __init__(self):
-        self.said = []
-        self.on_log = lambda *message: self.said.append(message)
+def receiver():
+    """What a client has for messages, and what the application was told."""
+    said = []
+    return page.LogReceiver(lambda *message: said.append(message)), said
 
 
 @pytest.mark.spec("server/utilities/logging/validate-fields")
@@ -510,23 +508,21 @@ class Listening:
     ],
 )
 def test_what_is_no_message_is_ignored(params):
-    client = Listening()
-    page.on_message(client, params)
-    assert client.said == []
+    messages, said = receiver()
+    messages.on_message(params)
+    assert said == []
 
 
 @pytest.mark.spec("server/utilities/logging/validate-fields")
 def test_a_logger_that_is_no_text_is_none():
-    client = Listening()
-    page.on_message(client, {"level": "info", "data": None, "logger": 5})
-    page.on_message(client, {"level": "info", "data": 1, "logger": "x"})
-    assert client.said == [("info", None, None), ("info", 1, "x")]
+    messages, said = receiver()
+    messages.on_message({"level": "info", "data": None, "logger": 5})
+    messages.on_message({"level": "info", "data": 1, "logger": "x"})
+    assert said == [("info", None, None), ("info", 1, "x")]
 
 
 def test_nobody_listens():
-    client = Listening()
-    client.on_log = None
-    page.on_message(client, {"level": "info", "data": 1})
+    page.LogReceiver(None).on_message({"level": "info", "data": 1})
 
 
 @pytest.mark.parametrize("date", REVISIONS)

@@ -10,7 +10,7 @@ behind such a connection; only what they answer differs.
 Revisions   2024-11-05  either side asks the other
             2025-03-26  + batches; the answers to a batch travel as a batch
             2025-06-18  - batches
-            2026-07-28  only clients ask (see Context.request and Client.answer)
+            2026-07-28  only clients ask (see Context.request and Answering.answer)
 
 Threads     reader      one a connection: runs `receive` and nothing slow. It answers `ping`,
                         `initialize` and `server/discover` itself, unless that would run functions of the

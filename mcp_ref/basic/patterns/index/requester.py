@@ -18,7 +18,7 @@ import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.error_responses import InvalidRequest, error_response
 from mcp_ref.basic.index.messages import Json, RequestId, encode, is_id
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns import progress
     from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
 
-__all__ = ["Call", "Requester"]
+__all__ = ["Asks", "Call", "Requester"]
 
 _log = logger("mcp_ref.connection")
 
@@ -51,6 +51,16 @@ MAX_IN_FLIGHT = 10_000
 
 CLOSE_REASON_SECONDS = 1.0
 """How long a failed write waits for the end of the connection: the reader knows a better reason for it."""
+
+
+class Asks(Protocol):
+    """A client, as the pages see it that send requests to its server."""
+
+    def request(self, method: str, params: Json | None = None, *, timeout: float | None = None) -> Json:
+        """The result of a request."""
+
+    def forget_cached(self, method: str | None = None) -> None:
+        """Drop the cached results of one method, or all."""
 
 
 class Call:

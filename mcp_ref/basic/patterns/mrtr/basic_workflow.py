@@ -24,7 +24,7 @@ retry brings `ctx.input_responses` and `ctx.request_state`, which is signed on i
 
 Server half   `ask`, `once`, `resume`, `question`, `finish_handler_made`; how a handler runs again is in
               basic/patterns/mrtr/replay
-Client half   `gather`, `retry`; the loop around them is `Client.request`, or the user of `Client.resume`
+Client half   `Rounds`, for a thread that waits and for a future; or the user, by `Client.resume`
 
 Revisions   2026-07-28, on tools/call, prompts/get and resources/read; `ask` in all.
 Errors      a state that was changed, or a response of the wrong shape: -32602. A capability that the client
@@ -35,24 +35,39 @@ Threads     `ask`: the request's worker, or one that its handler made. `gather`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn, Required, TypeAlias, TypedDict
+import functools
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    NamedTuple,
+    NoReturn,
+    Protocol,
+    Required,
+    TypeAlias,
+    TypedDict,
+)
 
-from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, ProtocolError
+from mcp_ref.basic.index.error_responses import ErrorResponse, InternalError, InvalidParams, ProtocolError
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr.replay import MAX_QUESTIONS, Exchange, InputRequired, Question, canonical
 from mcp_ref.basic.versioning import LATEST, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text
-from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError
+from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError, McpError
 from mcp_ref.runtime.seals import BadSeal
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.schema import Mismatch, checker, since
 
 if TYPE_CHECKING:
+    import threading
+
+    from mcp_ref.basic.lifecycle import Negotiated
     from mcp_ref.basic.patterns.index.context import RequestContext, ServerRole
     from mcp_ref.basic.versioning import Revision
+    from mcp_ref.client.elicitation.url_mode import Completions
 
     # Requests of servers and results of clients: mcp_ref/schema makes both from the rows of `client`.
     InputRequest = Json
@@ -98,6 +113,45 @@ DEFINITIONS: dict[str, Any] = {
 # ------------------------------------------------------------------------- requests for input
 
 
+class Application(Protocol):
+    """What an application gave its client to do for servers (api/callbacks)."""
+
+    elicitation: Callable[[Any], Any] | None
+    elicitation_modes: tuple[str, ...]
+    elicitations: Completions
+    sampling: Callable[[Any], Any] | None
+    sampling_review: Callable[[Any, Any], Any] | None
+    roots: Any
+
+    def run(
+        self,
+        function: Callable[..., Any],
+        *arguments: Any,
+        context: RequestContext | None = None,
+        over: threading.Event | None = None,
+    ) -> Any:
+        """What a callback returns, within its time. Raises InternalError."""
+
+
+class AnswersServers(Protocol):
+    """A client, as the pages see it that answer the requests of its server."""
+
+    @property
+    def callbacks(self) -> Application:
+        """What its application does for servers."""
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """What it and its server agreed on."""
+
+    @property
+    def input_requests(self) -> Mapping[str, InputRequestType]:
+        """The requests that it knows: method -> row."""
+
+    def fulfil(self, method: str, params: Json, context: RequestContext | None) -> Json:
+        """Do what a server asks for: in its request, or in an input_required result (context None)."""
+
+
 class InputRequestType(NamedTuple):
     """A request that a server may ask of its client: a row of the page that defines it.
 
@@ -111,7 +165,7 @@ class InputRequestType(NamedTuple):
     """The question that these params ask. Raises ValueError or TypeError for params that are not valid."""
     check_result: Callable[[Any, str], object]
     """Raises Mismatch for a result that this date's shape does not allow."""
-    answer: Callable[[Any, Json, RequestContext | None], Json]
+    answer: Callable[[AnswersServers, Json, RequestContext | None], Json]
     """The client's half: its result, from the callback of the application. Raises ProtocolError."""
 
 
@@ -413,14 +467,74 @@ def check_question(at: Revision, method: str, result: Json) -> None:
         raise InvalidResponse(f"{method}: input_required with a requestState that is no string")
 
 
-def gather(client: Any, method: str, result: Json) -> Json:
+class Corrects(Protocol):
+    """A client, as it sees to requests that were refused for how they were sent, before they were begun."""
+
+    max_rounds: int
+    """Rounds for each request, unless its caller says otherwise."""
+
+    @property
+    def answering(self) -> AnswersServers:
+        """What it does for its server."""
+
+    def can_correct(self, method: str, problem: ErrorResponse) -> bool:
+        """Whether a request was refused for its version or its headers, and others may do."""
+
+    def correct(self, params: Json, problem: ErrorResponse, timeout: float | None) -> None:
+        """Find out what the version, or the headers, should be."""
+
+
+class Rounds:
+    """What a client does with each outcome of one request, until there is a result.
+
+    For a thread that waits, and for a future: `next` decides at once, what it returns may take long.
+
+    # spec: basic/patterns/mrtr/retry-new-id, basic/patterns/mrtr/client-immediate-retry
+    """
+
+    def __init__(
+        self, client: Corrects, method: str, params: Json, *, most: int | None, timeout: float | None
+    ) -> None:
+        """After `most` rounds a question is the result; without it, after those of the client, an error."""
+        self.params = params
+        """Those to send next."""
+        self._client, self._method, self._timeout = client, method, timeout
+        self._most = most
+        self._left = client.max_rounds if most is None else most
+        self._was_corrected = False  # in this round
+
+    def next(self, outcome: Json | McpError) -> Callable[[], None] | None:
+        """What prepares `params` to be sent again; None if the outcome is the end. Raises InputRefused."""
+        if isinstance(outcome, ErrorResponse):
+            if self._was_corrected or not self._client.can_correct(self._method, outcome):
+                return None
+            self._was_corrected = True
+            return functools.partial(self._client.correct, self.params, outcome, self._timeout)
+        asks = self._client.answering.negotiated.revision.asks
+        if not is_question(outcome) or isinstance(outcome, McpError) or asks == "in requests":
+            return None
+        if self._left > 0:
+            self._left -= 1
+            self._was_corrected = False
+            return functools.partial(self._answer, outcome)
+        if self._most is None:
+            times = self._client.max_rounds + 1
+            raise InputRefused(f"{self._method}: the server asked {times} times, and no end")
+        return None
+
+    def _answer(self, result: Json) -> None:
+        """Answer what is asked."""
+        self.params = retry(self.params, result, gather(self._client.answering, self._method, result))
+
+
+def gather(client: AnswersServers, method: str, result: Json) -> Json:
     """Answer all questions of a result, by this client's callbacks.
 
     Raises InputRefused, since there is no message in which a modern client could refuse.
     # spec: basic/patterns/mrtr/client-constructs-inputs, basic/patterns/mrtr/input-response-keys-match
     # spec: schema/input-responses-all-keys, schema/input-results-bare
     """
-    check_question(client.revision, method, result)
+    check_question(client.negotiated.revision, method, result)
     responses: Json = {}
     requests = result.get("inputRequests", {})
     if len(requests) > MAX_QUESTIONS:

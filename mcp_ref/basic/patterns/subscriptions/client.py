@@ -9,10 +9,9 @@
 
 Revisions   all.
 Errors      what the server will not report is in `refused`, and no error; a lost connection is one.
-Threads     the reader runs `on_notification` and leaves changes with each `Changes`, whose user takes them on
-            another thread. `close` may be called by any thread. The dict of pending changes has each of them
-            once, and so is bounded. Legacy: the client's lock `subscribing` keeps subscribing and
-            unsubscribing from overlapping.
+Threads     the reader runs `Subscriptions.on_notification` and leaves changes with each `Changes`, whose
+            user takes them on another thread. `close` may be called by any thread. Legacy: the lock
+            `subscribing` keeps subscribing and unsubscribing from overlapping.
 """
 
 from __future__ import annotations
@@ -21,7 +20,8 @@ import contextlib
 import threading
 import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID
@@ -34,10 +34,12 @@ from mcp_ref.runtime.threads.deadlines import Deadline
 from mcp_ref.runtime.threads.outbox import INHERITED
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.lifecycle import Negotiated
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.requester import Call
+    from mcp_ref.basic.versioning import Revision
 
-__all__ = ["Changes", "on_notification"]
+__all__ = ["Changes", "Subscriptions"]
 
 _log = logger("mcp_ref.subscriptions")
 
@@ -60,6 +62,81 @@ MAX_LOSSES = 7
 """Losses of the connection in a row before listening fails, after about half a minute of pauses."""
 
 
+class Listens(Protocol):
+    """A client, as this page sees it."""
+
+    @property
+    def subscriptions(self) -> Subscriptions:
+        """Its open subscriptions."""
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """What it and its server agreed on."""
+
+    @property
+    def connection(self) -> Connection:
+        """The connection as it is now, whether or not it still works."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed."""
+
+    def alive(self) -> Connection:
+        """The connection to ask on: a new one, where a modern server crashed."""
+
+    def with_meta(self, params: Json) -> Json | None:
+        """Params with what the revision wants in their `_meta`."""
+
+    def submit(self, method: str, params: Json | None = None) -> Future[Any]:
+        """Send a request, and go on."""
+
+    def undeclared(self, method: str) -> str | None:
+        """The capability that the server lacks for a method."""
+
+
+class Pending:
+    """Changes that wait to be taken, each of them once. For one thread at a time."""
+
+    def __init__(self, watched: Iterable[str]) -> None:
+        self._watched = frozenset(watched)
+        self._changes: dict[Change, None] = {}
+        self._size = 0  # characters of their URIs
+        self._overflowed = False  # and that was logged
+
+    def __len__(self) -> int:
+        return len(self._changes)
+
+    def add(self, change: Change) -> None:
+        """Add a change, unless it is pending already.
+
+        URIs asked for by name are bounded by the request. Sub-resources are not, so they are capped.
+        """
+        if change in self._changes:
+            return
+        named = change.uri is None or change.uri in self._watched
+        size = len(change.uri or "")
+        if not named and (len(self) >= MAX_PENDING or self._size + size > MAX_PENDING_CHARACTERS):
+            if not self._overflowed:
+                _log.warning("changes are dropped, since too many wait to be taken: %.200r", change)
+            self._overflowed = True
+            return
+        self._changes[change] = None
+        self._size += size
+
+    def take(self) -> Change:
+        """The oldest change."""
+        change = next(iter(self._changes))
+        del self._changes[change]
+        self._size -= len(change.uri or "")
+        self._overflowed = False
+        return change
+
+    def clear(self) -> None:
+        """Drop all of them."""
+        self._changes.clear()
+        self._size = 0
+
+
 class Changes:
     """The changes on the server, one after another. Iterate over it, from one thread at a time.
 
@@ -68,7 +145,7 @@ class Changes:
     started again and listened to anew; then all counts as changed, since changes may have been missed.
     """
 
-    def __init__(self, client: Any, kinds: Iterable[str], uris: Iterable[str]) -> None:
+    def __init__(self, client: Listens, kinds: Iterable[str], uris: Iterable[str]) -> None:
         self.client = client
         self.kinds, self.uris = frozenset(kinds), tuple(dict.fromkeys(uris))
         if not self.kinds and not self.uris:
@@ -76,9 +153,7 @@ class Changes:
         self._watched = frozenset(self.uris)
         self._news = threading.Condition()
         # All below guarded by _news.
-        self._pending: dict[Change, None] = {}
-        self._pending_size = 0  # characters of their URIs
-        self._overflowed = False  # and that was logged
+        self._pending = Pending(self.uris)
         self._agreed: set[str] | None = None  # None: no answer yet
         self._problem: McpError | None = None
         self._over = False
@@ -115,7 +190,7 @@ class Changes:
                 if not self._wait_for_news(end):
                     return None
                 if self._pending:
-                    return self._take()
+                    return self._pending.take()
                 if self._over or not self._may_try(end):
                     return None
             self._resume()
@@ -128,14 +203,6 @@ class Changes:
                 return False
             self._news.wait(min(left, MAX_WAIT_SECONDS))
         return True
-
-    def _take(self) -> Change:
-        """The oldest pending change. Holds _news."""
-        change = next(iter(self._pending))
-        del self._pending[change]
-        self._pending_size -= len(change.uri or "")
-        self._overflowed = False
-        return change
 
     def __iter__(self) -> Iterator[Change]:
         return self
@@ -150,12 +217,11 @@ class Changes:
         """End listening, and the wait of a thread in `next`. Any thread, any number of times."""
         with self._news:
             self._pending.clear()
-            self._pending_size = 0
             if self._over:
                 return
             self._over = True
             self._news.notify_all()
-        self.client.listening.discard(self)
+        self.client.subscriptions.discard(self)
         stop(self)
 
     def __enter__(self) -> Changes:
@@ -172,17 +238,17 @@ class Changes:
         self.connection = self.client.alive()
         if self.connection.failure is not None:
             raise self.connection.failure
-        self.client.listening.add(self)
+        self.client.subscriptions.add(self)
         try:
-            if self.client.revision.modern:
+            if self.client.negotiated.revision.modern:
                 _request(self)
             else:
                 _subscribe(self)
         except BaseException:
-            self.client.listening.discard(self)
+            self.client.subscriptions.discard(self)
             raise
         if self._over:  # closed by another thread, which may have been too early to stop anything
-            self.client.listening.discard(self)
+            self.client.subscriptions.discard(self)
             stop(self)
         elif self.refused:
             _log.warning("the server does not report changes of %s", ", ".join(sorted(self.refused)))
@@ -201,7 +267,7 @@ class Changes:
         if problem is None:
             return
         if not isinstance(problem, ConnectionClosed) or self.client.alive().failure is not None:
-            self.client.listening.discard(self)
+            self.client.subscriptions.discard(self)
             raise problem.with_traceback(None)  # without the frames of earlier raises
         with self._news:
             self._problem = self._agreed = None
@@ -210,7 +276,7 @@ class Changes:
         except ConnectionClosed as again:
             if self._losses >= MAX_LOSSES:
                 raise
-            self.client.listening.add(self)
+            self.client.subscriptions.add(self)
             with self._news:
                 self._lost(again)
             return
@@ -240,21 +306,9 @@ class Changes:
     def push(self, change: Change) -> None:
         """Add a change, unless it is pending already. Runs on the reader."""
         with self._news:
-            if self._over or change in self._pending:
-                return
-            # URIs asked for by name are bounded by the request. Sub-resources are not, so they are capped.
-            named = change.uri is None or change.uri in self._watched
-            size = len(change.uri or "")
-            if not named and (
-                len(self._pending) >= MAX_PENDING or self._pending_size + size > MAX_PENDING_CHARACTERS
-            ):
-                if not self._overflowed:
-                    _log.warning("changes are dropped, since too many wait to be taken: %.200r", change)
-                self._overflowed = True
-                return
-            self._pending[change] = None
-            self._pending_size += size
-            self._news.notify_all()
+            if not self._over:
+                self._pending.add(change)
+                self._news.notify_all()
 
     def agree(self, agreed: Iterable[str]) -> None:
         """Store the kinds and URIs whose changes the server will report."""
@@ -267,10 +321,9 @@ class Changes:
         with self._news:
             if problem is None or self.client.is_closed:
                 self._over = True
-                self.client.listening.discard(self)
+                self.client.subscriptions.discard(self)
                 if problem is not None:
                     self._pending.clear()
-                    self._pending_size = 0
             elif not self._over:
                 self._lost(problem)
             self._news.notify_all()
@@ -303,22 +356,66 @@ class Changes:
         return change.uri in self._watched or any(_is_part(change.uri, uri) for uri in self.uris)
 
 
-def on_notification(client: Any, method: str, params: Json) -> None:
-    """Give an acknowledgment or a change to the subscriptions that it is for. Runs on the reader.
+class Subscriptions:
+    """The open subscriptions of one client."""
 
-    In the modern era the subscriptionId of the notification names the one subscription.
-    # spec: basic/patterns/subscriptions/stdio-correlate, basic/patterns/subscriptions/multiple-concurrent
-    """
-    if method == ACKNOWLEDGED:
-        for changes in _of_subscription(client, params):
-            changes.agree(_acknowledged(params.get("notifications")))
-        return
-    change = _change_of(method, params)
-    if change is None:
-        return
-    for changes in _of_subscription(client, params) if client.revision.modern else list(client.listening):
-        if changes.wants(change):
-            changes.push(change)
+    def __init__(self) -> None:
+        self._open: set[Changes] = set()
+        self.subscribing = threading.Lock()
+        """Legacy: held while the client subscribes or unsubscribes."""
+
+    def __iter__(self) -> Iterator[Changes]:
+        return iter(list(self._open))  # others may come and go meanwhile
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, changes: Changes) -> None:
+        """Open one."""
+        self._open.add(changes)
+
+    def discard(self, changes: Changes) -> None:
+        """Close one; twice does no harm."""
+        self._open.discard(changes)
+
+    def end(self, problem: McpError | None) -> None:
+        """End those of a connection that was lost. Those of the modern era have a request, which says so."""
+        for changes in self:
+            if changes.call is None:
+                changes.end(problem)
+
+    def on_notification(self, connection: Connection, at: Revision, method: str, params: Json) -> None:
+        """Give an acknowledgment or a change to the subscriptions that it is for. Runs on the reader.
+
+        In the modern era the subscriptionId of the notification names the one subscription.
+        # spec: basic/patterns/subscriptions/stdio-correlate, basic/patterns/subscriptions/multiple-concurrent
+        """
+        if method == ACKNOWLEDGED:
+            for changes in self._named_in(params, connection):
+                changes.agree(_acknowledged(params.get("notifications")))
+            return
+        change = _change_of(method, params)
+        if change is None:
+            return
+        for changes in self._named_in(params, connection) if at.modern else self:
+            if changes.wants(change):
+                changes.push(change)
+
+    def _named_in(self, params: Json, connection: Connection) -> list[Changes]:
+        """The subscription whose request this notification names, if it is open."""
+        meta = params.get("_meta")
+        name = meta.get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
+        call = connection.waiting.get(name) if type(name) is int else None
+        return [] if call is None else [changes for changes in self if changes.call is call]
+
+    def renew(self) -> None:
+        """Subscribe again, in a new session."""
+        for changes in self:
+            # Step 1: the new session has no subscriptions yet.
+            _subscribe(changes)
+            # Step 2: changes may have been missed between the two sessions, so all counts as changed.
+            for change in changes.all_changes():
+                changes.push(change)
 
 
 def _change_of(method: str, params: Json) -> Change | None:
@@ -338,14 +435,6 @@ def _is_part(uri: str, whole: str) -> bool:
     # spec: schema/updated-sub-resource
     """
     return uri.startswith(whole) and (whole.endswith("/") or uri[len(whole)] in "/?#")
-
-
-def _of_subscription(client: Any, params: Json) -> list[Changes]:
-    """The subscription whose request this notification names, if it is open."""
-    meta = params.get("_meta")
-    name = meta.get(SUBSCRIPTION_ID) if isinstance(meta, dict) else None
-    call = client.connection.waiting.get(name) if type(name) is int else None
-    return [] if call is None else [c for c in list(client.listening) if c.call is call]
 
 
 def _acknowledged(notifications: Any) -> set[str]:
@@ -394,7 +483,7 @@ def stop(changes: Changes) -> None:
 
     # spec: basic/patterns/subscriptions/client-cancels
     """
-    if not changes.client.revision.modern:
+    if not changes.client.negotiated.revision.modern:
         _unsubscribe(changes)
     elif changes.call is not None:
         changes.connection.cancel(changes.call, "the subscription was closed")
@@ -406,27 +495,17 @@ def stop(changes: Changes) -> None:
 def _subscribe(changes: Changes) -> None:
     """Send resources/subscribe for each URI, and note which lists the server declared."""
     client = changes.client
-    declared: Json = client.server_capabilities or {}
+    declared: Json = client.negotiated.server_capabilities or {}
     agreed = {kind for kind in changes.kinds if declared.get(kind, {}).get("listChanged")}
     if client.undeclared("resources/subscribe") is None:
-        with client.subscribing:
+        with client.subscriptions.subscribing:
             agreed |= set(_subscribed(client, changes.uris))
     changes.agree(agreed)
-    if changes.connection.failure is not None:  # it may have failed before this was among `listening`
+    if changes.connection.failure is not None:  # it may have failed before this was open
         raise changes.connection.failure
 
 
-def renew(client: Any) -> None:
-    """Subscribe again, in a new session."""
-    for changes in list(client.listening):
-        # Step 1: the new session has no subscriptions yet.
-        _subscribe(changes)
-        # Step 2: changes may have been missed between the two sessions, so all counts as changed.
-        for change in changes.all_changes():
-            changes.push(change)
-
-
-def _subscribed(client: Any, uris: Sequence[str]) -> Iterator[str]:
+def _subscribed(client: Listens, uris: Sequence[str]) -> Iterator[str]:
     """Subscribe to these URIs; yields those that the server accepts."""
     with contextlib.closing(_ask_for_each(client, "resources/subscribe", uris)) as outcomes:
         for uri, problem in outcomes:
@@ -439,7 +518,7 @@ def _subscribed(client: Any, uris: Sequence[str]) -> Iterator[str]:
 
 
 def _ask_for_each(
-    client: Any, method: str, uris: Sequence[str]
+    client: Listens, method: str, uris: Sequence[str]
 ) -> Generator[tuple[str, McpError | None], None, None]:
     """Send a request for each URI; yields each with its error, or None.
 
@@ -470,8 +549,8 @@ def _ask_for_each(
 def _unsubscribe(changes: Changes) -> None:
     """Send resources/unsubscribe for each URI that no other `Changes` of this client listens to."""
     client = changes.client
-    with client.subscribing:
-        still_wanted = changes.refused.union(*(other.uris for other in list(client.listening)))
+    with client.subscriptions.subscribing:
+        still_wanted = changes.refused.union(*(other.uris for other in client.subscriptions))
         if changes.connection.failure is not None:
             return
         uris = [uri for uri in changes.uris if uri not in still_wanted]

@@ -26,11 +26,11 @@ import contextlib
 import re
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 from urllib.parse import urljoin, urlsplit
 
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.index.connection import Connection
+from mcp_ref.basic.patterns.index.connection import Connection, Endpoint
 from mcp_ref.basic.patterns.index.context import WayOut
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.transports.streamable_http.http_errors import JSON, STREAM, refusal, wrong_type
@@ -69,12 +69,19 @@ class _EndpointPosts(Posts):
         self._connection.post(line, wait)
 
 
+class LosesConnection(Endpoint, Protocol):
+    """An endpoint that is told of the end of its connection."""
+
+    def lost(self, connection: Connection) -> None:
+        """The stream ended. Runs on its reader."""
+
+
 class OldConnection(Connection):
     """A connection to a server that speaks HTTP+SSE."""
 
     def __init__(
         self,
-        client: Any,
+        endpoint: LosesConnection,
         exchanges: HttpClient,
         *,
         timeout: float,
@@ -83,11 +90,11 @@ class OldConnection(Connection):
     ) -> None:
         """`exchanges` is the HTTP client for the stream's URL. `end` stops exchanges, and leaves it open."""
         super().__init__(
-            client, _EndpointPosts(self), workers=Workers(20, 100), timeout=timeout, max_timeout=max_timeout
+            endpoint, _EndpointPosts(self), workers=Workers(20, 100), timeout=timeout, max_timeout=max_timeout
         )
         self.exchanges = exchanges
         self.limit = max_message_bytes
-        self._client = client
+        self._owner = endpoint
         self._senders = Workers(exchanges.limit, MAX_QUEUED_MESSAGES)
         self._target: str | None = None  # the target of POSTs
         self._is_begun = threading.Event()  # set when the target is known, or never will be
@@ -123,7 +130,7 @@ class OldConnection(Connection):
         self._is_begun.set()
         self.end(str(self._problem))
         with contextlib.suppress(ReferenceError):  # the application has dropped the client
-            self._client.lost(self)
+            self._owner.lost(self)
 
     def _read_stream(self) -> None:
         """Open the stream and read all of it. Always raises, by its end at the latest."""

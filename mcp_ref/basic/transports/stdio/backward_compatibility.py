@@ -43,10 +43,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.lifecycle import Negotiated
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.versioning import (
@@ -64,7 +65,15 @@ from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Deadline
 from mcp_ref.schema import REVISIONS
 
-__all__ = ["KNOWN_ERAS", "PROBE_TIMEOUT_SECONDS", "KnownEra", "KnownEras", "judge", "open_connection"]
+__all__ = [
+    "KNOWN_ERAS",
+    "PROBE_TIMEOUT_SECONDS",
+    "KnownEra",
+    "KnownEras",
+    "Opens",
+    "judge",
+    "open_connection",
+]
 
 _log = logger("mcp_ref.client")
 
@@ -77,6 +86,20 @@ MAX_KNOWN_ERAS = 1000
 
 KNOWN_ERA_SECONDS = 3600.0
 """How long an era is remembered: in the end a server that was replaced by a newer one is probed again."""
+
+
+class Opens(Protocol):
+    """A client, as this page sees it."""
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """What it and its server agree on."""
+
+    def probe(self) -> Json:
+        """The params of server/discover."""
+
+    def checked(self, method: str, params: Json, result: Json) -> Json:
+        """A result that keeps to its page. Raises InvalidResponse."""
 
 
 class KnownEras:
@@ -153,7 +176,7 @@ NOTHING_KNOWN = KnownEra()
 
 
 def open_connection(
-    client: Any,
+    client: Opens,
     connection: Connection,
     probe_timeout: float = PROBE_TIMEOUT_SECONDS,
     known: KnownEra = NOTHING_KNOWN,
@@ -164,24 +187,24 @@ def open_connection(
     # spec: basic/transports/stdio/dual-era-probe, basic/transports/stdio/modern-only-probe
     # spec: basic/versioning/era-persisted
     """
-    if newest(client.revisions, Era.MODERN) is None:
+    if newest(client.negotiated.revisions, Era.MODERN) is None:
         # spec: basic/lifecycle/no-requests-before-init-response
-        client.open_legacy(connection.request("initialize", client.hello()))
+        client.negotiated.open_legacy(connection, connection.request("initialize", client.negotiated.hello()))
     elif not greeted_again(client, connection, known):
         _Opening(client, connection, probe_timeout, known).run()
 
 
-def greeted_again(client: Any, connection: Connection, known: KnownEra) -> bool:
+def greeted_again(client: Opens, connection: Connection, known: KnownEra) -> bool:
     """Send initialize to a server that is remembered as a legacy one; True if that opened the connection.
 
     If it refuses initialize, its era has changed: it is forgotten, and can be probed on the same connection.
     It is forgotten as well where this raises.
     """
-    if newest(client.revisions, Era.LEGACY) is None or known.find() is not Era.LEGACY:
+    if newest(client.negotiated.revisions, Era.LEGACY) is None or known.find() is not Era.LEGACY:
         return False
     try:
-        result = connection.request("initialize", client.hello())
-        client.open_legacy(result)
+        result = connection.request("initialize", client.negotiated.hello())
+        client.negotiated.open_legacy(connection, result)
     except ErrorResponse as problem:
         known.forget()
         _log.info("the server is no longer a legacy one, and is probed again: %.300r", problem)
@@ -195,11 +218,11 @@ def greeted_again(client: Any, connection: Connection, known: KnownEra) -> bool:
 class _Opening:
     """The probe and, if need be, `initialize` after it: the rules of the module's docstring."""
 
-    def __init__(self, client: Any, connection: Connection, probe_timeout: float, known: KnownEra) -> None:
+    def __init__(self, client: Opens, connection: Connection, probe_timeout: float, known: KnownEra) -> None:
         self._client = client
         self._connection = connection
         self._known = known
-        self._modern_only = newest(client.revisions, Era.LEGACY) is None
+        self._modern_only = newest(client.negotiated.revisions, Era.LEGACY) is None
         self._is_modern = known.find() is Era.MODERN
         """Whether the server is known to be a modern one: then initialize is out of the question."""
         patient = self._modern_only or self._is_modern
@@ -259,7 +282,7 @@ class _Opening:
         if self._modern_only:
             raise RequestTimeout(
                 f"the server did not answer server/discover within {span}; "
-                f"{speak_legacy(self._client.revisions)}"
+                f"{speak_legacy(self._client.negotiated.revisions)}"
             )
         _log.warning(
             "no answer to server/discover within %s, so the server is taken for a legacy one and sent "
@@ -272,10 +295,10 @@ class _Opening:
 
     def _on_probe_answer(self, outcome: Json | McpError) -> None:
         """Act on the answer to the probe, where it decides: rules 1 and 3."""
-        chosen = judge(outcome, self._client.revisions)
+        chosen = judge(outcome, self._client.negotiated.revisions)
         if chosen is not None and isinstance(outcome, dict):
             self._client.checked("server/discover", {}, outcome)
-            self._client.open_modern(chosen, outcome)
+            self._client.negotiated.open_modern(self._connection, chosen, outcome)
             self._known.store(Era.MODERN)
             self._is_done = True
         elif chosen is not None and not self._has_retried:
@@ -285,9 +308,8 @@ class _Opening:
         elif chosen is not None:
             raise LocalError(f"the server speaks {chosen}, but refused server/discover twice: {outcome}")
         elif self._modern_only:
-            raise LocalError(
-                f"the server is no modern one: {_describe(outcome)}; {speak_legacy(self._client.revisions)}"
-            )
+            advice = speak_legacy(self._client.negotiated.revisions)
+            raise LocalError(f"the server is no modern one: {_describe(outcome)}; {advice}")
         elif self._refusal is not None:
             raise self._refusal
         else:
@@ -299,12 +321,12 @@ class _Opening:
     def _send_initialize(self) -> None:
         """Fall back to the legacy era.  # spec: basic/transports/stdio/probe-legacy-fallback"""
         self._deadline = Deadline(self._connection.timeout, self._connection.clock)
-        self._initialize = self._send("initialize", self._client.hello())
+        self._initialize = self._send("initialize", self._client.negotiated.hello())
 
     def _on_initialize_answer(self, outcome: Json | McpError) -> None:
         """Act on the answer to initialize: rules 2 and 3."""
         if isinstance(outcome, dict):
-            self._client.open_legacy(outcome)
+            self._client.negotiated.open_legacy(self._connection, outcome)
             self._known.forget()
             if self._is_surely_legacy:
                 self._known.store(Era.LEGACY)

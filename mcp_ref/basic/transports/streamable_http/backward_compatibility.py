@@ -26,6 +26,7 @@ from mcp_ref.basic.index.error_responses import ErrorResponse, MethodNotFound
 from mcp_ref.basic.transports.stdio.backward_compatibility import (
     NOTHING_KNOWN,
     KnownEra,
+    Opens,
     is_legacy_error,
     judge,
 )
@@ -56,14 +57,14 @@ class PerhapsOld(Exception):
         self.problem = problem
 
 
-def open_connection(client: Any, connection: UrlConnection, known: KnownEra = NOTHING_KNOWN) -> None:
+def open_connection(client: Opens, connection: UrlConnection, known: KnownEra = NOTHING_KNOWN) -> None:
     """Find out what the server speaks, and agree on the newest revision that both know.
 
     Fills in the client, which keeps it for as long as it lives. Raises PerhapsOld, or what went wrong.
     # spec: basic/transports/streamable-http/era-detection
     # spec: basic/versioning/era-persisted
     """
-    if newest(client.revisions, Era.MODERN) is None:
+    if newest(client.negotiated.revisions, Era.MODERN) is None:
         _greet(client, connection)
     elif not _greeted_again(client, connection, known):
         era = _discovered(client, connection)
@@ -73,13 +74,13 @@ def open_connection(client: Any, connection: UrlConnection, known: KnownEra = NO
             known.store(era)
 
 
-def _greeted_again(client: Any, connection: UrlConnection, known: KnownEra) -> bool:
+def _greeted_again(client: Opens, connection: UrlConnection, known: KnownEra) -> bool:
     """Whether the server was remembered as a legacy one, and still is: then the connection is open.
 
     A server that answers initialize with an error may have become a modern one: it is forgotten, and probed.
     What may be one of 2024-11-05 is not: it is asked for its stream next, as ever.
     """
-    if newest(client.revisions, Era.LEGACY) is None or known.find() is not Era.LEGACY:
+    if newest(client.negotiated.revisions, Era.LEGACY) is None or known.find() is not Era.LEGACY:
         return False
     try:
         _greet(client, connection)
@@ -97,41 +98,43 @@ def _greeted_again(client: Any, connection: UrlConnection, known: KnownEra) -> b
     return True
 
 
-def _discovered(client: Any, connection: UrlConnection) -> Era | None:
+def _discovered(client: Opens, connection: UrlConnection) -> Era | None:
     """What the server says that it speaks; if that is MODERN, all is done. None: it does not say.
 
     # spec: basic/transports/streamable-http/era-inspect-400
     """
-    modern_only = newest(client.revisions, Era.LEGACY) is None
+    modern_only = newest(client.negotiated.revisions, Era.LEGACY) is None
     outcome, chosen = _probe_twice(client, connection)
     if isinstance(outcome, McpError):
         if chosen is not None:
             raise outcome
         if modern_only:
-            raise _no_modern_server(outcome, speak_legacy(client.revisions)) from outcome
+            raise _no_modern_server(outcome, speak_legacy(client.negotiated.revisions)) from outcome
         _log.info("the server is no modern one: %.300r", outcome)
         return Era.LEGACY if isinstance(outcome, HttpFailure) or is_legacy_error(outcome) else None
     if chosen is None and modern_only:
-        raise LocalError(f"the server named no version of the modern era; {speak_legacy(client.revisions)}")
+        raise LocalError(
+            f"the server named no version of the modern era; {speak_legacy(client.negotiated.revisions)}"
+        )
     if chosen is None:
         return None
     client.checked("server/discover", {}, outcome)
-    client.open_modern(chosen, outcome)
+    client.negotiated.open_modern(connection, chosen, outcome)
     return Era.MODERN
 
 
-def _probe_twice(client: Any, connection: UrlConnection) -> tuple[Any, Revision | None]:
+def _probe_twice(client: Opens, connection: UrlConnection) -> tuple[Any, Revision | None]:
     """What the server answers, and the version to go on with; again, if it refused one and offers another.
 
     Even if the version that it offers is the one that it refused.
     # spec: basic/transports/streamable-http/era-modern-error
     """
     outcome = _probe(client, connection)
-    chosen = judge(outcome, client.revisions)
+    chosen = judge(outcome, client.negotiated.revisions)
     if chosen is None or not isinstance(outcome, McpError):
         return outcome, chosen
     outcome = _probe(client, connection)
-    return outcome, judge(outcome, client.revisions)
+    return outcome, judge(outcome, client.negotiated.revisions)
 
 
 def _no_modern_server(outcome: McpError, advice: str) -> LocalError:
@@ -149,7 +152,7 @@ def _no_modern_server(outcome: McpError, advice: str) -> LocalError:
     )
 
 
-def _probe(client: Any, connection: UrlConnection) -> Any:
+def _probe(client: Opens, connection: UrlConnection) -> Any:
     """The result of server/discover, or an error that may say what the server speaks; raises others."""
     try:
         return connection.request("server/discover", client.probe())
@@ -170,10 +173,10 @@ def _says_nothing(problem: HttpError) -> bool:
     return problem.status in SAYS_NOTHING or problem.status >= 500
 
 
-def _greet(client: Any, connection: UrlConnection) -> None:
+def _greet(client: Opens, connection: UrlConnection) -> None:
     """# spec: basic/transports/streamable-http/era-fallback-initialize"""
     try:
-        result = connection.request("initialize", client.hello())
+        result = connection.request("initialize", client.negotiated.hello())
     except (RefusedByStatus, HttpError) as problem:
         code = problem.code if isinstance(problem, RefusedByStatus) else None
         # A modern server knows no initialize, and says so with 404.
@@ -184,5 +187,5 @@ def _greet(client: Any, connection: UrlConnection) -> None:
         if status_of(problem) in (400, 404, 405) and not modern:
             raise PerhapsOld(problem) from problem
         raise
-    client.open_legacy(result)
+    client.negotiated.open_legacy(connection, result)
     connection.listen()

@@ -13,7 +13,7 @@ the same of all this.
 A mark that breaks a rule makes the whole tool void: a server does not register it, a client leaves it out.
 What a client has to know for a call:
 
-    known tool        the arguments that its definition marks (client.mirrored keeps them)
+    known tool        the arguments that its definition marks (server/tools keeps them)
     unknown tool      the list of tools is fetched once, in the time of the first call
     -32020            the tool wants other headers than we know of: the list is fetched anew, and the call
                       sent again, once
@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from mcp_ref.basic.index.error_responses import HEADER_MISMATCH, ErrorResponse
 from mcp_ref.basic.index.json_schema_usage import DATA_KEYWORDS
@@ -37,18 +37,12 @@ from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import place, summary
 
-if TYPE_CHECKING:
-    from mcp_ref.basic.index.messages import Json
-    from mcp_ref.runtime.threads.deadlines import Deadline
-
 __all__ = [
     "BadAnnotation",
     "Paths",
     "annotated",
     "annotated_by_us",
     "is_about_headers",
-    "mirrored",
-    "refresh",
     "usable",
 ]
 
@@ -212,32 +206,9 @@ def usable(tools: list[Json]) -> list[Json]:
     return kept
 
 
-Mirrored: TypeAlias = "dict[str, tuple[Any, Paths]]"
-"""The name of a tool -> its definition, and the arguments that it wants in headers."""
+def is_about_headers(method: str, problem: Any) -> bool:
+    """Whether a call was refused for its headers: then the tools are asked for anew.
 
-
-def mirrored(client: Any, name: Any, deadline: Deadline | None) -> Paths | None:
-    """Which arguments of a tool go into headers, by the definition that we know, or get in time.
-
-    # spec: basic/transports/streamable-http/inspect-input-schema
+    # spec: basic/transports/streamable-http/header-mismatch-refresh
     """
-    tool = client.known_tools.get(name)
-    if tool is None:
-        tool = client.fetch_tool(name, deadline=deadline)
-    kept: tuple[Any, Paths] | None = client.mirrored.get(name)
-    if kept is None or kept[0] is not tool:
-        kept = tool, annotated(tool.get("inputSchema", {}))
-        client.mirrored[name] = kept
-    return kept[1]
-
-
-def is_about_headers(client: Any, method: str, problem: Any) -> bool:
-    """Whether a call was refused for its headers: the tool may want others than we know of."""
-    code = problem.code if isinstance(problem, ErrorResponse) else None
-    return method == "tools/call" and code == HEADER_MISMATCH and bool(client.repeats_arguments)
-
-
-def refresh(client: Any, params: Json, timeout: float | None) -> None:
-    """Ask for the tools anew.  # spec: basic/transports/streamable-http/header-mismatch-refresh"""
-    client.forget_cached("tools/list")
-    client.fetch_tool(params.get("name"), timeout=timeout)
+    return method == "tools/call" and isinstance(problem, ErrorResponse) and problem.code == HEADER_MISMATCH

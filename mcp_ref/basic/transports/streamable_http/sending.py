@@ -38,13 +38,13 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.batching import Batch
 from mcp_ref.basic.index.error_responses import ParseError, ProtocolError, error_response
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
 from mcp_ref.basic.index.messages import Json, RequestId, decode, encode
-from mcp_ref.basic.patterns.index.connection import Connection
+from mcp_ref.basic.patterns.index.connection import Connection, Endpoint
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.transports.streamable_http import receiving, request_metadata
 from mcp_ref.basic.transports.streamable_http.http_errors import JSON, STREAM, refusal, wrong_type
@@ -67,7 +67,9 @@ from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
 from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.lifecycle import Negotiated
     from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
+    from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
 
 __all__ = [
     "Posts",
@@ -172,12 +174,30 @@ URGENT = frozenset({"ping"})
 """What asks whether the server is there, and so waits for no room that its silence may have used up."""
 
 
+class SendsToUrl(Protocol):
+    """A client, as its connection to a URL sees it."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """What answers the server, and hears it."""
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """What it and its server agreed on."""
+
+    def annotated(self, params: Json | None, deadline: Deadline | None) -> Paths:
+        """Which arguments of a tools/call go into headers."""
+
+    def renewed(self) -> None:
+        """There is a new session: make it what the old one was."""
+
+
 class UrlConnection(Connection):
     """One server behind a URL."""
 
     def __init__(
         self,
-        client: Any,
+        client: SendsToUrl,
         exchanges: HttpClient,
         *,
         timeout: float,
@@ -185,7 +205,7 @@ class UrlConnection(Connection):
         max_message_bytes: int,
     ) -> None:
         super().__init__(
-            client, Posts(self), workers=Workers(20, 100), timeout=timeout, max_timeout=max_timeout
+            client.endpoint, Posts(self), workers=Workers(20, 100), timeout=timeout, max_timeout=max_timeout
         )
         self.client = client
         self.exchanges = exchanges
@@ -214,9 +234,9 @@ class UrlConnection(Connection):
         if method is not None and date is not None:
             annotated = self.client.annotated(params, deadline) if method == "tools/call" else None
             return {**POST, **request_metadata.mirror(method, params, date, annotated)}
-        if self.client.revision.modern:
+        if self.client.negotiated.revision.modern:
             said = {} if method is None else {"Mcp-Method": method}
-            return {**POST, "MCP-Protocol-Version": self.client.revision.date, **said}
+            return {**POST, "MCP-Protocol-Version": self.client.negotiated.revision.date, **said}
         return {**POST, **({} if method == "initialize" else self.belonging.headers())}
 
     def _posted(
@@ -282,7 +302,7 @@ class UrlConnection(Connection):
         """
         if isinstance(outbox, Way):
             outbox.let_go_of_answer()
-        modern = outbox.is_modern if isinstance(outbox, Way) else self.client.revision.modern
+        modern = outbox.is_modern if isinstance(outbox, Way) else self.client.negotiated.revision.modern
         if modern and method == "notifications/cancelled":
             return
         message: Json = {"jsonrpc": "2.0", "method": method}

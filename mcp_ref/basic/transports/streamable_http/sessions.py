@@ -635,8 +635,9 @@ class UrlSession:
             connection.session = Session()
             try:
                 seconds = max(0.01, min(connection.timeout, deadline.left()))
-                hello = connection.client.hello()
-                connection.client.open_legacy(connection.request("initialize", hello, timeout=seconds))
+                negotiated = connection.client.negotiated
+                result = connection.request("initialize", negotiated.hello(), timeout=seconds)
+                negotiated.open_legacy(connection, result)
             except BaseException:
                 connection.session, self.id = before, served
                 raise

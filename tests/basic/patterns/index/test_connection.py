@@ -697,7 +697,7 @@ def test_what_is_too_long_is_answered_as_well_as_its_beginning_tells(beginning: 
 
 def test_an_answer_that_is_too_long_and_to_nobody_is_ignored() -> None:
     with connect(make_server(), revision="2025-11-25") as client:
-        client.connection.too_long(10**9, b'{"jsonrpc":"2.0","id":4711,"result":{')
+        client.asker.connection.too_long(10**9, b'{"jsonrpc":"2.0","id":4711,"result":{')
         client.ping()
 
 

@@ -290,7 +290,6 @@ def test_answers_find_their_callers_whatever_their_order(revision: str) -> None:
         def ask(word: str) -> None:
             found[word] = client.call_tool("echo", {"word": word}).text
 
-        client.tools_fetched = True  # no list of tools: the calls alone
         threads = [threading.Thread(target=ask, args=(str(n),)) for n in range(100)]
         for thread in threads:
             thread.start()
@@ -432,7 +431,7 @@ def test_ctrl_c_in_the_middle_of_a_message_cancels_the_call_and_harms_no_other(
     gate = Gate()
     with connect(make_server(gate), revision=revision) as client:
         client.list_tools()
-        outbox = client.connection.outbox
+        outbox = client.asker.connection.outbox
         outbox._begin = None  # so that all goes through the function below
         write, written = outbox._write, []
 
@@ -447,9 +446,9 @@ def test_ctrl_c_in_the_middle_of_a_message_cancels_the_call_and_harms_no_other(
         with pytest.raises(KeyboardInterrupt):
             client.call_tool("wait", timeout=60)
         assert json.loads(written[0])["method"] == "tools/call"
-        assert not client.connection.waiting
+        assert not client.asker.connection.waiting
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
-        assert client.connection.failure is None
+        assert client.asker.connection.failure is None
 
 
 def test_many_interrupts_leave_a_connection_that_works() -> None:
@@ -487,7 +486,7 @@ def test_many_interrupts_leave_a_connection_that_works() -> None:
             over = True
         except KeyboardInterrupt:
             interrupts += 1
-    connection = client.connection
+    connection = client.asker.connection
     print(interrupts > 0, len(connection.waiting), connection.failure, client.call_tool("t").text)
     client.close()
     """
@@ -504,7 +503,7 @@ def test_a_time_out_that_is_none_is_refused_before_anything_is_sent(given: float
         for ask in (client.request, client.submit):
             with pytest.raises(ValueError, match="timeout is a number of seconds above 0"):
                 ask("tools/list", timeout=given)
-        assert not client.connection.waiting
+        assert not client.asker.connection.waiting
 
 
 @pytest.mark.parametrize("given", ["5", True, [], b""])
@@ -553,7 +552,7 @@ def test_a_server_that_asks_for_ever_does_not_stop_the_clock_for_ever(
             receive("")
     """
     with connect(raw_server(script), revision="2025-11-25") as client:
-        client.connection.max_timeout = 0.3
+        client.asker.connection.max_timeout = 0.3
         held = threading.Event()
 
         @client.on_request("vendor/ask")
@@ -903,4 +902,4 @@ def test_one_ends_with_the_request_it_is_made_for(revision: str) -> None:
         assert asked.wait(PATIENCE)
         assert call.cancel()
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
-        assert eventually(lambda: not client.connection.serving)
+        assert eventually(lambda: not client.asker.connection.serving)

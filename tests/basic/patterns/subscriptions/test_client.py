@@ -189,7 +189,7 @@ def test_many_listen_at_once_and_each_hears_its_own(date):
         assert all(changes.next(0) is None for changes in (*several, lists))
         for changes in (*several, lists):
             changes.close()
-        assert not client.listening
+        assert not client.asker.subscriptions
 
 
 @every
@@ -226,7 +226,7 @@ def test_listening_to_nothing_is_an_error(date):
         for wanted in ({}, {"resources": []}, {"tools": False, "resources": False}):
             with pytest.raises(ValueError, match="name what to listen to"):
                 client.listen(**wanted)
-        assert not client.listening
+        assert not client.asker.subscriptions
 
 
 # -- closing ---------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ def test_an_iteration_ends_when_it_is_closed_from_any_thread(date):
             assert iterating.problem is None
             assert changes.next() is None
             changes.close()
-        assert not client.listening
+        assert not client.asker.subscriptions
 
 
 @every
@@ -273,7 +273,7 @@ def test_an_iteration_ends_with_its_client(date):
     client.close()
     assert iterating.ends()
     assert iterating.problem is None
-    assert not client.listening
+    assert not client.asker.subscriptions
 
 
 @every
@@ -283,7 +283,7 @@ def test_a_client_that_is_closed_hears_nothing_more_and_says_so(date):
     for wanted in ({"tools": True}, {"resources": ["demo://a"]}):
         with pytest.raises(ConnectionClosed, match="closed"):
             client.listen(**wanted)
-    assert not client.listening
+    assert not client.asker.subscriptions
 
 
 @pytest.mark.spec(
@@ -306,13 +306,13 @@ def test_closing_cancels_the_request_and_what_still_comes_is_ignored():
         assert cancelled["params"]["requestId"] == notes.message("subscriptions/listen")["id"]
         client.ping()
         assert list(changes) == []
-        assert not client.connection.waiting
+        assert not client.asker.connection.waiting
 
 
 def test_closing_while_the_server_has_not_agreed_yet_cancels_as_well():
     client, notes = scripted("open_modern()\ngo_on_listening = receive('notifications/cancelled')\ngo_on()")
     with client:
-        changes = Changes(client, ["tools"], [])
+        changes = Changes(client.asker, ["tools"], [])
         opening = threading.Thread(target=changes.open)
         opening.start()
         request = notes.message("subscriptions/listen")
@@ -320,21 +320,21 @@ def test_closing_while_the_server_has_not_agreed_yet_cancels_as_well():
         opening.join(PATIENCE)
         assert notes.message("notifications/cancelled")["params"]["requestId"] == request["id"]
         assert list(changes) == []
-        assert not client.listening
-        assert not client.connection.waiting
+        assert not client.asker.subscriptions
+        assert not client.asker.connection.waiting
 
 
 @every
 def test_what_was_closed_before_it_was_open_is_not_left_open(date):
     server = demo()
     with connect(server, revision=date) as client:
-        changes = Changes(client, ["tools"], ["demo://a"])
+        changes = Changes(client.asker, ["tools"], ["demo://a"])
         changes.close()
         changes.open()
         client.ping()
         assert server.listeners._streams == {}
         assert all(not listener.uris for listener in server.listeners._sessions.values())
-        assert not client.listening
+        assert not client.asker.subscriptions
 
 
 # -- the server ends it ----------------------------------------------------------------------------
@@ -365,7 +365,7 @@ def test_an_iteration_ends_when_the_server_ends_it_and_all_it_told_was_taken(how
         changes = client.listen(tools=True, resources=["demo://a"])
         client.ping()  # by now it is over
         assert list(changes) == [Change("tools"), Change("resource", "demo://a")]
-        assert not client.listening
+        assert not client.asker.subscriptions
         changes.close()
         client.ping()
 
@@ -383,7 +383,7 @@ def test_a_cancellation_of_another_id_ends_nothing():
         assert changes.next(PATIENCE) == Change("tools")
         client.ping()
         assert changes.next(0) is None
-        assert client.listening == {changes}
+        assert client.asker.subscriptions == {changes}
 
 
 def test_a_server_that_ends_it_before_it_agreed_refused_everything():
@@ -408,7 +408,7 @@ def test_a_server_that_does_not_want_to_be_listened_to_is_an_error(said, kind):
     with client:
         with pytest.raises(kind):
             client.listen(tools=True)
-        assert not client.listening
+        assert not client.asker.subscriptions
         client.ping()
 
 
@@ -428,7 +428,7 @@ def test_an_error_after_the_acknowledgment_is_raised_when_all_was_taken():
         assert "the disk is full" in str(iterating.problem)
         with pytest.raises(ErrorResponse):
             changes.next()
-        assert not client.listening
+        assert not client.asker.subscriptions
 
 
 def test_an_acknowledgment_that_does_not_come_in_time_is_a_timeout():
@@ -443,13 +443,13 @@ def test_an_acknowledgment_that_does_not_come_in_time_is_a_timeout():
     """
     )
     with client:
-        client.connection.timeout = 0.2
+        client.asker.connection.timeout = 0.2
         with pytest.raises(RequestTimeout, match=r"no acknowledgment within 0\.2 s"):
             client.listen(tools=True)
         notes.message("notifications/cancelled")
         client.ping(timeout=PATIENCE)
-        assert not client.listening
-        assert not client.connection.waiting
+        assert not client.asker.subscriptions
+        assert not client.asker.connection.waiting
 
 
 # -- what the server agrees to ---------------------------------------------------------------------
@@ -615,7 +615,7 @@ def test_what_waits_is_weighed(caplog):
             seen.append(found.uri)
         assert seen[-1] == "demo://a"
         assert 60 < len(seen) < 70
-        assert changes._pending_size == 0
+        assert changes._pending._size == 0
     assert sum("changes are dropped" in record.getMessage() for record in caplog.records) == 1
 
 
@@ -670,7 +670,7 @@ def test_a_server_that_is_gone_for_good_is_an_error_for_all_who_listen(date, cod
         for wanted in ({"tools": True}, {"resources": ["demo://a"]}):
             with pytest.raises(ConnectionClosed, match=f"code {code}"):
                 client.listen(**wanted)
-        assert not client.listening
+        assert not client.asker.subscriptions
 
 
 @pytest.mark.parametrize("date", LEGACY)
@@ -682,13 +682,13 @@ def test_a_session_that_ends_while_one_begins_to_listen_is_an_error(date, monkey
         def end_before(changes, agreed):
             with pytest.raises(ConnectionClosed):
                 client.call_tool("leave", {"code": 9})
-            assert eventually(lambda: client.connection.failure is not None)
+            assert eventually(lambda: client.asker.connection.failure is not None)
             agree(changes, agreed)
 
         monkeypatch.setattr(Changes, "agree", end_before)
         with pytest.raises(ConnectionClosed, match="code 9"):
             client.listen(tools=True)
-        assert not client.listening
+        assert not client.asker.subscriptions
 
 
 @pytest.mark.spec(
@@ -728,7 +728,7 @@ def test_whoever_waits_when_the_server_crashes_asks_the_new_one_for_the_same():
     )
     with client, client.listen(prompts=True, resources=["demo://b"]) as changes:
         iterating = Iterating(changes)
-        client.info = {**client.info, "name": "second"}
+        client.asker.negotiated.info = {**client.asker.negotiated.info, "name": "second"}
         with pytest.raises(ConnectionClosed):
             client.request("vendor/crash")
         seen = [iterating.seen.get(timeout=PATIENCE) for _ in range(2)]
@@ -756,16 +756,16 @@ def test_whoever_closes_while_the_server_is_started_again_leaves_nothing_open():
     """)
     with client:
         changes = client.listen(tools=True)
-        assert eventually(lambda: client.connection.failure is not None)
-        client.info = {**client.info, "name": "again"}
+        assert eventually(lambda: client.asker.connection.failure is not None)
+        client.asker.negotiated.info = {**client.asker.negotiated.info, "name": "again"}
         iterating = Iterating(changes)
         notes.until(lambda m: str(m).count("again") and "subscriptions/listen" in str(m))
         changes.close()
         assert iterating.ends()
         notes.message("notifications/cancelled")
         client.ping()
-        assert not client.connection.waiting
-        assert not client.listening
+        assert not client.asker.connection.waiting
+        assert not client.asker.subscriptions
 
 
 CRASHES_ONCE = """
@@ -792,7 +792,7 @@ def test_one_that_has_not_listened_anew_takes_nothing_of_one_that_has():
     )
     with client:
         stale, other = client.listen(prompts=True), client.listen(tools=True)
-        client.info = {**client.info, "name": "second"}
+        client.asker.negotiated.info = {**client.asker.negotiated.info, "name": "second"}
         with pytest.raises(ConnectionClosed):
             client.request("vendor/crash")
         assert other.next(PATIENCE) == Change("tools")  # all counts as changed
@@ -817,7 +817,7 @@ def test_closing_what_was_lost_ends_no_request_of_the_connection_after_it():
     )
     with client:
         stale, _ = client.listen(tools=True), client.listen(tools=True)
-        client.info = {**client.info, "name": "second"}
+        client.asker.negotiated.info = {**client.asker.negotiated.info, "name": "second"}
         with pytest.raises(ConnectionClosed):
             client.request("vendor/crash")
         slow = client.submit("vendor/slow")
@@ -956,7 +956,7 @@ def test_a_server_that_does_not_unsubscribe_is_left_alone(date, caplog):
     )
     with client:
         changes = client.listen(resources=[f"demo://{n}" for n in range(4)])
-        client.connection.timeout = 0.2
+        client.asker.connection.timeout = 0.2
         start = time.monotonic()
         changes.close()
         assert time.monotonic() - start < PATIENCE
@@ -969,10 +969,10 @@ def test_a_server_that_does_not_unsubscribe_is_left_alone(date, caplog):
 def test_a_server_that_does_not_answer_to_subscribe_is_a_timeout(date):
     client, _ = scripted(f"open_legacy({date!r})\nreceive('notifications/cancelled')\ngo_on()", revision=date)
     with client:
-        client.connection.timeout = 0.1
+        client.asker.connection.timeout = 0.1
         with pytest.raises(RequestTimeout, match="resources/subscribe"):
             client.listen(resources=["demo://a"])
-        assert not client.listening
+        assert not client.asker.subscriptions
         client.ping(timeout=PATIENCE)
 
 
@@ -1085,7 +1085,7 @@ def test_a_server_that_stays_away_is_given_up(monkeypatch):
         changes = client.listen(tools=True)
         with pytest.raises(ConnectionClosed):
             changes.next(20)
-        assert changes not in client.listening
+        assert changes not in client.asker.subscriptions
         changes.close()
 
 
@@ -1097,7 +1097,7 @@ def test_a_session_that_was_opened_anew_has_its_subscriptions_and_nobody_knows_w
         talking(handle, "2025-11-25") as (site, client),
         client.listen(tools=True, resources=["x://a"]) as changes,
     ):
-        module.renew(client)
+        client.asker.subscriptions.renew()
         assert len(site.of("resources/subscribe")) == 2
         assert {changes.next(1), changes.next(1)} == {Change("tools"), Change("resource", "x://a")}
 
@@ -1105,7 +1105,7 @@ def test_a_session_that_was_opened_anew_has_its_subscriptions_and_nobody_knows_w
 def test_in_a_forked_child_the_changes_wait_for_no_lock_of_a_thread_that_is_not_there():
     """`forked` is what the child calls; what it is told then, tests/test_forks.py says."""
     with connect(demo(), revision=MODERN) as client:
-        changes = Changes(client, {"tool"}, ())
+        changes = Changes(client.asker, {"tool"}, ())
         with changes._news:
             changes.forked()
             changes.push(Change("tool"))

@@ -259,11 +259,11 @@ def test_an_answer_that_is_not_taken_is_the_servers_affair(caplog):
 def test_answers_that_cannot_be_sent_are_dropped_and_not_kept_for_ever(caplog):
     fake = Fake()
     with session(fake) as client:
-        client.connection._senders = Workers(1, 0)
-        client.connection._senders._is_full = lambda size: True
+        client.asker.connection._senders = Workers(1, 0)
+        client.asker.connection._senders._is_full = lambda size: True
         fake.say(id="p", method="ping")
         assert eventually(lambda: "too many messages" in caplog.text)
-        client.connection._senders.close(0)
+        client.asker.connection._senders.close(0)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -439,7 +439,7 @@ def test_a_post_that_is_refused_names_the_address_that_was_asked(body):
         fake.refuses["tools/list"] = ("404 Not Found", [("Content-Type", "application/json")], body)
         with pytest.raises(HttpError) as caught:
             client.list_tools()
-        url = f"http://{client.connection.exchanges.settings.server}/elsewhere/7"
+        url = f"http://{client.asker.connection.exchanges.settings.server}/elsewhere/7"
         assert caught.value.url == url
         assert url in str(caught.value)
         assert "secret" not in str(caught.value)
@@ -460,10 +460,10 @@ def test_a_notification_that_is_refused_is_an_error_for_whoever_sent_it():
     with session(fake) as client:
         fake.refuses["notifications/x"] = ("500 Internal Server Error", [], b"")
         with pytest.raises(HttpError):
-            client.connection.notify("notifications/x")
+            client.asker.connection.notify("notifications/x")
         fake.refuses["notifications/x"] = lambda: threading.Event().wait(0.5) or TAKEN
         with pytest.raises(RequestTimeout, match=r"did not take a message within 0\.05 s"):
-            client.connection.notify("notifications/x", wait=0.05)
+            client.asker.connection.notify("notifications/x", wait=0.05)
 
 
 def test_an_initialize_that_is_refused_is_what_connect_raises():
@@ -502,13 +502,13 @@ def test_a_request_that_nobody_waits_for_is_sent_all_the_same():
     fake = Fake()
     with session(fake) as client:
         done = queue.SimpleQueue()
-        client.connection.call("tools/list", {}, on_done=done.put)
+        client.asker.connection.call("tools/list", {}, on_done=done.put)
         assert done.get(timeout=PATIENCE).outcome == {"tools": []}
         fake.refuses["tools/list"] = ("500 Internal Server Error", [], b"")
-        client.connection.call("tools/list", {}, on_done=done.put)
+        client.asker.connection.call("tools/list", {}, on_done=done.put)
         assert isinstance(done.get(timeout=PATIENCE).outcome, HttpError)
-        client.connection._senders._is_full = lambda size: True
-        client.connection.call("tools/list", {}, on_done=done.put)
+        client.asker.connection._senders._is_full = lambda size: True
+        client.asker.connection.call("tools/list", {}, on_done=done.put)
         assert isinstance(done.get(timeout=PATIENCE).outcome, ConnectionClosed)
 
 
@@ -525,7 +525,7 @@ def test_a_kept_connection_that_is_too_old_costs_a_second_try_where_that_is_harm
     with session(fake) as client:
         fake.refuses[ask] = closing
         asked = queue.SimpleQueue()
-        client.connection.call(ask, {}, on_done=asked.put)
+        client.asker.connection.call(ask, {}, on_done=asked.put)
         assert eventually(lambda: len(fake.messages(ask)) == sent)
         if sent == 1:
             assert isinstance(asked.get(timeout=PATIENCE).outcome, ConnectionClosed)
@@ -570,7 +570,7 @@ def test_who_waits_for_a_post_to_be_taken_hears_of_the_end_of_the_stream_at_once
         with pytest.raises(ConnectionClosed, match="ended the event stream"):
             client.list_tools()
         with pytest.raises(ConnectionClosed, match="ended the event stream"):
-            client.connection.notify("notifications/x")
+            client.asker.connection.notify("notifications/x")
         over.set()
 
 
@@ -592,7 +592,7 @@ def test_a_message_that_is_no_json_is_not_the_end():
 def test_a_fault_of_ours_ends_the_connection_with_a_reason(monkeypatch, caplog):
     fake = Fake()
     with session(fake) as client:
-        monkeypatch.setattr(client.connection, "receive", lambda line: 1 / 0)
+        monkeypatch.setattr(client.asker.connection, "receive", lambda line: 1 / 0)
         with pytest.raises(ConnectionClosed, match="could not be read"):
             client.list_tools()
     assert "ZeroDivisionError" in caplog.text
@@ -602,7 +602,7 @@ def test_close_ends_the_stream_and_leaves_neither_thread_nor_socket():
     fake = Fake()
     with serving(fake) as http:
         client = connect(f"http://127.0.0.1:{http.port}/sse")
-        reader = client.connection._reader
+        reader = client.asker.connection._reader
         began = time.monotonic()
         client.close()
         assert time.monotonic() - began < PATIENCE / 2

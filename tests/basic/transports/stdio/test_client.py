@@ -160,7 +160,7 @@ def test_close_is_as_gentle_as_it_can_be(stays: str, ended: int) -> None:
     notes = Notes()
     with connect(raw_server(script), on_stderr=notes, grace=0.3) as client:
         notes.until(lambda note: note == "open")
-        process = client._line.link.process
+        process = client.asker.line.link.process
         started = time.monotonic()
     assert time.monotonic() - started < PATIENCE
     assert process.poll() == ended
@@ -175,7 +175,7 @@ def test_close_waits_for_a_server_that_takes_a_while() -> None:
     script = "open_modern()\nwhile os.read(0, 100): pass\ntime.sleep(0.5)\nnote('finished')"
     notes = Notes()
     with connect(raw_server(script), on_stderr=notes, grace=PATIENCE) as client:
-        process = client._line.link.process
+        process = client.asker.line.link.process
     assert process.poll() == 0
     assert "finished" in notes.all
 
@@ -405,7 +405,7 @@ def test_close_fails_what_waits_and_what_is_being_written(revision: str) -> None
     threads = [threading.Thread(target=run) for run in asking]
     for thread in threads:
         thread.start()
-    link = client._line.link
+    link = client.asker.line.link
     assert eventually(lambda: stdio.unread(link._stdin) > 60_000)
     started = time.monotonic()
     client.close()
@@ -430,7 +430,7 @@ def test_what_close_cuts_off_lands_in_no_other_file(tmp_path: Path) -> None:
 
     caller = threading.Thread(target=say_much)
     caller.start()
-    link = client._line.link
+    link = client.asker.line.link
     assert eventually(lambda: link.write._writing.locked())
     closer = threading.Thread(target=client.close)
     closer.start()

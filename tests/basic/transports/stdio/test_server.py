@@ -499,7 +499,7 @@ def test_a_server_of_ours_ends_with_its_client(revision: str) -> None:
 import os, time
 from mcp_ref import connect
 client = connect({python(source("import os"))!r}, env={ENV!r}, revision={revision!r})
-print(client._line.link.process.pid, flush=True)
+print(client.asker.line.link.process.pid, flush=True)
 time.sleep(60)
 """
     child = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, env={**os.environ, **ENV})

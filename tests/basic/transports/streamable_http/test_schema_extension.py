@@ -18,7 +18,6 @@ from web import opened, talking, text, web
 from mcp_ref import Server, connect
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.transports.streamable_http import schema_extension
 from mcp_ref.basic.transports.streamable_http.schema_extension import (
     MAX_PARTS,
     BadAnnotation,
@@ -541,19 +540,19 @@ def test_on_a_pipe_marks_mean_nothing():
         return a
 
     with connect(server) as client:
-        assert not client.repeats_arguments
+        assert not client.asker.repeats_arguments
         assert client.call_tool("add", {"a": 1}).structured == {"result": 1}
-        assert client.mirrored == {}
+        assert client.asker.tools._paths == {}
 
 
 def test_what_was_found_out_of_a_tool_is_kept_until_it_is_another_one():
     with web(lists(TOOL)) as site, connect(site.url) as client:
-        first = schema_extension.mirrored(client, "query", None)
+        first = client.asker.tools.paths(client.asker, "query", None)
         assert first == {"region": ("region",)}
         assert len(site.of("tools/list")) == 1
-        assert schema_extension.mirrored(client, "query", None) is first
+        assert client.asker.tools.paths(client.asker, "query", None) is first
         client.list_tools()
-        assert schema_extension.mirrored(client, "query", None) is not first
+        assert client.asker.tools.paths(client.asker, "query", None) is not first
 
 
 def silent_list(request, wire):

@@ -63,7 +63,7 @@ def test_a_message_that_is_no_request_is_posted():
             wire.result(request, text("hello"))
 
     with talking(handle, "2025-11-25", "s-1") as (site, client):
-        posts = client.connection.outbox
+        posts = client.asker.connection.outbox
         assert isinstance(posts, Posts) and posts.is_busy and posts.two_way and not posts.closes
         posts.begins(None)
         posts.answer(b'{"jsonrpc": "2.0", "id": "good", "result": {}}')
@@ -656,9 +656,9 @@ def test_close_returns_at_once_and_ends_all_that_waits(revision, handle):
 
 def test_a_forked_child_does_not_end_the_session_of_its_parent():
     with talking(plain, "2025-11-25", SESSION) as (site, client):
-        client.connection.is_inherited = True
-        client.connection.end("the child is closed")
-        client.connection.is_inherited = False
+        client.asker.connection.is_inherited = True
+        client.asker.connection.end("the child is closed")
+        client.asker.connection.is_inherited = False
         assert client.call_tool("a").text == "hello"
         assert [r.method for r in site.requests if r.method == "DELETE"] == []
 
@@ -809,7 +809,7 @@ def test_a_notification_is_waited_for_no_longer_than_a_request():
             plain(request, wire)
 
     with talking(handle) as (_site, client):
-        client.connection.timeout = 0.2
+        client.asker.connection.timeout = 0.2
         with pytest.raises(RequestTimeout, match=r"did not take a message within 0\.2 s"):
             client.notify("notifications/mine")
         client.close()
@@ -846,7 +846,7 @@ def test_answers_that_nobody_takes_are_not_kept_without_end(caplog, monkeypatch)
         wire.end()
 
     with talking(handle, "2025-11-25") as (_site, client):
-        monkeypatch.setattr(client.connection._senders, "queue", 3)
+        monkeypatch.setattr(client.asker.connection._senders, "queue", 3)
         assert client.call_tool("a").text == "hello"
         assert "too many wait" in caplog.text
 
@@ -867,7 +867,7 @@ def test_calls_that_take_all_the_room_leave_some_for_the_answers_that_they_wait_
         wire.end()
 
     with talking(handle, "2025-11-25", roots=[], timeout=PATIENCE) as (_site, client):
-        client.connection.exchanges.slots.limit = 5
+        client.asker.connection.exchanges.slots.limit = 5
         pending = [client.submit("tools/call", {"name": "a"}) for _ in range(12)]
         assert [p.result(PATIENCE).text for p in pending] == ["hello"] * 12
 
@@ -922,8 +922,8 @@ def test_a_body_that_is_no_message_is_not_answered():
 
 def test_more_requests_than_can_wait_are_refused(monkeypatch):
     with talking(only("tools/call", _silent)) as (site, client):
-        monkeypatch.setattr(client.connection._askers, "queue", 0)
-        monkeypatch.setattr(client.connection._askers, "limit", 1)
+        monkeypatch.setattr(client.asker.connection._askers, "queue", 0)
+        monkeypatch.setattr(client.asker.connection._askers, "limit", 1)
         first = client.submit("tools/call", {"name": "a"})
         site.asked(lambda r: r.rpc == "tools/call")
         with pytest.raises(LocalError, match="too many requests"):
@@ -933,7 +933,7 @@ def test_more_requests_than_can_wait_are_refused(monkeypatch):
 
 def test_a_fault_of_ours_is_the_end_of_one_request_only(monkeypatch, caplog):
     with talking(plain) as (_site, client):
-        monkeypatch.setattr(client.connection, "headers", lambda *args: 1 / 0)
+        monkeypatch.setattr(client.asker.connection, "headers", lambda *args: 1 / 0)
         with pytest.raises(LocalError, match="ZeroDivisionError"):
             client.call_tool("a")
         monkeypatch.undo()
@@ -942,7 +942,7 @@ def test_a_fault_of_ours_is_the_end_of_one_request_only(monkeypatch, caplog):
 
 def test_a_request_that_was_cancelled_before_it_was_sent_is_not_sent():
     with talking(plain) as (site, client):
-        connection = client.connection
+        connection = client.asker.connection
 
         def prepare(call):
             early.append(call)
@@ -973,7 +973,7 @@ def test_a_message_that_cannot_be_handled_is_not_the_end_of_its_stream(monkeypat
         wire.end()
 
     with talking(handle) as (_site, client):
-        monkeypatch.setattr(client, "notice", lambda *args: 1 / 0)
+        monkeypatch.setattr(client.asker.answering, "notice", lambda *args: 1 / 0)
         assert client.call_tool("a").text == "hello"
     assert "could not be handled" in caplog.text
 
@@ -1021,8 +1021,8 @@ def test_those_who_wait_for_room_are_not_in_the_way_of_those_who_read():
         wire.end()
 
     with talking(handle) as (_site, client):
-        client.connection.exchanges.slots.limit = 1
-        client.connection._askers.limit = 1
+        client.asker.connection.exchanges.slots.limit = 1
+        client.asker.connection._askers.limit = 1
         seen = []
         caller = threading.Thread(
             target=lambda: seen.append(client.call_tool("a", on_progress=lambda *report: None).text)

@@ -1,0 +1,157 @@
+"""What a client does for its server: requests of the legacy era, input that a result asks for, notifications.
+
+    server -> client   a request         answer -> the application's own handler, or `fulfil`
+    server -> client   input_required    fulfil, for each question (basic/patterns/mrtr)
+    server -> client   a notification    notice -> the pages that it concerns, then the application
+
+Revisions   all; in the modern era a server sends no requests.
+Threads     `answer` runs on a worker (ping: on the reader), `notice` on the reader: what the application is
+            to hear goes to the thread for events (api/events).
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from mcp_ref.api.callbacks import Callbacks
+from mcp_ref.api.context import INPUT_REQUESTS, Context
+from mcp_ref.api.events import EventThread
+from mcp_ref.basic.index.error_responses import InternalError, InvalidRequest, MethodNotFound
+from mcp_ref.basic.index.messages import Json, encode
+from mcp_ref.basic.lifecycle import Negotiated
+from mcp_ref.basic.patterns.index.connection import Connection
+from mcp_ref.basic.patterns.index.context import RequestContext
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType
+from mcp_ref.basic.patterns.subscriptions.client import Subscriptions
+from mcp_ref.runtime.hooks import Handler, Hook, handler_of, run_with_hooks
+from mcp_ref.runtime.json_text import Encoded
+from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.typing.mismatch import message_of
+from mcp_ref.server.tools import KnownTools
+from mcp_ref.server.utilities.caching import CacheOfServer
+from mcp_ref.server.utilities.logging import LogReceiver
+
+__all__ = ["Answering"]
+
+_log = logger("mcp_ref.client")
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Answering:
+    """The endpoint of a client's connection: what it answers, and what it hears."""
+
+    context_type = Context
+
+    def __init__(
+        self,
+        *,
+        negotiated: Negotiated,
+        callbacks: Callbacks,
+        tools: KnownTools,
+        cache: CacheOfServer,
+        subscriptions: Subscriptions,
+        log: LogReceiver,
+        events: EventThread,
+        on_notification: Callable[[str, Json], object] | None,
+    ) -> None:
+        """`on_notification` hears every notification."""
+        self.negotiated, self.callbacks = negotiated, callbacks
+        self.input_requests: Mapping[str, InputRequestType] = INPUT_REQUESTS
+        self._tools, self._cache = tools, cache
+        self._subscriptions, self._messages, self._events = subscriptions, log, events
+        self._hears_all = on_notification
+        self._hooks: tuple[Hook[Any], ...] = ()
+        self._handlers: dict[str, Handler[Any]] = {"ping": lambda p, c: {}}
+        self._listeners: dict[str, Callable[[Json], Any]] = {}
+
+    # -- what the application adds -------------------------------------------------------------------
+
+    def handle(self, method: str, function: F) -> F:
+        """Have a function answer a request of the server's."""
+        self._handlers[method] = handler_of(function)
+        return function
+
+    def listen(self, method: str, function: F) -> F:
+        """Have a function hear a notification of the server's."""
+        self._listeners[method] = function
+        return function
+
+    def around(self, hook: Hook[Any]) -> Hook[Any]:
+        """Have a hook wrap every request that the server sends."""
+        self._hooks = (*self._hooks, hook)
+        return hook
+
+    # -- requests ------------------------------------------------------------------------------------
+
+    def is_immediate(self, context: RequestContext) -> bool:
+        """Only `ping` is: other methods by these names are the application's own."""
+        return context.method == "ping"
+
+    def is_quick(self, context: RequestContext) -> bool:
+        """What an application does for a server is not for the thread that reads."""
+        return False
+
+    def answer(self, context: RequestContext) -> Json | Encoded:
+        """A request of the server's. While it is answered, our own deadlines stand still."""
+        session = context.connection.session
+        if not session.is_open and context.method != "ping":
+            raise InvalidRequest(f"{context.method[:80]}: not before initialization")
+        context.revision = session.revision
+        token = context.meta.get("progressToken")
+        context.progress_token = token if type(token) in (str, int) else None
+        handler = self._handler_of(context.method)
+        if context.method == "ping":
+            return {}
+        with context.connection.clock.hold():
+            result = run_with_hooks(self._hooks, handler, context, context.params)
+        if result is not None and not isinstance(result, dict):
+            raise InternalError(f"{context.method}: the handler returned no object")
+        return result or {}
+
+    def _handler_of(self, method: str) -> Handler[Any]:
+        """The application's own handler, or the page of what a server may ask. Raises MethodNotFound."""
+        if method in self._handlers:
+            return self._handlers[method]
+        if method in self.input_requests:
+            return functools.partial(self.fulfil, method)
+        raise MethodNotFound(f"this client has no method {method[:100]!r}")
+
+    def fulfil(self, method: str, params: Json, context: RequestContext | None) -> Json:
+        """Do what a server asks for: in its request, or in an input_required result (context None)."""
+        try:
+            result = self.input_requests[method].answer(self, params, context)
+            encode(result)  # what the application gave may be no JSON
+        except (ValueError, TypeError, RecursionError) as problem:
+            _log.error("%s: the answer cannot be sent", method, exc_info=problem)
+            raise InternalError(
+                f"{method}: this client's answer cannot be sent: {message_of(problem)}"
+            ) from None
+        return result
+
+    # -- notifications -------------------------------------------------------------------------------
+
+    def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
+        """A notification of the server's. Runs on the reader; callbacks run on the thread for events."""
+        if method == "notifications/tools/list_changed":
+            self._tools.forget()
+        self._cache.on_notification(method, params)
+        if method == "notifications/elicitation/complete":
+            self.callbacks.elicitations.on_complete(params)
+        self._subscriptions.on_notification(connection, self.negotiated.revision, method, params)
+        if method == "notifications/message":
+            self._events.run(self._messages.on_message, params, size=size)
+        listener = self._listeners.get(method)
+        if listener is not None:
+            self._events.run(listener, params, size=size)
+        hears_all = self._hears_all
+        if hears_all is not None:
+            self._events.run(lambda p: hears_all(method, p), params, size=size)
+
+    def lost(self, connection: Connection) -> None:
+        """The connection ended. Runs on its reader."""
+        if connection.failure is not None:
+            self.callbacks.elicitations.end(connection.failure)
+        self._subscriptions.end(connection.failure)
