@@ -61,9 +61,7 @@ def test_a_result_that_is_not_complete_has_no_hints():
         return proceed(params)
 
     with connect(server, revision=MODERN) as client:
-        result = client.asker.connection.request(
-            "resources/read", {"uri": "a://b", **client.asker.negotiated.probe()}
-        )
+        result = client.asker.connection.request("resources/read", {"uri": "a://b", **client.asker.probe()})
         assert result["resultType"] == "input_required"
         assert not HINTS & result.keys()
 

@@ -6,7 +6,7 @@ import enum
 import queue
 import threading
 import time
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -28,7 +28,7 @@ from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.typing.texts import text_parameters_of
 from mcp_ref.schema import checker
 from mcp_ref.server.utilities import completion as page
-from mcp_ref.server.utilities.completion import Suggestions, complete, completers
+from mcp_ref.server.utilities.completion import Suggestions, complete_params, completers
 
 every = pytest.mark.parametrize("date", REVISIONS)
 WITH_CONTEXT = ("2025-06-18", "2025-11-25", MODERN)
@@ -619,17 +619,7 @@ def test_what_is_no_completion_is_refused(date, result):
 def test_a_caller_names_one_thing_to_complete():
     for of in ({}, {"prompt": "a", "resource": "b"}):
         with pytest.raises(TypeError, match="one of them"):
-            complete(None, argument="a", **of)
-
-
-class Asked:
-    """Stands for a client: what would be sent."""
-
-    def __init__(self, date: str) -> None:
-        self.revision = revision(date)
-
-    def request(self, method: str, params: dict[str, Any], **options: Any) -> Any:
-        return method, params, options
+            complete_params(revision(REVISIONS[0]), argument="a", **of)
 
 
 @pytest.mark.spec(
@@ -639,12 +629,12 @@ class Asked:
 )
 @every
 def test_what_a_client_sends_is_what_the_page_says(date):
-    sent = complete(Asked(date), prompt="it", argument="a", value="x", arguments={"b": "y"}, timeout=3)
+    sent = complete_params(revision(date), prompt="it", argument="a", value="x", arguments={"b": "y"})
     context = {"context": {"arguments": {"b": "y"}}} if date in WITH_CONTEXT else {}
     params = {"ref": {"type": "ref/prompt", "name": "it"}, "argument": {"name": "a", "value": "x"}, **context}
-    assert sent == ("completion/complete", params, {"timeout": 3})
+    assert sent == params
     checker(page.CompleteRequestParams, date, ("_meta",))(params)
-    _, params, _ = complete(Asked(date), resource="db://{a}", argument="a", arguments={})
+    params = complete_params(revision(date), resource="db://{a}", argument="a", arguments={})
     assert params == {
         "ref": {"type": "ref/resource", "uri": "db://{a}"},
         "argument": {"name": "a", "value": ""},
