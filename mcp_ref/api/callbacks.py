@@ -22,9 +22,9 @@ from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import missing_capabilities
 from mcp_ref.client.elicitation import requests
 from mcp_ref.client.elicitation.requests import MODES
+from mcp_ref.client.elicitation.url_mode import Completions
 from mcp_ref.client.roots import CAPABILITY
 from mcp_ref.client.sampling import creating_messages
-from mcp_ref.client.elicitation.url_mode import Completions
 from mcp_ref.runtime.checks import check_callable, check_seconds
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.limits import Limit, Limiter
