@@ -507,7 +507,7 @@ def part_of_a_cycle(command: Any, revision: str) -> Any:
     clients: list[Any] = []
     clients.append(connect(command, revision=revision, on_log=lambda *what: clients))
     clients[0].list_tools()
-    return clients[0]._line.link.process
+    return clients[0].asker.line.link.process
 
 
 @ERAS

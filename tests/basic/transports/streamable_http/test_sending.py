@@ -846,7 +846,7 @@ def test_answers_that_nobody_takes_are_not_kept_without_end(caplog, monkeypatch)
         wire.end()
 
     with talking(handle, "2025-11-25") as (_site, client):
-        monkeypatch.setattr(client.asker.connection._senders, "queue", 3)
+        monkeypatch.setattr(client.asker.connection._senders._jobs, "max_jobs", 3)
         assert client.call_tool("a").text == "hello"
         assert "too many wait" in caplog.text
 
@@ -922,7 +922,7 @@ def test_a_body_that_is_no_message_is_not_answered():
 
 def test_more_requests_than_can_wait_are_refused(monkeypatch):
     with talking(only("tools/call", _silent)) as (site, client):
-        monkeypatch.setattr(client.asker.connection._askers, "queue", 0)
+        monkeypatch.setattr(client.asker.connection._askers._jobs, "max_jobs", 0)
         monkeypatch.setattr(client.asker.connection._askers, "limit", 1)
         first = client.submit("tools/call", {"name": "a"})
         site.asked(lambda r: r.rpc == "tools/call")
