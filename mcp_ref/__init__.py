@@ -14,6 +14,7 @@ halves of a page live together. What authors and callers use is in `api`, what n
 from mcp_ref.api.client import Client
 from mcp_ref.api.connect import connect
 from mcp_ref.api.context import Context
+from mcp_ref.api.options import ServerOptions
 from mcp_ref.api.results import Result
 from mcp_ref.api.server import Server
 from mcp_ref.basic.index.error_responses import (
@@ -25,6 +26,7 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.patterns.subscriptions.server import Change
+from mcp_ref.basic.transports.streamable_http.options import HttpOptions
 from mcp_ref.basic.transports.streamable_http.security import Denied
 from mcp_ref.client.elicitation.requests import Answer, Elicit
 from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
@@ -60,6 +62,7 @@ __all__ = [
     "ErrorResponse",
     "HttpError",
     "HttpFailure",
+    "HttpOptions",
     "InputRefused",
     "InvalidResponse",
     "Limit",
@@ -75,6 +78,7 @@ __all__ = [
     "Sample",
     "SamplingRefused",
     "Server",
+    "ServerOptions",
     "UrlElicitationNeeded",
     "UrlElicitationRequired",
     "connect",

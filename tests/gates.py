@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from choices import for_server
 from peers import PATIENCE
 
 from mcp_ref import Context, Server
@@ -28,7 +29,7 @@ class Gate:
 
 
 def make_server(gate: Gate | None = None, **options: Any) -> Server:
-    server = Server("tests", version="1", **options)
+    server = Server("tests", version="1", **for_server(options))
 
     @server.tool
     def add(a: int, b: int) -> int:

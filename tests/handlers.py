@@ -2,6 +2,7 @@
 
 import threading
 
+from choices import for_server
 from peers import PATIENCE
 
 from mcp_ref import Context, Server
@@ -11,7 +12,7 @@ class Handler:
     """A server whose one method does what the test says, and tells how it went."""
 
     def __init__(self, run, **options):
-        self.server = Server("contexts", **options)
+        self.server = Server("contexts", **for_server(options))
         self.entered = threading.Semaphore(0)
         self.left = threading.Semaphore(0)
         self.outcomes = []

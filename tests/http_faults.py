@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
+from choices import for_server
 from http_peers import Peer, RawHttp, Reply, endpoint
 from peers import LEGACY, MODERN, PATIENCE, Json, eventually
 
@@ -45,7 +46,7 @@ class Seen:
 
 def faulty(**options: Any) -> tuple[Server, Seen]:
     """A server, and what its tools have seen."""
-    server, seen = Server("faulty", version="1", **options), Seen()
+    server, seen = Server("faulty", version="1", **for_server(options)), Seen()
 
     @server.tool
     def add(a: int, b: int) -> int:

@@ -23,6 +23,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from choices import for_http
 from peers import META, MODERN, PATIENCE, Json, nothing_left
 
 from mcp_ref.runtime.http_server.receiving import Limits
@@ -445,7 +446,7 @@ def endpoint(
     server: Any, *, grace: float = 0.0, http: Json | None = None, **options: Any
 ) -> Iterator[Endpoint]:
     """Serve a Server with `wsgi_app(**options)` on the embedded server, which leaves nothing behind."""
-    app = server.wsgi_app(**options)
+    app = server.wsgi_app(**for_http(options))
     with serving(app, **(http or {})) as serving_it:
         try:
             yield Endpoint(serving_it.port, app, serving_it)

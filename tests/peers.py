@@ -57,7 +57,8 @@ def source(body: str, *, options: str = "") -> str:
 
     `options` are further arguments of `Server(...)`, as text.
     """
-    opening = f"from mcp_ref import Context, Server\nserver = Server('raw tests', version='1', {options})\n"
+    opening = "from mcp_ref import Context, Server, ServerOptions\n"
+    opening += f"server = Server('raw tests', version='1', {options})\n"
     return opening + textwrap.dedent(body) + "\nserver.run()\n"
 
 

@@ -1033,7 +1033,10 @@ def test_request_state_of_another_process(directory: Path, client: RawClient) ->
 
 @IN_MODERN
 def test_request_state_that_expired(directory: Path, revision: str) -> None:
-    text, env = source(BODY, options="state_seconds=0.05"), {"DIRECTORY": str(directory)}
+    text, env = (
+        source(BODY, options="options=ServerOptions(state_seconds=0.05)"),
+        {"DIRECTORY": str(directory)},
+    )
     with RawClient(text, revision=revision, env=env) as client:
         answered = retry(opened(client), accept(MONDAY))
         end = time.monotonic() + PATIENCE
@@ -1266,7 +1269,7 @@ def subscription(message: Json) -> Any:
 @IN_MODERN
 def test_more_subscriptions_than_may_be(directory: Path, revision: str) -> None:
     """2,001 streams, 10,001 URIs of one."""
-    text, env = source(BODY, options="queue=3000"), {"DIRECTORY": str(directory)}
+    text, env = source(BODY, options="options=ServerOptions(queue=3000)"), {"DIRECTORY": str(directory)}
     with RawClient(text, revision=revision, env=env) as client:
         params: Json = {"notifications": {"resourceSubscriptions": [f"item:///{n}" for n in range(10_001)]}}
         refused(client.request("subscriptions/listen", params), 429, "10000")

@@ -21,7 +21,6 @@ MAX_COMPLEXITY, MAX_METHODS, MAX_ATTRIBUTES, MAX_MEDIAN_LINES = 10, 30, 15, 190
 
 COMPLEX = {
     "api/connect.py connect",
-    "basic/transports/streamable_http/endpoint.py Application.__init__",
 }
 
 LARGE = {
@@ -31,7 +30,7 @@ LARGE = {
     "HttpStream",
     "OldConnection",
     "RequestContext",
-    "Revision",
+    "Server",
     "UrlConnection",
     "_SessionStream",
 }
@@ -65,6 +64,11 @@ def members_of(kind: ast.ClassDef) -> tuple[set[str], set[str]]:
     return methods, attributes - methods
 
 
+def is_frozen(kind: ast.ClassDef) -> bool:
+    """Whether a class is a dataclass of facts or options, each of which is read by itself."""
+    return any("frozen=True" in ast.unparse(decorator) for decorator in kind.decorator_list)
+
+
 def test_no_class_has_too_many_members():
     """Counted with its bases: what a reader of the class has to know."""
     nodes = [node for source in SOURCES.values() for node in ast.walk(ast.parse(source))]
@@ -81,7 +85,7 @@ def test_no_class_has_too_many_members():
     large = set()
     for name, kind in classes.items():
         methods, attributes = counted(kind)
-        is_record = "TypedDict" in base_names(kind)
+        is_record = "TypedDict" in base_names(kind) or is_frozen(kind)
         if len(methods) > MAX_METHODS or (len(attributes) > MAX_ATTRIBUTES and not is_record):
             large.add(name)
     assert large == LARGE

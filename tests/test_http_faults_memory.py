@@ -21,7 +21,7 @@ from test_http_faults import head
 from test_http_faults_load import together
 from test_http_faults_process import Child, child
 
-from mcp_ref import Server
+from mcp_ref import HttpOptions, Server, ServerOptions
 from mcp_ref.basic.index.messages import decode
 from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
 from mcp_ref.basic.transports.streamable_http.security import read_body
@@ -247,8 +247,8 @@ def test_large_bodies_become_messages_one_after_the_other(
 def test_the_bytes_in_flight_are_no_fewer_than_one_body_may_have() -> None:
     server = Server("tests")
     with pytest.raises(ValueError, match="max_bytes_in_flight"):
-        server.wsgi_app(max_body_bytes=1000, max_bytes_in_flight=999)
+        server.wsgi_app(options=HttpOptions(max_body_bytes=1000, max_bytes_in_flight=999))
     assert server.wsgi_app().bodies.limit == 8 * LIMIT
-    assert server.wsgi_app(max_body_bytes=1000).bodies.limit == 8000
-    assert server.wsgi_app(max_bytes_in_flight=LIMIT).bodies.limit == LIMIT
-    assert Server("tests", max_message_bytes=1000).wsgi_app().max_body_bytes == 1000
+    assert server.wsgi_app(options=HttpOptions(max_body_bytes=1000)).bodies.limit == 8000
+    assert server.wsgi_app(options=HttpOptions(max_bytes_in_flight=LIMIT)).bodies.limit == LIMIT
+    assert Server("tests", options=ServerOptions(max_message_bytes=1000)).wsgi_app().max_body_bytes == 1000

@@ -29,7 +29,7 @@ REPORTS = {"progressToken": "p"}
 
 SERVER = """
 import functools, logging, os, subprocess, sys, threading
-from mcp_ref import Context, Server
+from mcp_ref import Context, HttpOptions, Server
 from mcp_ref.api import server as api_server
 
 logging.basicConfig()
@@ -268,7 +268,9 @@ class Caller(threading.Thread):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("options", ["", "answers='stream'", "answers='json'"])
+@pytest.mark.parametrize(
+    "options", ["", "options=HttpOptions(answers='stream')", "options=HttpOptions(answers='json')"]
+)
 def test_sigterm_under_load(number: signal.Signals, options: str) -> None:
     """20 clients call: exit 0 within the limit, every response ends properly, nothing on stderr."""
     with child(options=f"grace=0.5, {options}") as one:

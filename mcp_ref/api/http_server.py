@@ -18,7 +18,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from mcp_ref.runtime.checks import check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.http_server.receiving import Limits
@@ -27,6 +27,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.signals import IN_PEACE, Handled
 
 if TYPE_CHECKING:
+    from mcp_ref.api.options import AppOptions
     from mcp_ref.api.server import Server
     from mcp_ref.basic.transports.streamable_http.endpoint import Application
 
@@ -44,7 +45,7 @@ def serve(
     grace: float = 3.0,
     max_connections: int = 1000,
     on_ready: Callable[[str], object] | None = None,
-    **options: Any,
+    **more: Unpack[AppOptions],
 ) -> None:
     """Serve until a signal; `on_ready(url)` is called when connections are taken. The rest: `wsgi_app`.
 
@@ -56,7 +57,7 @@ def serve(
     check_count(0, port=port)
     if grace != 0:
         check_seconds("grace", grace)
-    app = server.wsgi_app(path, **options)
+    app = server.wsgi_app(path, **more)
     limit = app.max_body_bytes + (64 << 10)
     host = host.removeprefix("[").removesuffix("]")  # as in a URL
     http = HttpServer(app, host, port, Limits(max_connections, max_body_bytes=limit))

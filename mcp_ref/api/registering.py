@@ -23,6 +23,7 @@ from typing import Any, TypedDict, TypeVar, Unpack, overload
 from mcp_ref.api.from_function.prompt import prompt_from
 from mcp_ref.api.from_function.resource import resource_from
 from mcp_ref.api.from_function.tool import tool_from
+from mcp_ref.api.options import ServerOptions
 from mcp_ref.basic.index.general_fields import Icon
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.versioning import Method, methods, revision
@@ -76,9 +77,7 @@ class Registry:
         page_size: int,
         changed: Callable[[str], None],
         rows: tuple[Method, ...],
-        offers: Iterable[str] = (),
-        *,
-        logging: bool = True,
+        options: ServerOptions,
     ) -> None:
         """`changed("tools")` is called after each change of a list; `rows` are the methods there are."""
 
@@ -105,8 +104,9 @@ class Registry:
         self.prompts: PagedList[RegisteredPrompt] = new_list(
             "prompts/list", "prompts", "name", partial(_listed, Prompt)
         )
-        self.logging = logging
-        self._declared = _features(offers)
+        self.options = options
+        self.logging = options.logging
+        self._declared = frozenset(options.offers)
         self.directories: tuple[ResourceSource, ...] = ()
         self.hooks: tuple[Hook[Any], ...] = ()
         self._may_hide = False
@@ -298,16 +298,6 @@ class Registry:
 
 MAX_NAMES_KNOWN = 20
 """Names that an error lists."""
-
-FEATURES = ("tools", "resources", "prompts", "completions")
-
-
-def _features(offers: Iterable[str]) -> frozenset[str]:
-    """Raises ValueError for what is no feature."""
-    given = frozenset((offers,) if isinstance(offers, str) else offers)
-    if not given <= set(FEATURES):
-        raise ValueError(f"offers are some of {', '.join(FEATURES)}, not {', '.join(sorted(given))}")
-    return given
 
 
 def _decorator(add: Callable[..., None], function: Callable[..., Any] | None) -> Any:

@@ -25,16 +25,17 @@ import functools
 import threading
 import typing
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from mcp_ref.api.context import INPUT_REQUESTS, Context
+from mcp_ref.api.options import AppOptions, RunOptions, ServerOptions
 from mcp_ref.api.registering import Registry
 from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
-from mcp_ref.basic.index.general_fields import Icon, Implementation, check_icons
+from mcp_ref.basic.index.general_fields import Implementation
 from mcp_ref.basic.index.messages import Json, add_modern_fields
 from mcp_ref.basic.patterns.index.connection import IMMEDIATE, Connection, Deferred
 from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
@@ -43,15 +44,14 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import RETRY_FIELDS, InputRequir
 from mcp_ref.basic.patterns.subscriptions import server as subscriptions
 from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.basic.utilities import ping
-from mcp_ref.basic.versioning import Method, Revision, check_extensions, is_modern, revision
+from mcp_ref.basic.versioning import Method, Revision, is_modern, revision
 from mcp_ref.client import roots
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.client.elicitation.url_mode import UrlElicitationRequired
 from mcp_ref.runtime.checks import (
     check_callable,
     check_count,
-    check_object,
-    check_seconds,
+    check_names,
     check_text,
     check_text_if_any,
 )
@@ -62,13 +62,13 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.seals import Seal, secrets_of
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.pace import Pace
-from mcp_ref.runtime.threads.workers import MAX_WAITING_BYTES, QueueFull, Workers
+from mcp_ref.runtime.threads.workers import QueueFull, Workers
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server import discover, prompts, resources, tools
 from mcp_ref.server.resources import ResourceSource
 from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
-from mcp_ref.server.utilities.caching import CacheScope, Caching, hints_by_method, with_hints
+from mcp_ref.server.utilities.caching import with_hints
 from mcp_ref.server.utilities.pagination import EncodedPage
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ ROWS = (
 UNHOOKED = frozenset({"ping", "initialize"})
 """Methods that hooks do not see: they belong to the connection."""
 
+USUAL = ServerOptions()
+
 PRINCIPALS = 10_000
 """Callers whose limits are remembered; the least recent is forgotten first."""
 
@@ -107,76 +109,42 @@ class Server(Registry):
         *,
         version: str = "0",
         title: str | None = None,
-        description: str | None = None,
-        website_url: str | None = None,
-        icons: list[Icon] | None = None,
         instructions: str | None = None,
         revisions: Iterable[str] = REVISIONS,
         lifespan: Callable[[Server], AbstractContextManager[Any]] | None = None,
-        experimental: dict[str, Json] | None = None,
-        extensions: dict[str, Json] | None = None,
-        logging: bool = True,
         page_size: int = 1000,
-        ttl_ms: int = 0,
-        cache_scope: CacheScope = "private",
-        caching: Mapping[str, Caching] | None = None,
-        secret: str | bytes | Sequence[str | bytes] | None = None,
-        state_seconds: float = 900.0,
-        offers: Iterable[str] = (),
-        principal: Callable[[Context], str | None] | None = None,
         limit: Limit | None = None,
-        notices: Limit | None = None,
-        workers: int = 100,
-        queue: int = 1000,
-        queue_bytes: int = MAX_WAITING_BYTES,
-        timeout: float = 30.0,
-        ping_every: float | None = None,
-        max_message_bytes: int = 64 << 20,
-        identify: bool = True,
-        audit_arguments: bool = False,
+        principal: Callable[[Context], str | None] | None = None,
+        secret: str | bytes | Sequence[str | bytes] | None = None,
+        options: ServerOptions = USUAL,
     ) -> None:
-        """`limit` bounds tool calls and completions, `notices` progress and log messages, both per
-        connection or principal; `workers` requests of one connection run at once and `queue` wait, in
-        messages of `queue_bytes` together; `timeout` is for requests to the client. `ping_every` so many
-        seconds a client of the legacy era is asked whether it is still there, and left if it does not
-        answer within `timeout`. `caching` says for a method what `ttl_ms` and `cache_scope` say for all.
-        `secret` signs the state of questions, which is good for `state_seconds`: processes that share a
-        secret go on with each other's questions. `offers` names what is declared though there is nothing of
-        it yet: "tools", "resources", "prompts". `principal` says for whom a request is; limits, and the
-        state of questions, are each principal's own. `identify=False` leaves serverInfo out of results.
+        """`limit` bounds the tool calls and completions of each connection, or of each principal: `principal`
+        says for whom a request is, and the state of questions is each principal's own, too. `secret` signs
+        that state: processes that share a secret go on with each other's questions. ServerOptions has the
+        rest.
         """
         check_text(name=name, version=version)
-        check_text_if_any(instructions=instructions)
-        check_object(experimental=experimental, extensions=extensions, caching=caching)
+        check_text_if_any(title=title, instructions=instructions)
         check_callable(lifespan=lifespan, principal=principal)
-        check_count(1, page_size=page_size, workers=workers, max_message_bytes=max_message_bytes)
-        check_count(0, queue=queue, queue_bytes=queue_bytes)
-        check_seconds("timeout", timeout)
-        if ping_every is not None:
-            check_seconds("ping_every", ping_every)
-        if not all(isinstance(bound, Limit | None) for bound in (limit, notices)):
-            raise TypeError("limit and notices are each a Limit")
-        check_extensions(extensions or {})
-        super().__init__(page_size, self._changed, ROWS, offers, logging=logging)
-        more = {"title": title, "description": description, "websiteUrl": website_url}
-        self.info = _info(name, version, more, icons)
+        check_count(1, page_size=page_size)
+        if not isinstance(limit, Limit | None):
+            raise TypeError(f"limit is a Limit, not {limit!r:.60}")
+        if not isinstance(options, ServerOptions):
+            raise TypeError(f"options is a ServerOptions, not {options!r:.60}")
+        super().__init__(page_size, self._changed, ROWS, options)
+        self.info = _info(name, version, title, options)
         self.instructions = instructions
         self.revisions = [r.date for r in versioning.TABLE if r.date in {revision(d).date for d in revisions}]
-        self.experimental, self.extensions = experimental, extensions
-        self.hints = hints_by_method(Caching(ttl_ms, cache_scope), caching)
-        self.seal = Seal(secrets_of(secret), check_seconds("state_seconds", state_seconds))
-        self.limit, self.notices = limit or Limit(), notices
-        self.workers, self.queue, self.queue_bytes, self.timeout = workers, queue, queue_bytes, timeout
-        self.ping_every = ping_every
-        self.max_message_bytes = max_message_bytes
-        self.audit_arguments = audit_arguments
+        self.hints = options.hints()
+        self.seal = Seal(secrets_of(secret), options.state_seconds)
+        self.limit = limit or Limit()
         self._principal = principal
         self.pace = Pace()
         self.listeners = subscriptions.Listeners()
         self.elicitations: MutableMapping[str, Connection] = {}
         self.input_requests = INPUT_REQUESTS
         """Of URL mode, those whose completion may still be told."""
-        self._identity = self.info if identify else None
+        self._identity = self.info if options.identify else None
         self._lifespan = lifespan
         self._modern = self.modern_versions()
         self._supported = self.supported_versions()
@@ -218,7 +186,7 @@ class Server(Registry):
 
     # -- what transports use -----------------------------------------------------------------
 
-    def run(self, transport: str = "stdio", **options: Any) -> None:
+    def run(self, transport: str = "stdio", **given: Unpack[RunOptions]) -> None:
         """Serve: "stdio" until the client is gone, "http" until SIGINT or SIGTERM.
 
         Over HTTP `host` and `port` say where; the other options are those of `wsgi_app`.
@@ -226,19 +194,22 @@ class Server(Registry):
         if transport == "stdio":
             from mcp_ref.basic.transports.stdio import server as stdio  # start-up time
 
-            stdio.serve(self, **options)
+            check_names('Server.run("stdio")', given, ())
+            stdio.serve(self)
         elif transport == "http":
             from mcp_ref.api import http_server  # start-up time
 
-            http_server.serve(self, **options)
+            check_names('Server.run("http")', given, RunOptions.__annotations__)
+            http_server.serve(self, **given)
         else:
             raise ValueError(f"there is no transport {transport!r}; there are 'stdio' and 'http'")
 
-    def wsgi_app(self, path: str = "/mcp", **options: Any) -> Application:
-        """This server as a WSGI application (basic/transports/streamable_http has the options)."""
+    def wsgi_app(self, path: str = "/mcp", **given: Unpack[AppOptions]) -> Application:
+        """This server as a WSGI application (basic/transports/streamable_http/endpoint)."""
         from mcp_ref.basic.transports.streamable_http.endpoint import Application  # start-up time
 
-        return Application(self, path, **options)
+        check_names("Server.wsgi_app", given, AppOptions.__annotations__)
+        return Application(self, path, **given)
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -277,7 +248,8 @@ class Server(Registry):
 
     def new_workers(self) -> Workers:
         """Threads for the requests of one client, or of all clients of a transport."""
-        return Workers(self.workers, self.queue, queue_bytes=self.queue_bytes)
+        options = self.options
+        return Workers(options.workers, options.queue, queue_bytes=options.queue_bytes)
 
     def attach(
         self, outbox: WayOut, workers: Workers | None = None, *, notices: Limit | None = None
@@ -294,9 +266,9 @@ class Server(Registry):
             outbox,
             workers=workers or self.new_workers(),
             shared=workers is not None,
-            timeout=self.timeout,
+            timeout=self.options.timeout,
             limit=self.limit,
-            notices=notices or self.notices,
+            notices=notices or self.options.notices,
         )
 
     def hang_up(self, connection: Connection, seconds: float) -> None:
@@ -439,7 +411,7 @@ class Server(Registry):
         if method == "notifications/initialized":
             if lifecycle.on_initialized(connection):
                 lose = connection.lose or functools.partial(self.detach, connection)
-                ping.watch(connection, self.ping_every, lose)
+                ping.watch(connection, self.options.ping_every, lose)
             self.listeners.opened(connection)
         elif method == "notifications/roots/list_changed":
             roots.on_list_changed(connection)
@@ -473,10 +445,10 @@ class Server(Registry):
             "completions": {},
         }
         found: Json = {name: parts for name, parts in offers.items() if self.offers(name)}
-        if self.experimental:
-            found["experimental"] = self.experimental
-        if self.extensions:
-            found["extensions"] = self.extensions
+        if self.options.experimental:
+            found["experimental"] = self.options.experimental
+        if self.options.extensions:
+            found["extensions"] = self.options.extensions
         return found
 
     def limiter(self, context: RequestContext) -> Limiter:
@@ -491,13 +463,17 @@ class Server(Registry):
             return found
 
 
-def _info(name: str, version: str, more: Json, icons: list[Icon] | None) -> Implementation:
+def _info(name: str, version: str, title: str | None, options: ServerOptions) -> Implementation:
     """Who this server is, as the newest revision has it."""
-    check_text_if_any(**more)
-    if icons is not None:
-        more = {**more, "icons": check_icons(icons)}
-    info: Json = {"name": name, "version": version, **{k: v for k, v in more.items() if v is not None}}
-    return typing.cast(Implementation, info)
+    info: Json = {
+        "name": name,
+        "version": version,
+        "title": title,
+        "description": options.description,
+        "websiteUrl": options.website_url,
+        "icons": options.icons,
+    }
+    return typing.cast(Implementation, {key: value for key, value in info.items() if value is not None})
 
 
 def _question_or_raise(context: RequestContext, problem: BaseException) -> Json:

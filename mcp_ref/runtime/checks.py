@@ -9,12 +9,12 @@ Threads     plain functions.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 __all__ = [
-    "check_bool", "check_callable", "check_count", "check_object", "check_seconds", "check_text",
-    "check_text_if_any",
+    "check_bool", "check_callable", "check_count", "check_names", "check_object", "check_seconds",
+    "check_text", "check_text_if_any",
 ]  # fmt: skip
 
 
@@ -51,6 +51,14 @@ def check_callable(**given: Callable[..., Any] | None) -> None:
     for name, value in given.items():
         if value is not None and not callable(value):
             raise TypeError(f"{name} is a function, not {value!r:.60}")
+
+
+def check_names(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """The keywords of a function that hands them on. Raises TypeError for one that it does not have."""
+    for name in given:
+        if name not in known:
+            there_are = f"; there are {', '.join(known)}" if known else ""
+            raise TypeError(f"{function} got an unexpected keyword argument {name!r}{there_are}")
 
 
 def check_count(least: int, **given: Any) -> None:

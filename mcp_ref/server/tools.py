@@ -239,6 +239,14 @@ class RegisteredTool:
         return typing.cast(CallToolResult, result)
 
 
+class AuditOptions(Protocol):
+    """Options about the audit of calls."""
+
+    @property
+    def audit_arguments(self) -> bool:
+        """Whether it says with which arguments tools were called."""
+
+
 class ToolHost(Protocol):
     """What this page needs of the server."""
 
@@ -251,8 +259,7 @@ class ToolHost(Protocol):
         """How long each of them took the last time."""
 
     @property
-    def audit_arguments(self) -> bool:
-        """Whether the audit says with which arguments they were called."""
+    def options(self) -> AuditOptions: ...
 
     def known(self, names: Iterable[str]) -> str:
         """The end of an error about an unknown name: the names that there are."""
@@ -297,7 +304,7 @@ def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Jso
     finally:
         if audit.log.isEnabledFor(logging.INFO) and not context.connection.is_inherited:
             # spec: server/tools/log-usage
-            audit.record("served", params, outcome, context.principal or "-", server.audit_arguments)
+            audit.record("served", params, outcome, context.principal or "-", server.options.audit_arguments)
 
 
 def _run(

@@ -4,6 +4,7 @@ import threading
 import time
 
 import pytest
+from choices import for_server
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
 
 from mcp_ref import Context, McpError, ProtocolError, Server, connect
@@ -16,7 +17,7 @@ def clean():
 
 
 def demo(**options):
-    server = Server("demo", version="1.0", **options)
+    server = Server("demo", version="1.0", **for_server(options))
 
     @server.tool
     def add(a: int, b: int) -> int:

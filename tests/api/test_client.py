@@ -9,6 +9,7 @@ import warnings
 import weakref
 
 import pytest
+from choices import for_server
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
 from web import opened, talking, text, web
 
@@ -22,6 +23,7 @@ from mcp_ref import (
     McpError,
     RequestTimeout,
     Server,
+    ServerOptions,
     connect,
 )
 from mcp_ref.api import client as module
@@ -40,7 +42,7 @@ def clean():
 
 
 def demo(**options):
-    server = Server("demo", version="1.0", **options)
+    server = Server("demo", version="1.0", **for_server(options))
 
     @server.tool
     def add(a: int, b: int) -> int:
@@ -208,7 +210,7 @@ def test_answers_may_come_in_any_order():
 
 def all_features(**options):
     """A server that has some of everything, and says what it was asked."""
-    server = Server("demo", version="1.0", **options)
+    server = Server("demo", version="1.0", **for_server(options))
 
     @server.tool
     def add(a: int, b: int, ctx: Context) -> int:
@@ -331,7 +333,7 @@ def test_pages_are_fetched_one_by_one(date):
 
 
 def test_ping_asks_the_server_and_not_the_cache():
-    server, asked = Server("kept", ttl_ms=60_000), []
+    server, asked = Server("kept", options=ServerOptions(ttl_ms=60_000)), []
 
     @server.around
     def count(ctx, params, proceed):
@@ -430,7 +432,7 @@ def test_log_messages_come_from_the_level_on_that_was_set(date):
 
 @pytest.mark.parametrize("date", REVISIONS)
 def test_what_the_server_does_not_have_is_not_asked_of_it(date):
-    with connect(Server("bare", logging=False), revision=date) as client:
+    with connect(Server("bare", options=ServerOptions(logging=False)), revision=date) as client:
         for act in (
             client.list_tools,
             lambda: client.call_tool("x"),

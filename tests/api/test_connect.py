@@ -7,10 +7,20 @@ import threading
 from pathlib import Path
 
 import pytest
+from choices import for_server
 from peers import ENV, LEGACY, MODERN, REVISIONS, Notes, eventually, nothing_left, python, raw_server, source
 from web import opened, text, web
 
-from mcp_ref import Cache, ConnectionClosed, ErrorResponse, McpError, RequestTimeout, Server, connect
+from mcp_ref import (
+    Cache,
+    ConnectionClosed,
+    ErrorResponse,
+    McpError,
+    RequestTimeout,
+    Server,
+    ServerOptions,
+    connect,
+)
 from mcp_ref.api import connect as connecting
 from mcp_ref.basic.transports.stdio.backward_compatibility import KnownEras
 from mcp_ref.basic.versioning import Era
@@ -24,7 +34,7 @@ ECHO = source("""
 
 
 def echo_server(**options):
-    server = Server("echo", version="3", **options)
+    server = Server("echo", version="3", **for_server(options))
     server.add_tool(lambda said: said, name="echo")
     return server
 
@@ -425,7 +435,7 @@ def test_a_connection_that_fails_leaves_nothing_either():
 
 
 def counting(reads):
-    server = Server("counting", ttl_ms=60_000, cache_scope="public")
+    server = Server("counting", options=ServerOptions(ttl_ms=60_000, cache_scope="public"))
 
     @server.resource("config://app")
     def config() -> str:
@@ -464,7 +474,10 @@ def test_servers_that_differ_in_folder_or_environment_share_nothing(tmp_path):
         def where() -> str:
             return os.getcwd() + os.environ.get("TOKEN", "")
     """
-    command, cache = python(source(script, options="ttl_ms=60000, cache_scope='public'")), Cache()
+    command, cache = (
+        python(source(script, options="options=ServerOptions(ttl_ms=60000, cache_scope='public')")),
+        Cache(),
+    )
     said = set()
     for folder, token in (("a", "1"), ("b", "1"), ("b", "2")):
         (tmp_path / folder).mkdir(exist_ok=True)

@@ -13,6 +13,7 @@ import textwrap
 import threading
 
 import pytest
+from choices import for_http, for_server
 from http_peers import Peer
 from peers import ENV, MODERN, PATIENCE, eventually, nothing_left
 
@@ -292,7 +293,9 @@ class Running:
         monkeypatch.setattr(http_server, "HttpServer", remember)
         self.urls = queue.SimpleQueue()
         self.thread = threading.Thread(
-            target=server.run, args=("http",), kwargs={"port": 0, "on_ready": self.urls.put, **options}
+            target=server.run,
+            args=("http",),
+            kwargs={"port": 0, "on_ready": self.urls.put, **for_http(options)},
         )
         self.thread.start()
         self.url = self.urls.get(timeout=PATIENCE)
@@ -308,7 +311,7 @@ class Running:
 
 
 def demo(**options):
-    server = Server("demo", version="1", **options)
+    server = Server("demo", version="1", **for_server(options))
     server.add_tool(lambda: "x", name="x")
     return server
 
@@ -402,7 +405,7 @@ def test_what_fails_when_it_is_ready_ends_it_and_is_told():
 )
 def test_wrong_settings_are_named_before_anything_begins(options, wrong):
     with pytest.raises(wrong, match=next(iter(options))):
-        demo().run("http", **{"port": 0, "on_ready": pytest.fail, **options})
+        demo().run("http", **{"port": 0, "on_ready": pytest.fail, **for_http(options)})
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])

@@ -7,7 +7,7 @@ import pytest
 from http_peers import endpoint
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
 
-from mcp_ref import Caching, Context, ErrorResponse, Server, connect
+from mcp_ref import Caching, Context, ErrorResponse, Server, ServerOptions, connect
 from mcp_ref.api.registering import Registry
 from mcp_ref.basic.versioning import Method, revision
 from mcp_ref.schema import pruner
@@ -26,7 +26,7 @@ def clean():
 def registry(**options):
     """One by itself, and the kinds of the changes that it announces."""
     changed = []
-    return Registry(1000, changed.append, (), **options), changed
+    return Registry(1000, changed.append, (), ServerOptions(**options)), changed
 
 
 # -- tools, resources, prompts ---------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_a_directory_is_a_resource_to_come(tmp_path):
 
 @every
 def test_what_will_come_later_can_be_declared_before(date):
-    server = Server("later", offers=["prompts", "resources"], logging=False)
+    server = Server("later", options=ServerOptions(offers=["prompts", "resources"], logging=False))
     with connect(server, revision=date) as client:
         assert client.server_capabilities == {
             "prompts": {"listChanged": True},
@@ -247,7 +247,7 @@ def test_what_will_come_later_can_be_declared_before(date):
 @pytest.mark.parametrize("given", ["telepathy", ["tools", "telepathy"], ["logging"]])
 def test_what_no_server_can_offer_cannot_be_declared(given):
     with pytest.raises(ValueError, match="offers are some of tools, resources, prompts, completions"):
-        Server("later", offers=given)
+        Server("later", options=ServerOptions(offers=given))
     assert registry(offers="tools")[0].offers("tools")
 
 
@@ -273,7 +273,7 @@ def test_a_resource_is_there_if_something_could_be_read():
 
 def test_a_method_is_in_the_table_of_each_revision_that_has_it():
     rows = (Method("vendor/old", lambda s, p, c: {}, until="2025-03-26"),)
-    server = Registry(10, lambda kind: None, rows)
+    server = Registry(10, lambda kind: None, rows, ServerOptions())
     server.on_request("vendor/new", since="2025-11-25")(lambda params: {"n": 1})
     assert [list(server.tables[date]) for date in REVISIONS] == [
         ["vendor/old"],
@@ -408,7 +408,7 @@ def test_a_handler_of_ones_own_for_a_feature_declares_it(date, method):
 
 @pytest.mark.spec("server/utilities/caching/hints-required")
 def test_a_list_of_ones_own_carries_the_hints_of_its_method():
-    server = Server("own", caching={"tools/list": Caching(5000, "public")})
+    server = Server("own", options=ServerOptions(caching={"tools/list": Caching(5000, "public")}))
     server.on_request("tools/list")(lambda params: {"tools": []})
     with connect(server, revision=MODERN) as client:
         result = client.request("tools/list")

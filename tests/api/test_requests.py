@@ -4,9 +4,19 @@ import logging
 import threading
 
 import pytest
+from choices import for_server
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
 
-from mcp_ref import Context, ErrorResponse, InvalidResponse, RequestTimeout, Result, Server, connect
+from mcp_ref import (
+    Context,
+    ErrorResponse,
+    InvalidResponse,
+    RequestTimeout,
+    Result,
+    Server,
+    ServerOptions,
+    connect,
+)
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.runtime.errors import LocalError
 
@@ -20,7 +30,7 @@ def clean():
 
 
 def demo(**options):
-    server = Server("demo", version="1.0", **options)
+    server = Server("demo", version="1.0", **for_server(options))
 
     @server.tool
     def add(a: int, b: int) -> int:
@@ -109,7 +119,7 @@ def test_notify_sends_any_notification(date):
 def test_what_the_server_did_not_declare_is_not_asked_of_it(date, method, capability):
     if capability == "completions" and date == "2024-11-05":
         return  # there is no such capability yet: see the next test
-    with connect(Server("bare", logging=False), revision=date) as client:
+    with connect(Server("bare", options=ServerOptions(logging=False)), revision=date) as client:
         for act in (client.request, client.submit, lambda m: list(client.pages(m))):
             with pytest.raises(LocalError, match=f"capability '{capability}'"):
                 act(method)

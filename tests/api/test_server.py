@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from choices import for_server
 from peers import (
     LEGACY,
     META,
@@ -21,7 +22,7 @@ from peers import (
     source,
 )
 
-from mcp_ref import Context, ErrorResponse, Limit, McpError, ProtocolError, Server, connect
+from mcp_ref import Context, ErrorResponse, Limit, McpError, ProtocolError, Server, ServerOptions, connect
 from mcp_ref.api import http_server
 from mcp_ref.api import server as module
 from mcp_ref.basic.index.error_responses import InvalidParams
@@ -42,7 +43,7 @@ def clean():
 
 
 def demo(**options):
-    server = Server("demo", version="1.0", **options)
+    server = Server("demo", version="1.0", **for_server(options))
 
     @server.tool
     def add(a: int, b: int) -> int:
@@ -110,7 +111,7 @@ def test_capabilities_are_those_that_the_revision_has(date):
     if date == MODERN:
         expected |= {"extensions": {"com.example/x": {"a": 1}}}
     assert declared == expected
-    with connect(Server("bare", logging=False), revision=date) as client:
+    with connect(Server("bare", options=ServerOptions(logging=False)), revision=date) as client:
         assert client.server_capabilities == {}
 
 
@@ -119,7 +120,7 @@ def test_capabilities_are_those_that_the_revision_has(date):
 @pytest.mark.parametrize("features", [(), ("logging",), ("tools",), ("logging", "tools")], ids=str)
 def test_what_a_server_can_do_is_what_it_says_it_can(date, features):
     """Methods of a capability are answered if it is declared, and only then."""
-    server = Server("some", logging="logging" in features)
+    server = Server("some", options=ServerOptions(logging="logging" in features))
     if "tools" in features:
         server.add_tool(lambda: "hi", name="hi")
     with connect(server, revision=date) as client:
@@ -151,7 +152,7 @@ def test_what_a_server_can_do_is_what_it_says_it_can(date, features):
 )
 def test_a_server_that_cannot_be_is_refused_at_once(options):
     with pytest.raises(ValueError):
-        Server("bad", **options)
+        Server("bad", **for_server(options))
 
 
 @pytest.mark.parametrize("date", REVISIONS)
@@ -617,7 +618,7 @@ def test_a_question_is_gone_on_with_by_its_own_principal_only():
 
 @pytest.mark.parametrize("date", REVISIONS)
 def test_what_is_offered_is_declared_before_there_is_any_and_its_first_is_announced(date):
-    server = Server("later", offers=["prompts", "tools"])
+    server = Server("later", options=ServerOptions(offers=["prompts", "tools"]))
     with connect(server, revision=date) as client, client.listen(prompts=True) as changes:
         assert client.list_prompts() == client.list_tools() == []
         assert not changes.refused
@@ -628,7 +629,7 @@ def test_what_is_offered_is_declared_before_there_is_any_and_its_first_is_announ
 @pytest.mark.parametrize("options", [{"offers": ["toys"]}, {"offers": "toys"}, {"secret": "short"}], ids=str)
 def test_options_of_no_sense_are_refused_with_the_reason(options):
     with pytest.raises(ValueError, match=r"offers|secret"):
-        Server("bad", **options)
+        Server("bad", **for_server(options))
 
 
 @pytest.mark.parametrize("secret", [5, [5], [], object()], ids=plain)
@@ -638,7 +639,7 @@ def test_a_secret_is_bytes_or_text(secret):
 
 
 def test_a_directory_that_is_added_while_clients_are_there_is_watched(tmp_path):
-    server = Server("late", offers=["resources"])
+    server = Server("late", options=ServerOptions(offers=["resources"]))
     with connect(server) as client, client.listen(resources=True) as changes:
         server.add_directory(tmp_path, poll=0.05)
         (tmp_path / "new.txt").write_text("hi")
@@ -748,7 +749,7 @@ def test_an_author_tells_that_a_resource_changed(date):
 
 @pytest.mark.parametrize("date", REVISIONS)
 def test_a_directory_that_comes_while_there_are_clients_is_watched_too(date, tmp_path):
-    server = Server("files", offers=["resources"])
+    server = Server("files", options=ServerOptions(offers=["resources"]))
     with connect(server, revision=date) as client, client.listen(resources=True) as changes:
         server.add_directory(tmp_path, uri="files:///", poll=0.02)
         (tmp_path / "a.txt").write_text("a")
@@ -789,8 +790,8 @@ def test_hanging_up_ends_what_is_open_and_lets_what_runs_finish():
 
 @pytest.mark.parametrize("options", [{"limit": 5}, {"notices": "10/s"}])
 def test_a_limit_is_a_limit(options):
-    with pytest.raises(TypeError, match="each a Limit"):
-        Server("bad", **options)
+    with pytest.raises(TypeError, match=r"(limit|notices) is a Limit"):
+        Server("bad", **for_server(options))
 
 
 def test_run_serves_the_streams_of_this_process(monkeypatch):
@@ -822,7 +823,7 @@ def hello(date="2025-11-25"):
 
 def test_server_discover_is_answered_where_initialize_is():
     """On the reader: at once while every worker is busy, and in the order in which they were sent."""
-    with RawClient(source(BUSY, options="workers=1"), revision=MODERN) as raw:
+    with RawClient(source(BUSY, options="options=ServerOptions(workers=1)"), revision=MODERN) as raw:
         raw.call("hold", id="held")
         raw.ask("server/discover", id="first")
         raw.revision = None
@@ -974,8 +975,8 @@ def test_in_a_forked_child_nobody_is_told_of_the_end_of_a_visit():
 @pytest.mark.parametrize(
     ("options", "kind", "why"),
     [
-        ({"limit": 5}, TypeError, "limit and notices are each a Limit"),
-        ({"notices": 5}, TypeError, "limit and notices are each a Limit"),
+        ({"limit": 5}, TypeError, "limit is a Limit"),
+        ({"notices": 5}, TypeError, "notices is a Limit"),
         ({"ping_every": 0}, ValueError, "ping_every"),
         ({"ping_every": "often"}, TypeError, "ping_every"),
     ],
@@ -983,7 +984,7 @@ def test_in_a_forked_child_nobody_is_told_of_the_end_of_a_visit():
 )
 def test_limits_and_pauses_that_are_none_are_refused_by_name(options, kind, why):
     with pytest.raises(kind, match=why):
-        Server("bad", **options)
+        Server("bad", **for_server(options))
 
 
 def test_a_forked_child_that_leaves_its_parents_service_can_serve_with_a_lifespan(monkeypatch):

@@ -5,6 +5,7 @@ import json
 import threading
 
 import pytest
+from choices import for_server
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peers import (
@@ -21,7 +22,7 @@ from peers import (
     source,
 )
 
-from mcp_ref import Context, InvalidResponse, Server, connect
+from mcp_ref import Context, InvalidResponse, Server, ServerOptions, connect
 from mcp_ref.basic import lifecycle
 from mcp_ref.basic.index.error_responses import InvalidRequest
 from mcp_ref.basic.lifecycle import TRANSITIONS, Negotiated, Session, State, negotiate
@@ -49,7 +50,7 @@ def opening(date="2025-11-25", **more):
 
 def telling(**options):
     """A server with a tool, and a method that tells what the session has agreed on."""
-    server = Server("telling", **options)
+    server = Server("telling", **for_server(options))
     server.add_tool(lambda: "served", name="serve")
 
     @server.on_request("vendor/session")
@@ -267,7 +268,7 @@ def test_capabilities_that_nobody_knows_are_welcome(date):
 @pytest.mark.spec("basic/lifecycle/handle-capability-failure")
 @pytest.mark.parametrize("date", LEGACY)
 def test_what_the_server_did_not_declare_is_not_there(date):
-    with RawClient(Server("bare", logging=False)) as raw:
+    with RawClient(Server("bare", options=ServerOptions(logging=False))) as raw:
         assert raw.initialize(date)["capabilities"] == {}
         for method, params in [("tools/list", {}), ("logging/setLevel", {"level": "info"})]:
             assert raw.request(method, params)["error"]["code"] == -32601
@@ -280,7 +281,7 @@ def test_what_the_server_did_not_declare_is_not_there(date):
 )
 @pytest.mark.parametrize("date", LEGACY)
 def test_a_client_asks_for_nothing_that_was_not_declared(date):
-    with connect(Server("bare", logging=False), revision=date) as client:
+    with connect(Server("bare", options=ServerOptions(logging=False)), revision=date) as client:
         for ask in (
             client.list_tools,
             lambda: client.set_log_level("info"),

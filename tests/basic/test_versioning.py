@@ -4,12 +4,13 @@ import itertools
 import threading
 
 import pytest
+from choices import for_server
 from http_peers import Peer, endpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, RawClient, nothing_left, raw_server
 
-from mcp_ref import Context, ErrorResponse, InvalidResponse, ProtocolError, Server, connect
+from mcp_ref import Context, ErrorResponse, InvalidResponse, ProtocolError, Server, ServerOptions, connect
 from mcp_ref.basic import versioning
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.index.general_fields import (
@@ -172,7 +173,7 @@ def test_methods_of_the_modern_era_are_unknown_in_the_legacy_one(date):
 
 def telling(**options):
     """A server that says what it knows of each request."""
-    server = Server("telling", version="3", **options)
+    server = Server("telling", version="3", **for_server(options))
 
     @server.on_request("vendor/who")
     def who(params, ctx: Context):
@@ -396,7 +397,7 @@ def test_nothing_of_one_request_is_left_for_the_next(raw):
 @pytest.mark.spec("basic/index/interleaved-conversations", "basic/index/no-state-from-prior-requests")
 def test_requests_of_different_clients_run_side_by_side_on_one_pipe():
     """Each still knows its own client while all the others run."""
-    server = Server("shared", workers=10)
+    server = Server("shared", options=ServerOptions(workers=10))
     together = threading.Barrier(8)
 
     @server.on_request("vendor/who")
@@ -608,7 +609,7 @@ def test_extensions_are_off_unless_somebody_turns_them_on():
 
 
 def dressed(identify=True, result=None, date=MODERN):
-    server = Server("dressed", version="7", title="Dressed", identify=identify)
+    server = Server("dressed", version="7", title="Dressed", options=ServerOptions(identify=identify))
     server.on_request("vendor/x")(lambda params: result)
     with RawClient(server, revision=date) as raw:
         return raw.request("vendor/x")["result"]
@@ -791,7 +792,7 @@ def test_a_revision_is_its_date_to_whoever_compares():
 )
 def test_extensions_are_identifiers_with_settings(extensions):
     check_extensions(extensions)
-    Server("extended", extensions=extensions)
+    Server("extended", options=ServerOptions(extensions=extensions))
 
 
 @pytest.mark.spec("basic/versioning/extension-id-format")
@@ -799,7 +800,7 @@ def test_extensions_are_identifiers_with_settings(extensions):
     "identifier", ["tasks", "", "com.example/", "/x", "com.example/x/y", "1com/x", "a b/x"]
 )
 def test_an_extension_needs_a_prefix_and_a_name(identifier):
-    for declare in (check_extensions, lambda e: Server("x", extensions=e)):
+    for declare in (check_extensions, lambda e: Server("x", options=ServerOptions(extensions=e))):
         with pytest.raises(ValueError, match="it needs prefix/name"):
             declare({identifier: {}})
     with pytest.raises(ValueError, match="it needs prefix/name"):

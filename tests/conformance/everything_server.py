@@ -14,6 +14,8 @@ import importlib
 
 from fixtures_server import server
 
+from mcp_ref import HttpOptions
+
 PARTS = ("content", "behaviour", "asking", "rounds", "resources")
 """In the order of the list of tools: the suite calls the first one with no arguments."""
 
@@ -29,7 +31,8 @@ def main() -> None:
     if options.http is None:
         server.run()
     else:
-        server.run("http", host="127.0.0.1", port=options.http, sse_path="/sse", answers=options.answers)
+        http = HttpOptions(answers=options.answers)
+        server.run("http", host="127.0.0.1", port=options.http, sse_path="/sse", options=http)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from datetime import date
 from enum import Enum
 from typing import Annotated, Any
 
-from mcp_ref import Bounds, Context, Server
+from mcp_ref import Bounds, Context, Server, ServerOptions
 from mcp_ref.basic.index.error_responses import ProtocolError
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server import content
@@ -19,10 +19,9 @@ server = Server(
     version="1.2.3",
     title="Ours",
     instructions="Add numbers.",
-    website_url="https://example.org/ours",
     revisions=sys.argv[1:] or REVISIONS,
     page_size=5,
-    ttl_ms=0,
+    options=ServerOptions(website_url="https://example.org/ours", ttl_ms=0),
 )
 cancellations: list[str | None] = []
 cancelled = threading.Event()

@@ -18,6 +18,7 @@ from typing import Any
 import anyio
 import mcp_types as types
 import pytest
+from choices import for_server
 from http_peers import endpoint
 from interop.http_children import serving
 from mcp import ClientSession
@@ -49,7 +50,7 @@ class Ours:
     def __init__(self, *revisions: str) -> None:
         self.begun, self.ended = threading.Event(), threading.Event()
         more: Any = {"revisions": revisions} if revisions else {}
-        self.server = Server("ours", version="1", **more)
+        self.server = Server("ours", version="1", **for_server(more))
         self.server.add_tool(self.add)
         self.server.add_tool(self.count)
         self.server.add_tool(self.where)

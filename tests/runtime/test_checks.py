@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
+from choices import for_server
 
 from mcp_ref import Limit, Server, connect
 from mcp_ref.runtime import checks
@@ -65,7 +66,7 @@ def test_what_is_right_or_not_given_passes():
 )
 def test_a_server_names_what_it_was_given_wrongly(wrong):
     with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
-        Server("x", **wrong)
+        Server("x", **for_server(wrong))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import MODERN, REVISIONS
 
-from mcp_ref import Context, Server, connect
+from mcp_ref import Context, Server, ServerOptions, connect
 from mcp_ref.basic.versioning import revision
 from mcp_ref.runtime import long_strings
 from mcp_ref.schema import Mismatch, definitions
@@ -96,7 +96,7 @@ def test_an_icon_without_a_proper_source_is_refused(icon):
     with pytest.raises(ValueError, match="src"):
         content.resource_link("file:///a", "a", icons=[icon])
     with pytest.raises(ValueError, match="src"):
-        Server("icons", icons=[icon])
+        Server("icons", options=ServerOptions(icons=[icon]))
 
 
 # -- checking ------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import pytest
 from peers import LEGACY, META, MODERN, REVISIONS, Notes, RawClient, raw_server
 
-from mcp_ref import Server, connect
+from mcp_ref import Server, ServerOptions, connect
 from mcp_ref.basic.versioning import MODERN_CODES
 from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.schema import checker
@@ -19,8 +19,7 @@ def full():
         version="1.2.3",
         title="Demo",
         instructions="Be gentle.",
-        extensions={"com.example/thing": {"deep": True}},
-        experimental={"odd": {}},
+        options=ServerOptions(extensions={"com.example/thing": {"deep": True}}, experimental={"odd": {}}),
     )
     server.add_tool(lambda: None, name="nothing")
     return server
@@ -50,7 +49,9 @@ def test_discover_tells_versions_capabilities_identity_and_instructions():
 
 
 def test_what_a_server_does_not_have_is_not_told():
-    with RawClient(Server("bare", logging=False, identify=False), revision=MODERN) as raw:
+    with RawClient(
+        Server("bare", options=ServerOptions(logging=False, identify=False)), revision=MODERN
+    ) as raw:
         result = raw.request("server/discover")["result"]
     assert result == {"resultType": "complete", **GOOD, "supportedVersions": ALL}
 
@@ -122,7 +123,7 @@ def test_the_client_knows_what_it_was_told():
 
 
 def test_a_server_that_says_nothing_of_itself_is_served_all_the_same():
-    with connect(Server("hidden", identify=False), revision=MODERN) as client:
+    with connect(Server("hidden", options=ServerOptions(identify=False)), revision=MODERN) as client:
         assert client.server_info == {}
         assert client.instructions is None
 

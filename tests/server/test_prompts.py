@@ -9,6 +9,7 @@ import queue
 from typing import Annotated, Any
 
 import pytest
+from choices import for_server
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, plain
@@ -33,7 +34,7 @@ class Style(enum.Enum):
 
 def reviewer(**options):
     """A server with one prompt of many arguments."""
-    server = Server("prompts", **options)
+    server = Server("prompts", **for_server(options))
 
     @server.prompt(title="Review", icons=[ICON], meta={"org.example/a": 1})
     def review(

@@ -9,6 +9,7 @@ import threading
 
 import jsonschema
 import pytest
+from choices import for_server
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, plain, raw_server
@@ -41,7 +42,7 @@ class Row:
 
 
 def shop(**options):
-    server = Server("shop", **options)
+    server = Server("shop", **for_server(options))
 
     @server.resource("config://app", mime_type="text/markdown")
     def config() -> str:

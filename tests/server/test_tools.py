@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from choices import for_server
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventually, raw_server
 from web import opened, text, web
 
@@ -22,6 +23,7 @@ from mcp_ref import (
     RequestCancelled,
     RequestTimeout,
     Server,
+    ServerOptions,
     connect,
 )
 from mcp_ref.server import tools as page
@@ -33,7 +35,7 @@ AFTER = (LEGACY[3], MODERN)
 
 
 def calculator(**options):
-    server = Server("calculator", **options)
+    server = Server("calculator", **for_server(options))
 
     @server.tool
     def add(a: int, b: int = 0) -> int:
@@ -991,7 +993,7 @@ def test_nobody_can_forge_a_line_of_the_audit(date, audit):
 
 @pytest.mark.spec("server/tools/list-changed")
 def test_changes_are_told_though_all_workers_are_busy():
-    server, gate = Server("busy", workers=2, queue=0), threading.Event()
+    server, gate = Server("busy", options=ServerOptions(workers=2, queue=0)), threading.Event()
     entered = threading.Semaphore(0)
 
     @server.tool

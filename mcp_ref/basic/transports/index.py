@@ -33,18 +33,34 @@ from mcp_ref.runtime.typing.mismatch import message_of
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import WayOut
+    from mcp_ref.runtime.limits import Limit
 
-__all__ = ["Link", "Served"]
+__all__ = ["Link", "Served", "ServedOptions"]
 
 _log = logger("mcp_ref.memory")
+
+
+class ServedOptions(Protocol):
+    """Options of a server about its clients."""
+
+    @property
+    def max_message_bytes(self) -> int:
+        """Bytes of the longest message that is read."""
+
+    @property
+    def notices(self) -> Limit | None:
+        """Progress and log messages that one connection may be sent."""
+
+    @property
+    def ping_every(self) -> float | None:
+        """Seconds after which a client is pinged, if it is."""
 
 
 class Served(Protocol):
     """What a transport needs of the server that it serves to one client."""
 
     @property
-    def max_message_bytes(self) -> int:
-        """Bytes of the longest message that is read."""
+    def options(self) -> ServedOptions: ...
 
     def running(self) -> AbstractContextManager[None]:
         """Around the service: the server's lifespan."""
@@ -89,7 +105,7 @@ class Link:
             self._theirs.close()
 
     def _serve_one(self) -> None:
-        server, limit = self._server, self._server.max_message_bytes
+        server, limit = self._server, self._server.options.max_message_bytes
         with server.running():
             write = Writer(self._theirs.fileno())
             connection = server.attach(Outbox(write))

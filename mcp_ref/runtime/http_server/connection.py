@@ -35,7 +35,7 @@ from mcp_ref.runtime.http_server.response import Response, short_response
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 
-__all__ = ["HttpConnection", "Server"]
+__all__ = ["HttpConnection", "HttpHost"]
 
 _log = logger("mcp_ref.http")
 
@@ -49,7 +49,7 @@ MAX_LINGER_SECONDS = 2.0
 """After an early answer the connection is closed when nothing arrives for so long."""
 
 
-class Server(Protocol):
+class HttpHost(Protocol):
     """What a connection needs of its server."""
 
     app: WSGIApplication
@@ -63,7 +63,7 @@ class Server(Protocol):
 class HttpConnection:
     """One connection, on its thread."""
 
-    def __init__(self, connection: socket.socket, address: Any, server: Server) -> None:
+    def __init__(self, connection: socket.socket, address: Any, server: HttpHost) -> None:
         self._socket = connection
         self._server = server
         connection.settimeout(None)
@@ -204,7 +204,7 @@ class HttpConnection:
         _log.debug("connection of %s: %s", self._base_environ["REMOTE_ADDR"], problem)
 
 
-def _base_environ(connection: socket.socket, address: Any, server: Server) -> dict[str, Any]:
+def _base_environ(connection: socket.socket, address: Any, server: HttpHost) -> dict[str, Any]:
     """The part of an environ that is the same for all requests of a connection."""
     return {
         "wsgi.version": (1, 0),

@@ -38,7 +38,7 @@ def test_the_signature_gives_the_arguments_and_the_docstring_what_they_are():
 
 
 def test_what_is_said_outright_goes_before_what_the_function_says():
-    made = prompt_from(Server.run, name="run", description="Go.")
+    made = prompt_from(Server.remove_tool, name="remove", description="Go.")
     assert made.definition["description"] == "Go."
     assert prompt_from(lambda: "x", name="x").definition == {"name": "x"}
 

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peers import LEGACY, META, PATIENCE, RawClient, nothing_left
 
-from mcp_ref import Context, Server
+from mcp_ref import Context, Server, ServerOptions
 from mcp_ref.basic.index.batching import Batch, wants_answer
 from mcp_ref.basic.patterns.index.connection import MAX_BATCH
 from mcp_ref.runtime.threads.outbox import Outbox
@@ -35,8 +35,8 @@ def notification(method="notifications/x", params=None):
 class Doors:
     """A server with a method that stays until its door is opened."""
 
-    def __init__(self):
-        self.server = Server("batches", workers=8)
+    def __init__(self, workers=8, queue=1000):
+        self.server = Server("batches", options=ServerOptions(workers=workers, queue=queue))
         self.entered = threading.Semaphore(0)
         self.opened = {}
         self.seen = []
@@ -251,8 +251,7 @@ def test_the_same_id_twice_in_a_batch_is_refused_the_second_time(raw, doors):
 
 def test_a_batch_that_the_queue_cannot_hold_is_answered_in_full():
     """Each member is run or refused; none is forgotten."""
-    doors = Doors()
-    doors.server.workers, doors.server.queue = 1, 2
+    doors = Doors(workers=1, queue=2)
     with RawClient(doors.server, revision=REVISION) as raw:
         raw.send([request(n, "vendor/wait", {"door": "a"}) for n in range(10)])
         doors.wait()

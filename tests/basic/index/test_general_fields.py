@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peers import LEGACY, META, MODERN, REVISIONS, RawClient
 
-from mcp_ref import Context, Server, connect
+from mcp_ref import Context, Server, ServerOptions, connect
 from mcp_ref.basic.index import general_fields as meta
 from mcp_ref.basic.index.general_fields import check_icons, check_meta, is_key, is_reserved
 from mcp_ref.schema import Mismatch, checker, definitions, pruner
@@ -371,7 +371,7 @@ LARGE = {"src": "https://example.com/i.svg", "sizes": ["any"], "theme": "dark"}
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_servers_tools_prompts_and_resources_have_icons_since_2025_11_25(revision):
     icons = [SMALL, LARGE]
-    server = Server("pictured", icons=icons)
+    server = Server("pictured", options=ServerOptions(icons=icons))
     server.add_tool(lambda: "", name="t", icons=icons)
     server.prompt(lambda: "", name="p", icons=icons)
     server.resource("x://r", name="r", icons=icons)(lambda: "")
@@ -402,7 +402,7 @@ def test_what_may_have_icons_may_have_any_number_of_them(revision, place):
 @pytest.mark.spec("basic/index/icon-src-required")
 @pytest.mark.parametrize("source", ["https://example.com/i.png", "http://x/i", "data:image/png;base64,AA=="])
 def test_an_icon_comes_from_the_web_or_is_there_in_full(source):
-    server = Server("pictured", icons=[{"src": source}])
+    server = Server("pictured", options=ServerOptions(icons=[{"src": source}]))
     with RawClient(server, revision="2025-11-25") as raw:
         assert raw.request("ping")["result"] == {}
     assert server.info["icons"] == [{"src": source}]
@@ -414,7 +414,7 @@ def test_an_icon_comes_from_the_web_or_is_there_in_full(source):
 )
 def test_an_icon_from_elsewhere_is_refused_where_it_is_written(icon):
     with pytest.raises(ValueError, match=r"http\(s\) or data URI"):
-        Server("pictured", icons=[icon])
+        Server("pictured", options=ServerOptions(icons=[icon]))
 
 
 @pytest.mark.spec("basic/index/info-not-for-behaviour", "basic/index/info-not-for-security")

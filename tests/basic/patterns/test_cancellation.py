@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from choices import for_server
 from peers import (
     ENV,
     LEGACY,
@@ -49,7 +50,7 @@ class Tools:
         self.started = threading.Event()
         self.stopped = threading.Event()
         self.context: Context | None = None
-        self.server = Server("tests", version="1", **options)
+        self.server = Server("tests", version="1", **for_server(options))
         self.server.add_tool(self.slow)
         self.server.add_tool(self.quick)
         self.server.add_tool(self.ask)

@@ -23,7 +23,7 @@ from peers import (
     tap,
 )
 
-from mcp_ref import ConnectionClosed, Context, RequestTimeout, Server, connect
+from mcp_ref import ConnectionClosed, Context, RequestTimeout, Server, ServerOptions, connect
 from mcp_ref.basic.transports import index as memory
 
 
@@ -150,7 +150,7 @@ def test_many_clients_of_one_server(revision: str) -> None:
 
 
 def test_a_message_beyond_the_servers_limit_is_refused() -> None:
-    with RawClient(Server("tests", max_message_bytes=1000), revision=MODERN) as client:
+    with RawClient(Server("tests", options=ServerOptions(max_message_bytes=1000)), revision=MODERN) as client:
         client.write(b'{"jsonrpc":"2.0","id":1,"method":"' + b"x" * 100_000 + b'"}\n')
         error = client.receive()["error"]
         assert error["code"] == -32600

@@ -23,7 +23,16 @@ from peers import (
     source,
 )
 
-from mcp_ref import ConnectionClosed, Context, ErrorResponse, LocalError, RequestTimeout, Server, connect
+from mcp_ref import (
+    ConnectionClosed,
+    Context,
+    ErrorResponse,
+    LocalError,
+    RequestTimeout,
+    Server,
+    ServerOptions,
+    connect,
+)
 from mcp_ref.api.client import Client
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.utilities import ping as module
@@ -86,7 +95,7 @@ def test_a_client_answers_with_an_empty_result(revision: str) -> None:
 @pytest.mark.parametrize("revision", LEGACY)
 def test_no_busy_tool_delays_a_ping(revision: str) -> None:
     """Every worker sleeps and the queue is full: the reader answers."""
-    server = Server("tests", workers=2, queue=1)
+    server = Server("tests", options=ServerOptions(workers=2, queue=1))
     busy = threading.Semaphore(0)
 
     @server.tool
@@ -187,7 +196,7 @@ def client_has_no_child(client: Client) -> bool:
 )
 @pytest.mark.parametrize("revision", LEGACY)
 def test_a_server_on_stdio_leaves_a_client_that_stops_answering(revision: str) -> None:
-    options = f"ping_every={SOON}, timeout={SOON}"
+    options = f"options=ServerOptions(ping_every={SOON}, timeout={SOON})"
     with RawClient(python(source("", options=options)), revision=revision) as client:
         assert client.receive() == {"jsonrpc": "2.0", "id": 1, "method": "ping"}
         with pytest.raises(EOFError):
@@ -199,7 +208,7 @@ def test_a_server_on_stdio_leaves_a_client_that_stops_answering(revision: str) -
 @pytest.mark.spec("basic/utilities/ping/periodic", "basic/utilities/ping/frequency-configurable")
 @pytest.mark.parametrize("revision", LEGACY)
 def test_a_client_that_answers_stays(revision: str) -> None:
-    server = Server("tests", ping_every=SOON, timeout=6 * PATIENCE)
+    server = Server("tests", options=ServerOptions(ping_every=SOON, timeout=6 * PATIENCE))
     with RawClient(server, revision=revision) as client:
         for _ in range(3):
             ping = client.until(lambda message: message.get("method") == "ping")
@@ -209,14 +218,16 @@ def test_a_client_that_answers_stays(revision: str) -> None:
 
 @pytest.mark.spec("basic/utilities/ping/timeout-is-failure")
 def test_a_server_in_this_process_leaves_a_client_that_stops_answering() -> None:
-    with RawClient(Server("tests", ping_every=SOON, timeout=SOON), revision=LEGACY[-1]) as client:
+    with RawClient(
+        Server("tests", options=ServerOptions(ping_every=SOON, timeout=SOON)), revision=LEGACY[-1]
+    ) as client:
         assert client.receive()["method"] == "ping"
         with pytest.raises(EOFError):
             client.receive()
 
 
 def test_an_error_is_a_sign_of_life() -> None:
-    server = Server("tests", ping_every=SOON, timeout=6 * PATIENCE)
+    server = Server("tests", options=ServerOptions(ping_every=SOON, timeout=6 * PATIENCE))
     with RawClient(server, revision=LEGACY[-1]) as client:
         for _ in range(2):
             ping = client.until(lambda message: message.get("method") == "ping")
@@ -259,7 +270,9 @@ def test_nothing_is_pinged_unless_it_was_asked_for_and_never_in_2026_07_28(revis
             made.append(super().attach(*options, **more))
             return made[-1]
 
-    with connect(Noted("tests", ping_every=given), revision=revision, ping_every=given) as client:
+    with connect(
+        Noted("tests", options=ServerOptions(ping_every=given)), revision=revision, ping_every=given
+    ) as client:
         client.ping()
         assert [side.heartbeat for side in (client.asker.connection, *made)] == [None, None]
 
@@ -267,7 +280,7 @@ def test_nothing_is_pinged_unless_it_was_asked_for_and_never_in_2026_07_28(revis
 @pytest.mark.parametrize("odd", [0, -1, "5", True, float("nan")])
 def test_the_seconds_between_pings_are_more_than_none(odd: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="ping_every"):
-        Server("tests", ping_every=odd)
+        Server("tests", options=ServerOptions(ping_every=odd))
     with pytest.raises((TypeError, ValueError), match="ping_every"):
         connect(Server("tests"), ping_every=odd)
 
@@ -278,7 +291,7 @@ def test_the_seconds_between_pings_are_more_than_none(odd: Any) -> None:
 @pytest.mark.spec("basic/utilities/ping/timeout-is-failure", "basic/utilities/ping/periodic")
 @pytest.mark.parametrize("revision", LEGACY[1:])
 def test_over_http_a_session_counts_as_lost_when_its_client_stops_answering(revision: str) -> None:
-    server = Server("tests", ping_every=SOON, timeout=SOON)
+    server = Server("tests", options=ServerOptions(ping_every=SOON, timeout=SOON))
     with endpoint(server) as at, Peer(at.port, revision) as peer:
         with peer.get() as stream:
             assert (stream.message() or {})["method"] == "ping"
@@ -290,7 +303,7 @@ def test_over_http_a_session_counts_as_lost_when_its_client_stops_answering(revi
 
 @pytest.mark.parametrize("revision", LEGACY[1:])
 def test_over_http_a_client_that_answers_stays(revision: str) -> None:
-    server = Server("tests", ping_every=SOON, timeout=6 * PATIENCE)
+    server = Server("tests", options=ServerOptions(ping_every=SOON, timeout=6 * PATIENCE))
     with endpoint(server) as at, Peer(at.port, revision) as peer, peer.get() as stream:
         for _ in range(3):
             ping = stream.message() or {}
@@ -302,7 +315,7 @@ def test_over_http_a_client_that_answers_stays(revision: str) -> None:
 @pytest.mark.parametrize("revision", LEGACY[1:])
 def test_over_http_nothing_is_missed_of_a_client_without_a_get_stream(revision: str) -> None:
     """There is no way for a ping to it: beats go by, and the session stays."""
-    server = Server("tests", ping_every=SOON, timeout=SOON)
+    server = Server("tests", options=ServerOptions(ping_every=SOON, timeout=SOON))
     with endpoint(server) as at, Peer(at.port, revision, opens=False) as peer:
         peer.initialize()
         (session,) = at.app.sessions.all()
@@ -322,7 +335,7 @@ def test_over_http_nothing_is_missed_of_a_client_without_a_get_stream(revision: 
 
 
 def test_over_http_a_get_stream_that_went_while_a_ping_was_under_way_says_nothing() -> None:
-    server = Server("tests", ping_every=SOON, timeout=SOON)
+    server = Server("tests", options=ServerOptions(ping_every=SOON, timeout=SOON))
     with endpoint(server) as at, Peer(at.port, "2025-11-25", opens=False) as peer:
         peer.initialize()
         (session,) = at.app.sessions.all()
@@ -371,7 +384,7 @@ def test_over_http_the_connection_to_a_server_that_stops_answering_is_ended(revi
 
 def test_over_http_a_ping_waits_for_no_room_that_calls_have_taken() -> None:
     """As many calls are under way as may be: a ping goes beside them, and the server is not lost."""
-    server, go = Server("tests", workers=200), threading.Event()
+    server, go = Server("tests", options=ServerOptions(workers=200)), threading.Event()
 
     @server.tool
     def wait() -> str:
@@ -397,7 +410,7 @@ def test_over_http_a_ping_waits_for_no_room_that_calls_have_taken() -> None:
 @pytest.mark.spec("basic/utilities/ping/timeout-is-failure")
 def test_over_http_and_sse_a_session_counts_as_lost_too() -> None:
     """The transport of 2024-11-05."""
-    server = Server("tests", ping_every=SOON, timeout=SOON)
+    server = Server("tests", options=ServerOptions(ping_every=SOON, timeout=SOON))
     with (
         endpoint(server, sse_path="/sse") as at,
         Peer(at.port, "2024-11-05", path="/sse", opens=False) as peer,

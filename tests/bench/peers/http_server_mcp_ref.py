@@ -4,7 +4,7 @@ import sys
 
 from functions import functions
 
-from mcp_ref import Context, Server
+from mcp_ref import Context, HttpOptions, Server
 
 port, answers = int(sys.argv[1]), sys.argv[2]
 server = Server("bench", version="1.0.0")
@@ -21,4 +21,4 @@ def count(steps: int, ctx: Context) -> str:
 
 
 if __name__ == "__main__":
-    server.run("http", port=port, answers=answers)
+    server.run("http", port=port, options=HttpOptions(answers=answers))

@@ -4,6 +4,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from choices import for_server
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventually, nothing_left, raw_server
 
 from mcp_ref import ConnectionClosed, Context, ErrorResponse, McpError, Server, UrlElicitationNeeded, connect
@@ -99,7 +100,7 @@ def test_the_answer_is_consent_and_brings_nothing(date):
 
 def signing_in(**options):
     """A server with a tool that asks for a visit, and one that cannot go on before there was one."""
-    server = Server("signing in", **options)
+    server = Server("signing in", **for_server(options))
     server.done = set()
 
     @server.tool

@@ -5,11 +5,12 @@ import sys
 import threading
 
 import pytest
+from choices import for_server
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import LEGACY, MODERN
 
-from mcp_ref import Server, connect
+from mcp_ref import Server, ServerOptions, connect
 from mcp_ref.schema import Mismatch, checker
 from mcp_ref.server.utilities import caching
 from mcp_ref.server.utilities.caching import CACHEABLE, Cache, Caching
@@ -18,7 +19,7 @@ HINTS = {"ttlMs", "cacheScope"}
 
 
 def cached(**options):
-    server = Server("cached", page_size=2, **options)
+    server = Server("cached", page_size=2, **for_server(options))
     for number in range(5):
         server.add_tool(lambda: "x", name=f"t{number}")
     return server
@@ -77,13 +78,13 @@ def test_results_of_the_legacy_era_have_no_hints(date):
 @pytest.mark.parametrize("ttl", [-1, 1.5, True, "5", None])
 def test_a_ttl_is_a_whole_number_from_0_on(ttl):
     with pytest.raises(ValueError, match="ttl_ms"):
-        Server("bad", ttl_ms=ttl)
+        Server("bad", options=ServerOptions(ttl_ms=ttl))
 
 
 @pytest.mark.parametrize("scope", ["Public", "", None, "shared"])
 def test_there_are_two_scopes(scope):
     with pytest.raises(ValueError, match="cache_scope"):
-        Server("bad", cache_scope=scope)
+        Server("bad", options=ServerOptions(cache_scope=scope))
 
 
 @pytest.mark.parametrize("ttl", [0, 1, 2**53])

@@ -9,6 +9,7 @@ import time
 from typing import Annotated, Literal
 
 import pytest
+from choices import for_server
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import MODERN, PATIENCE, REVISIONS, RawClient, plain
@@ -48,7 +49,7 @@ def tables(value, arguments):
 
 def shop(**options):
     """A server with something of everything that can be completed."""
-    server = Server("completion", **options)
+    server = Server("completion", **for_server(options))
 
     @server.prompt(complete={"language": ["Python", "perl", "C++"], "framework": lambda value: ["b", "a"]})
     def review(
@@ -69,7 +70,7 @@ def shop(**options):
 
 def completing(source, **options):
     """A server whose only prompt, `it`, has an argument `a` that this completes."""
-    server = Server("completion", **options)
+    server = Server("completion", **for_server(options))
     server.add_prompt(lambda a, b="": "", name="it", complete={"a": source})
     return server
 

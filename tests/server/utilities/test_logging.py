@@ -5,10 +5,11 @@ import queue
 import threading
 
 import pytest
+from choices import for_server
 from http_peers import Peer, endpoint
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient
 
-from mcp_ref import Context, ErrorResponse, Limit, Server, connect
+from mcp_ref import Context, ErrorResponse, Limit, Server, ServerOptions, connect
 from mcp_ref.runtime.errors import LocalError
 from mcp_ref.schema import checker
 from mcp_ref.server.utilities import logging as page
@@ -20,7 +21,7 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 def talkative(**options):
     """A server with a tool that says one thing at every level."""
-    server = Server("talkative", **options)
+    server = Server("talkative", **for_server(options))
 
     @server.tool
     def talk(ctx: Context) -> str:
@@ -242,7 +243,7 @@ def test_a_cancelled_request_logs_no_more(date):
 @pytest.mark.spec("server/utilities/logging/rate-limit-messages")
 @pytest.mark.parametrize("date", REVISIONS)
 def test_messages_are_limited_in_rate_and_the_answer_still_comes(date):
-    server = Server("flood", notices=Limit(rate=0.001, burst=5))
+    server = Server("flood", options=ServerOptions(notices=Limit(rate=0.001, burst=5)))
 
     @server.tool
     def talk(ctx: Context) -> str:

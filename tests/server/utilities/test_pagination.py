@@ -6,12 +6,13 @@ import threading
 import zlib
 
 import pytest
+from choices import for_server
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from peers import MODERN, PATIENCE, REVISIONS, Notes, nothing_left, raw_server
 
-from mcp_ref import Caching, ErrorResponse, InvalidResponse, Server, connect
+from mcp_ref import Caching, ErrorResponse, InvalidResponse, Server, ServerOptions, connect
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.versioning import revision
 from mcp_ref.server.tools import Tool
@@ -298,7 +299,7 @@ class Endless:
 @pytest.mark.parametrize("cursors", [["a", "a", "a"], ["a", "b", "a", "b"], ["", ""]], ids=" ".join)
 def test_a_cursor_that_comes_again_brings_the_next_page_also_where_pages_are_kept(cursors):
     """What is kept for a cursor is one page of several: it is not taken for the next one, now or later."""
-    server, asked = Server("pages", caching={KIND: Caching(60_000, "public")}), []
+    server, asked = Server("pages", options=ServerOptions(caching={KIND: Caching(60_000, "public")})), []
 
     @server.on_request(KIND)
     def pages(params):
@@ -758,7 +759,7 @@ def listed(client):
 
 
 def tools(*things_of, **options):
-    server = Server("tools", **options)
+    server = Server("tools", **for_server(options))
     for name in things_of:
         server.add_tool(returning(name), name=name)
     return server

@@ -130,7 +130,7 @@ class _Session:
         self.connection.listener = self.stream.reader
         self.is_over = False
         self._server = app.server
-        if app.server.ping_every is not None:
+        if app.server.options.ping_every is not None:
             self.connection.lose = self.end
 
     def end(self, reason: str) -> None:

@@ -49,7 +49,7 @@ def serve(server: Served) -> None:
 
         reason = "end of input"
         try:
-            limit = server.max_message_bytes
+            limit = server.options.max_message_bytes
             read_lines(incoming, connection.receive, connection.too_long, limit, signals.bell.wait)
             if signals.bell.reason is None:
                 server.hang_up(connection, GRACE_SECONDS)

@@ -34,13 +34,14 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest, ParseError, ProtocolError
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
 from mcp_ref.basic.index.messages import Json, decode
 from mcp_ref.basic.lifecycle import ServerFacts
 from mcp_ref.basic.transports.streamable_http import request_metadata
+from mcp_ref.basic.transports.streamable_http.options import HttpOptions
 from mcp_ref.basic.transports.streamable_http.receiving import (
     ACCEPTED,
     HttpAnswer,
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import WayOut
     from mcp_ref.basic.patterns.subscriptions.server import Listeners
     from mcp_ref.basic.transports.http_sse.server import OldTransport
+    from mcp_ref.basic.transports.index import ServedOptions
     from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
     from mcp_ref.runtime.threads.workers import Workers
 
@@ -89,11 +91,8 @@ ACCEPT_BY_ANSWERS = {
     "json": ("application/json",),
     "stream": ("application/json", "text/event-stream"),
 }
-"""What the Accept of a POST must take, by the setting `answers`."""
+"""What the Accept of a POST must take, by the option `answers`."""
 
-
-MAX_BODY_BYTES = 4 << 20
-"""Bytes of the longest body, unless the application says otherwise: a stranger may send it."""
 
 BYTES_OF_A_PART = 16
 """A body may have one part (basic/index/messages) for so many of the bytes that it may have: so that what it
@@ -103,11 +102,11 @@ becomes in memory is in proportion to them.
 FEW_PARTS = 10_000
 """Parts that a body may have besides, however short it must be."""
 
-BODIES_UNDER_WAY = 8
-"""Bodies of the greatest length that may be under way together, unless the application says otherwise."""
-
 MANY = Limit(rate=1e6, burst=1_000_000)
 """Notifications to all modern clients together; each of them is bounded by how quickly it reads."""
+
+
+USUAL = HttpOptions()
 
 
 class Tool(Protocol):
@@ -134,13 +133,7 @@ class HttpServed(ServerFacts, Protocol):
     def listeners(self) -> Listeners: ...
 
     @property
-    def notices(self) -> Limit | None: ...
-
-    @property
-    def max_message_bytes(self) -> int: ...
-
-    @property
-    def ping_every(self) -> float | None: ...
+    def options(self) -> ServedOptions: ...
 
     def modern_versions(self) -> list[str]:
         """Versions that a request may name, newest first."""
@@ -169,84 +162,51 @@ class Application:
         server: HttpServed,
         path: str = "/mcp",
         *,
-        sse_path: str | None = None,
         health_path: str | None = None,
+        sse_path: str | None = None,
         stateless: bool = False,
-        answers: Literal["auto", "json", "stream"] = "auto",
         allowed_hosts: str | Iterable[str] | None = None,
         allowed_origins: str | Iterable[str] | None = None,
-        browser_origins: str | Iterable[str] = (),
         authenticate: Authenticate | None = None,
-        rate: Limit | None = None,
-        require_headers: bool = False,
-        max_body_bytes: int | None = None,
-        max_bytes_in_flight: int | None = None,
-        max_sessions: int = 1000,
-        max_sessions_each: int | None = None,
-        session_idle: float = 1800.0,
-        max_streams: int = 1000,
         threads: int | None = None,
         keep_alive: float = 15.0,
-        retry_ms: int = 1000,
-        log_bytes: int = 256 << 10,
+        options: HttpOptions = USUAL,
     ) -> None:
-        """`sse_path` serves the transport of 2024-11-05 as well. `answers` decides between JSON and event
-        streams where "auto" would look what comes first. `stateless` opens no sessions. `rate` bounds the
-        requests of each principal, which `authenticate(request)` names. `require_headers` demands the
-        interim draft's headers within sessions. `threads` says how many the WSGI server has, so that streams
-        and calls are refused before the last is used up. `max_body_bytes` is 4 MiB unless said otherwise;
-        `max_bytes_in_flight`, eight times as much, is for all large bodies under way together.
-        `max_sessions_each`, half of `max_sessions`, bounds those of one principal, or of one address where
-        `authenticate` names none. `keep_alive` is how long a stream may be silent. `log_bytes` bounds what
-        each session keeps for clients that were cut off.
+        """`health_path` tells a load balancer how it is; `sse_path` serves the transport of 2024-11-05 as
+        well. `stateless` opens no sessions. `authenticate(request)` names the principal of a request.
+        `threads` says how many the WSGI server has, so that streams and calls are refused before the last is
+        used up. `keep_alive` is how long a stream may be silent. HttpOptions has the rest.
         """
         check_text(path=path)
         check_callable(authenticate=authenticate)
-        check_count(1, max_sessions=max_sessions, max_streams=max_streams, log_bytes=log_bytes)
-        check_count(0, retry_ms=retry_ms)
-        if answers not in ACCEPT_BY_ANSWERS:
-            raise ValueError(f"answers is 'auto', 'json' or 'stream', not {answers!r}")
-        check_bool(stateless=stateless, require_headers=require_headers)
-        told = {
-            "threads": threads,
-            "max_body_bytes": max_body_bytes,
-            "max_bytes_in_flight": max_bytes_in_flight,
-            "max_sessions_each": max_sessions_each,
-        }
-        check_count(1, **{name: count for name, count in told.items() if count is not None})
-        if not isinstance(rate, Limit | None):
-            raise TypeError(f"rate is a Limit, not {rate!r:.60}")
+        check_bool(stateless=stateless)
+        if threads is not None:
+            check_count(1, threads=threads)
+        if not isinstance(options, HttpOptions):
+            raise TypeError(f"options is an HttpOptions, not {options!r:.60}")
         self.server = server
-        self._notices = server.notices or MANY
+        self._notices = server.options.notices or MANY
         self.path = _checked("path", path)
         self.health_path = None if health_path is None else _checked("health_path", health_path)
         if self.health_path == self.path:
             raise ValueError(f"health_path and path are both {self.path}")
-        self.stateless, self.answers = stateless, answers
-        self.max_body_bytes = max_body_bytes or min(MAX_BODY_BYTES, server.max_message_bytes)
-        if max_bytes_in_flight is not None and max_bytes_in_flight < self.max_body_bytes:
-            raise ValueError(
-                f"max_bytes_in_flight is {max_bytes_in_flight}, which is less than one body may have: "
-                f"{self.max_body_bytes} (max_body_bytes)"
-            )
-        self.bodies = BodyBudget(max_bytes_in_flight or BODIES_UNDER_WAY * self.max_body_bytes)
+        self.stateless, self.options = stateless, options
+        self.max_body_bytes, together = options.body_bounds(server.options.max_message_bytes)
+        self.bodies = BodyBudget(together)
         self._max_parts = min(MAX_JSON_PARTS, self.max_body_bytes // BYTES_OF_A_PART + FEW_PARTS)
         self.waiting = Waiting(
-            answers=answers,
+            answers=options.answers,
             keep_alive=check_seconds("keep_alive", keep_alive),
-            retry_ms=retry_ms,
-            max_streams=max_streams,
+            retry_ms=options.retry_ms,
+            max_streams=options.max_streams,
             threads=threads,
         )
-        # Half of them: one client cannot take all, and the clients behind one proxy, who share an address,
-        # can still be many.
-        each = max_sessions_each or max(1, max_sessions // 2)
         self.sessions = Sessions(
-            max_sessions, check_seconds("session_idle", session_idle), self._hand_on, each
+            options.max_sessions, options.session_idle, self._hand_on, options.most_sessions_each()
         )
-        self.gate = Gate(allowed_hosts, allowed_origins, browser_origins)
-        self._authenticate, self._rates = authenticate, Rates(rate)
-        self._legacy = LegacyEra(self, stateless, require_headers, log_bytes)
+        self.gate = Gate(allowed_hosts, allowed_origins, options.browser_origins)
+        self._authenticate, self._rates = authenticate, Rates(options.rate)
+        self._legacy = LegacyEra(self)
         self._has_modern = bool(server.modern_versions())
         self._decoding = threading.Lock()  # held while a large body becomes a message
         self._lock = threading.Lock()
@@ -372,7 +332,7 @@ class Application:
 
     def _post(self, environ: Json, principal: str | None) -> HttpAnswer:
         """One message (or a batch of them).  # spec: basic/transports/streamable-http/endpoint-post"""
-        check_post(environ, ACCEPT_BY_ANSWERS[self.answers])
+        check_post(environ, ACCEPT_BY_ANSWERS[self.options.answers])
         share = self.bodies.share(environ)
         if share is not None:  # a large body: what can be said without it is said first
             self._legacy.check_session(environ, principal)
@@ -432,7 +392,7 @@ class Application:
             environ=environ,
             principal=principal,
             keyed=True,
-            mute=self.answers == "json" and not lasts,
+            mute=self.options.answers == "json" and not lasts,
             eager=prefers_events(environ.get("HTTP_ACCEPT")),
         )
         if kind == "notification":

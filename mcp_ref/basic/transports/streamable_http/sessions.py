@@ -147,7 +147,7 @@ class HttpSession:
 
         """
         self.connection = server.attach(self.unrelated, workers)
-        if server.ping_every is not None:
+        if server.options.ping_every is not None:
             self.connection.listener = self.unrelated.reader
         self.streams: dict[HttpStream, None] = {}  # a set that is empty takes three times as much
         """Of requests that a connection waits for."""
@@ -325,12 +325,9 @@ ASSUMED = "2025-03-26"
 class LegacyEra:
     """What an application does for clients of the legacy era."""
 
-    def __init__(self, app: Application, stateless: bool, require_headers: bool, log_bytes: int) -> None:
+    def __init__(self, app: Application) -> None:
         self.dates = frozenset(date for date in app.server.revisions if not revision(date).modern)
         self._app = app
-        self._stateless = stateless
-        self._require_headers = require_headers
-        self._log_bytes = log_bytes
         self._momentaries: weakref.WeakSet[Connection] = weakref.WeakSet()
         """Of requests outside of sessions, as long as they run."""
 
@@ -342,7 +339,7 @@ class LegacyEra:
             if not self.dates:
                 refuse_initialize(message.get("params"), self._app.server.supported_versions())
             version = self._version(environ)
-            if _is_initialize(message) and (self._stateless or "HTTP_MCP_SESSION_ID" not in environ):
+            if _is_initialize(message) and (self._app.stateless or "HTTP_MCP_SESSION_ID" not in environ):
                 return self._initialize(environ, message, principal)
             session = self._session_if_any(environ, principal)
             connection = self._momentary(version) if session is None else session.connection
@@ -365,7 +362,7 @@ class LegacyEra:
 
     def _session_if_any(self, environ: Json, principal: str | None) -> HttpSession | None:
         """The session that the request names; none where the server keeps none. Raises Refused."""
-        if self._stateless:
+        if self._app.stateless:
             return None
         return self._app.sessions.find(environ.get("HTTP_MCP_SESSION_ID"), principal)
 
@@ -397,15 +394,15 @@ class LegacyEra:
     def _initialize(self, environ: Json, message: Json, principal: str | None) -> HttpAnswer:
         """# spec: basic/transports/streamable-http/session-id-assigned"""
         app, owner = self._app, owner_of(environ, principal)
-        if not self._stateless:
+        if not self._app.stateless:
             app.sessions.make_room(owner)
-        session = HttpSession(app.server, app.workers, principal, self._log_bytes, owner)
-        session.connection.session.is_lasting = not self._stateless
+        session = HttpSession(app.server, app.workers, principal, app.options.log_bytes, owner)
+        session.connection.session.is_lasting = not self._app.stateless
         stream = HttpStream(environ=environ, principal=principal)
         session.connection.route(message, stream)  # at once, and on this thread
         headers = []
-        if stream.answered and stream.problem is None and not self._stateless:
-            if app.server.ping_every is not None:
+        if stream.answered and stream.problem is None and not self._app.stateless:
+            if app.server.options.ping_every is not None:
                 session.connection.lose = functools.partial(app.sessions.remove, session)
             try:
                 app.sessions.add(session)
@@ -444,7 +441,9 @@ class LegacyEra:
         kind = classify(message)
         if kind != "response":
             paths = mirrored(self._app.server, message)
-            request_metadata.check_draft(header_of(environ), message, paths, self._require_headers)
+            request_metadata.check_draft(
+                header_of(environ), message, paths, self._app.options.require_headers
+            )
         return kind
 
     def _stream(self, session: HttpSession | None, environ: Json, principal: str | None) -> HttpStream:
@@ -454,7 +453,7 @@ class LegacyEra:
             primes=session is not None and session.connection.session.revision.polls,
             environ=environ,
             principal=principal,
-            mute=self._app.answers == "json",
+            mute=self._app.options.answers == "json",
             eager=prefers_events(environ.get("HTTP_ACCEPT")),
         )
         stream.two_way = stream.two_way and not self._app.waiting.is_single
@@ -499,7 +498,9 @@ class LegacyEra:
     def check_session(self, environ: Json, principal: str | None) -> None:
         """A POST whose body is still to be read. Raises Refused if its headers name no session."""
         version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
-        is_legacy = self.dates and not self._stateless and version not in self._app.server.modern_versions()
+        is_legacy = (
+            self.dates and not self._app.stateless and version not in self._app.server.modern_versions()
+        )
         if is_legacy and "HTTP_MCP_SESSION_ID" in environ:
             self._session_of(environ, principal)
 

@@ -43,6 +43,7 @@ from mcp_ref import (
     RequestCancelled,
     RequestTimeout,
     Server,
+    ServerOptions,
     connect,
 )
 from mcp_ref.basic.patterns.index.connection import DEFERRED, Connection
@@ -303,7 +304,7 @@ def test_a_queue_is_full_with_so_many_bytes_too(revision: str) -> None:
         gate.open.set()
         for request_id in (first, *large[:2], small):
             client.answer(request_id)
-        assert server.queue_bytes == 1_000_000
+        assert server.options.queue_bytes == 1_000_000
 
 
 def test_a_tool_that_outlives_its_client_harms_nobody() -> None:
@@ -657,7 +658,9 @@ def test_an_id_that_was_cancelled_may_come_again_though_its_tool_still_runs(revi
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", MODERN])
 @pytest.mark.parametrize("where", ["request", "answer"])
 def test_a_message_beyond_the_limit_fails_its_call_at_once(revision: str, where: str) -> None:
-    server = Server("tests", max_message_bytes=20_000 if where == "request" else 64 << 20)
+    server = Server(
+        "tests", options=ServerOptions(max_message_bytes=20_000 if where == "request" else 64 << 20)
+    )
 
     @server.tool
     def repeat(text: str, times: int) -> str:

@@ -13,9 +13,19 @@ import weakref
 from types import SimpleNamespace
 
 import pytest
+from choices import for_server
 from peers import LEGACY, META, MODERN, PATIENCE, Notes, RawClient, nothing_left, raw_server
 
-from mcp_ref import Context, ErrorResponse, McpError, ProtocolError, RequestCancelled, Server, connect
+from mcp_ref import (
+    Context,
+    ErrorResponse,
+    McpError,
+    ProtocolError,
+    RequestCancelled,
+    Server,
+    ServerOptions,
+    connect,
+)
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused, InputRequired
@@ -385,7 +395,7 @@ def test_nothing_is_kept_for_a_retry_that_may_never_come(server, raw):
 
 def test_a_process_that_made_up_its_secret_says_that_others_need_the_same():
     def replica(**options):
-        server = Server("replica", **options)
+        server = Server("replica", **for_server(options))
 
         @server.tool
         def tool(ctx: Context) -> str:
@@ -566,7 +576,7 @@ def test_a_state_expires():
 
 
 def test_how_long_a_state_is_good_can_be_set():
-    server = Server("hasty", state_seconds=0.001)
+    server = Server("hasty", options=ServerOptions(state_seconds=0.001))
 
     @server.tool
     def tool(ctx: Context) -> str:
@@ -935,7 +945,7 @@ OWN = {"resultType": "input_required", "inputRequests": {"sure": FORM}, "request
 
 def owning(make, **options):
     """A server with a tool that returns what `make(ctx)` does."""
-    server = Server("own", **options)
+    server = Server("own", **for_server(options))
 
     @server.tool
     def tool(ctx: Context):

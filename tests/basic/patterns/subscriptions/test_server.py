@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from choices import for_server
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, eventually, nothing_left, source
 
 from mcp_ref import Server, connect
@@ -37,7 +38,7 @@ def clean():
 
 
 def demo(**options):
-    server = Server("demo", version="1.0", **options)
+    server = Server("demo", version="1.0", **for_server(options))
     server.add_tool(lambda: "x", name="it")
     server.add_prompt(lambda: "x", name="it")
     for uri in ("demo://a", "demo://b", LAST):

@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from choices import for_server
 from http_peers import Event, Peer, endpoint
 from peers import LEGACY, META, PATIENCE, eventually
 
@@ -101,7 +102,7 @@ class Slow:
 
 
 def make(**options):
-    server = Server("old", version="1", **options)
+    server = Server("old", version="1", **for_server(options))
 
     @server.tool
     def add(a: int, b: int) -> int:

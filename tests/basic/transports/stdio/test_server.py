@@ -30,7 +30,7 @@ from peers import (
     source,
 )
 
-from mcp_ref import Context, Server, connect
+from mcp_ref import Context, Server, ServerOptions, connect
 from mcp_ref.basic.transports.stdio import server as stdio
 
 
@@ -154,7 +154,7 @@ def is_waiting(pid: int) -> bool:
 
 
 def test_serve_answers_until_the_end_of_input_and_gives_the_streams_back() -> None:
-    server = Server("tests", max_message_bytes=1000)
+    server = Server("tests", options=ServerOptions(max_message_bytes=1000))
 
     @server.tool
     def noisy() -> str:

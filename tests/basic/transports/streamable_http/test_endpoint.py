@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
+from choices import for_http, for_server
 from http_peers import Event, Peer, Reply, endpoint
 from peers import ENV, LEGACY, META, MODERN, PATIENCE, eventually, nothing_left
 
-from mcp_ref import Context, Limit, Server
+from mcp_ref import Context, Limit, Server, ServerOptions
 from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
 from mcp_ref.basic.transports.streamable_http.endpoint import Application
 from mcp_ref.basic.transports.streamable_http.security import Denied
@@ -52,7 +53,7 @@ class Silent:
 
 
 def demo(**options):
-    server = Server("demo", version="1", **options)
+    server = Server("demo", version="1", **for_server(options))
 
     @server.tool
     def add(a: int, b: int) -> int:
@@ -845,7 +846,7 @@ def test_a_call_that_is_silent_for_long_becomes_a_stream(server, revision):
 )
 def test_wrong_settings_are_named_at_once(server, options, wrong):
     with pytest.raises(wrong, match=next(iter(options))):
-        server.wsgi_app(**options)
+        server.wsgi_app(**for_http(options))
 
 
 def test_the_lifespan_begins_with_the_first_request_and_ends_with_the_application():
@@ -1114,7 +1115,7 @@ def test_one_subscriber_that_leaves_takes_no_other_along(server, monkeypatch):
 @pytest.mark.parametrize("path", ["/ü", "/a b", "/a?b", "/a#b", "/%41", "/a\n"])
 def test_a_path_that_no_request_could_have_is_an_error(server, name, path):
     with pytest.raises(ValueError, match=f"{name} is made of"):
-        server.wsgi_app(**{name: path})
+        server.wsgi_app(**for_http({name: path}))
 
 
 def test_two_things_at_one_path_are_an_error(server):
@@ -1125,7 +1126,7 @@ def test_two_things_at_one_path_are_an_error(server):
 @pytest.mark.parametrize("name", ["stateless", "require_headers"])
 def test_what_is_neither_true_nor_false_is_an_error(server, name):
     with pytest.raises(TypeError, match=f"{name} is True or False, not 'no'"):
-        server.wsgi_app(**{name: "no"})
+        server.wsgi_app(**for_http({name: "no"}))
 
 
 @pytest.mark.parametrize("method", ["POST", "DELETE", "OPTIONS"])
@@ -1140,7 +1141,7 @@ def test_health_is_asked_for_with_get(server, method):
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_no_more_tools_run_at_once_than_there_are_workers_whichever_thread_runs_them(revision):
     """A tool that was quick the last time is run by the thread of the connection."""
-    server = Server("tests", workers=2)
+    server = Server("tests", options=ServerOptions(workers=2))
     held, go = threading.Semaphore(0), threading.Event()
     running, most = [], []
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from peers import MODERN, PATIENCE, eventually, nothing_left
 from web import JSON, STREAM, opened, result_of, talking, text, web
 
-from mcp_ref import Context, Limit, Server, connect
+from mcp_ref import Context, Limit, Server, ServerOptions, connect
 from mcp_ref.basic.index.error_responses import (
     InvalidParams,
     InvalidRequest,
@@ -1023,7 +1023,7 @@ def test_too_many_calls_at_once_are_429_with_the_time_to_come_back():
 
 
 def test_more_requests_than_workers_and_queue_are_429():
-    server = Server("demo", version="1", workers=1, queue=0)
+    server = Server("demo", version="1", options=ServerOptions(workers=1, queue=0))
     begun, go = threading.Event(), threading.Event()
     server.add_tool(lambda: begun.set() or str(go.wait(PATIENCE)), name="wait")
     with endpoint(server) as at, Peer(at.port) as peer:

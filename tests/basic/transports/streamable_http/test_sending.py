@@ -13,7 +13,7 @@ from peers import META, MODERN, PATIENCE, REVISIONS, eventually
 from web import ABLE, INFO, JSON, STREAM, opened, result_of, talking, text, web
 
 import mcp_ref
-from mcp_ref import Denied, Server, connect
+from mcp_ref import Denied, Server, ServerOptions, connect
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.transports.streamable_http import sessions
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
@@ -1059,7 +1059,7 @@ def test_a_call_that_is_denied_says_so_too(status):
             raise Denied("not now", status=status)
 
     with (
-        endpoint(Server("closed", offers=["tools"]), authenticate=deny) as at,
+        endpoint(Server("closed", options=ServerOptions(offers=["tools"])), authenticate=deny) as at,
         connect(f"http://127.0.0.1:{at.port}/mcp", revision="2026-07-28") as client,
     ):
         later = client.submit("tools/call", {"name": "a"})

@@ -6,11 +6,12 @@ import re
 import threading
 
 import pytest
+from choices import for_server
 from http_peers import Peer, Reply, endpoint
 from peers import LEGACY, MODERN, PATIENCE, eventually, nothing_left
 from web import opened, talking, text, web
 
-from mcp_ref import Context, Server, connect
+from mcp_ref import Context, Server, ServerOptions, connect
 from mcp_ref.basic.transports.streamable_http import sessions as http_sessions
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError, RefusedByStatus
 from mcp_ref.basic.transports.streamable_http.security import Refused
@@ -741,7 +742,7 @@ class Gate:
 
 
 def demo(**options):
-    demo_server = Server("demo", version="1", **options)
+    demo_server = Server("demo", version="1", **for_server(options))
     demo_server.gate = gate = Gate()
 
     @demo_server.tool
@@ -1516,7 +1517,7 @@ def test_without_sessions_calls_are_cancelled_too_when_the_server_goes():
 
 
 def test_without_sessions_nothing_is_declared_that_could_never_be_told():
-    demo_server = Server("x", offers=["tools", "resources", "prompts"])
+    demo_server = Server("x", options=ServerOptions(offers=["tools", "resources", "prompts"]))
     with endpoint(demo_server, stateless=True) as at, Peer(at.port, "2025-11-25") as peer:
         assert peer.opened["capabilities"] == {"logging": {}, "tools": {}, "resources": {}, "prompts": {}}
     with endpoint(demo_server) as at, Peer(at.port, "2025-11-25") as peer:

@@ -1,0 +1,97 @@
+"""api/options: what few servers need to say, and how it is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from pathlib import Path
+
+import pytest
+
+from mcp_ref import HttpOptions, Server, ServerOptions
+from mcp_ref.api.http_server import serve
+from mcp_ref.api.options import AppOptions, RunOptions
+from mcp_ref.basic.transports.streamable_http.endpoint import Application
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"description": 5}, TypeError),
+        ({"icons": [{"src": "/x"}]}, ValueError),
+        ({"identify": "no"}, TypeError),
+        ({"logging": 1}, TypeError),
+        ({"offers": ["telepathy"]}, ValueError),
+        ({"experimental": [1]}, TypeError),
+        ({"caching": {"tools/call": None}}, ValueError),
+        ({"workers": 0}, ValueError),
+        ({"queue": "long"}, TypeError),
+        ({"notices": "10/s"}, TypeError),
+        ({"timeout": 0}, ValueError),
+        ({"state_seconds": "x"}, TypeError),
+        ({"ping_every": -1}, ValueError),
+        ({"audit_arguments": None}, TypeError),
+        ({"wrokers": 5}, TypeError),
+    ],
+    ids=str,
+)
+def test_an_option_that_cannot_be_is_refused_by_its_name(given, error):
+    (name,) = given
+    with pytest.raises(error, match="icon" if name == "icons" else "cached" if name == "caching" else name):
+        ServerOptions(**given)
+
+
+def test_options_serve_several_servers_and_never_change():
+    options = ServerOptions(offers=iter(["tools"]))
+    assert [Server(name, options=options).offers("tools") for name in ("a", "b")] == [True, True]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        options.workers = 5
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda: Server("x", workers=5), r"Server.__init__\(\) got an unexpected .* 'workers'"),
+        (lambda: Server("x", options={"workers": 5}), "options is a ServerOptions, not {'workers': 5}"),
+        (
+            lambda: Server("x").wsgi_app(rate=5),
+            "Server.wsgi_app got an unexpected keyword argument 'rate'; .*",
+        ),
+        (
+            lambda: Server("x").wsgi_app(options=ServerOptions()),
+            "options is an HttpOptions, not ServerOptions",
+        ),
+        (
+            lambda: Server("x").run("http", rate=5),
+            r'Server.run\("http"\) got an unexpected .* \'rate\'; .*grace',
+        ),
+        (
+            lambda: Server("x").run(port=5),
+            r'Server.run\("stdio"\) got an unexpected keyword argument \'port\'',
+        ),
+    ],
+)
+def test_an_unknown_keyword_is_refused_by_the_function_that_was_called(call, says):
+    with pytest.raises(TypeError, match=says):
+        call()
+
+
+def test_the_keywords_that_are_handed_on_are_those_of_the_functions_that_get_them():
+    app = inspect.signature(Application).parameters
+    assert list(AppOptions.__annotations__) == [name for name in app if name not in ("server", "path")]
+    run = [name for name in inspect.signature(serve).parameters if name not in ("server", "more")]
+    assert set(RunOptions.__annotations__) == {*AppOptions.__annotations__, *run}
+
+
+def test_no_signature_of_a_server_is_long():
+    for function in (Server.__init__, Application.__init__):
+        assert len(inspect.signature(function).parameters) <= 12
+
+
+@pytest.mark.parametrize("kind", [ServerOptions, HttpOptions])
+def test_every_option_says_what_it_is(kind):
+    source = Path(inspect.getsourcefile(kind)).read_text()
+    for field in dataclasses.fields(kind):
+        assert f"    {field.name}: " in source
+        after = source.partition(f"    {field.name}: ")[2].partition("\n")[2]
+        assert after.lstrip().startswith('"""'), field.name
