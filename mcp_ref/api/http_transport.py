@@ -91,8 +91,7 @@ class HttpLine:
             self._known_era.forget()
             raise found.problem from problem
         self._old = old
-        negotiated = self._client.negotiated
-        negotiated.open_legacy(old, old.request("initialize", negotiated.hello()))
+        self._client.negotiated.initialize(old)
         self._known_era.store(Era.LEGACY)
 
     def lose(self, reason: str) -> None:

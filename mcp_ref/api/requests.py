@@ -42,7 +42,7 @@ from mcp_ref.basic.versioning import (
 )
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
-from mcp_ref.runtime.errors import InvalidResponse, LocalError
+from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.runtime.logs import logger
 from mcp_ref.server import discover, prompts, resources, tools
 from mcp_ref.server.utilities import completion
@@ -58,15 +58,6 @@ if TYPE_CHECKING:
 __all__ = ["AnyLine", "Asker"]
 
 _log = logger("mcp_ref.client")
-
-NEEDS = {
-    "tools": "tools",
-    "resources": "resources",
-    "prompts": "prompts",
-    "completion": "completions",
-    "logging": "logging",
-}
-"""The first part of a method -> the server capability behind it."""
 
 BEFORE: dict[str, Callable[[Asker, Json], None]] = {"tools/call": tools.review}
 AFTER: dict[str, Callable[[Asker, Json, Json, float | None], None]] = {
@@ -291,13 +282,7 @@ class Asker:
         check_text(method=method)
         check_object(params=params)
         params = dict(params) if params is not None else {}
-        lacking = self.undeclared(method)
-        if lacking is not None:
-            # spec: basic/lifecycle/negotiated-capabilities-only
-            # spec: basic/lifecycle/negotiated-capabilities-only-should
-            # spec: basic/lifecycle/handle-capability-failure
-            # spec: architecture/index/respect-declared-capabilities
-            raise LocalError(f"{method}: the server did not declare the capability {lacking!r}")
+        self.negotiated.check_declared(method)
         if "_meta" in params:
             check_object(_meta=params["_meta"])
             check_meta(params["_meta"])
@@ -305,19 +290,6 @@ class Asker:
         if before is not None:
             before(self, params)
         return params
-
-    def undeclared(self, method: str) -> str | None:
-        """The capability that the server would have declared if it could be asked this; None if it can."""
-        capability = NEEDS.get(method.partition("/")[0])
-        if capability == "completions" and not self.negotiated.revision.reaches("2025-03-26"):
-            return None  # there was completion before there was a capability for it
-        declared = self.negotiated.server_capabilities
-        if capability is None or declared is None:
-            return None
-        if capability not in declared:
-            return capability
-        part = resources.PARTS.get(method)
-        return f"{capability}.{part}" if part is not None and not declared[capability].get(part) else None
 
     def with_meta(self, params: Json) -> Json | None:
         """Params with what the revision wants in their `_meta`."""

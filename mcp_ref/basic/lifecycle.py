@@ -366,6 +366,22 @@ NOTIFICATIONS = (Notification("notifications/initialized", "Initialized", "clien
 # --------------------------------------------------------------------------- client half
 
 
+CAPABILITIES = {
+    "tools": "tools",
+    "resources": "resources",
+    "prompts": "prompts",
+    "completion": "completions",
+    "logging": "logging",
+}
+"""The first part of a method -> the server capability behind it."""
+
+PARTS = {"resources/subscribe": "subscribe", "resources/unsubscribe": "subscribe"}
+"""The part of a capability that a server declares in order to be sent these.
+
+# spec: architecture/index/subscription-capability-needed
+"""
+
+
 class Negotiated:
     """What a client and its server agreed on, in either era, and what each has said of itself."""
 
@@ -388,6 +404,36 @@ class Negotiated:
         """The server's name for people, by its own account."""
         name = self.server_info.get("title") or self.server_info.get("name")
         return name if isinstance(name, str) and name else "a server without a name"
+
+    def undeclared(self, method: str) -> str | None:
+        """The capability that the server would have declared if it could be asked this; None if it can."""
+        capability = CAPABILITIES.get(method.partition("/")[0])
+        if capability == "completions" and not self.revision.reaches("2025-03-26"):
+            return None  # there was completion before there was a capability for it
+        declared = self.server_capabilities
+        if capability is None or declared is None:
+            return None
+        if capability not in declared:
+            return capability
+        part = PARTS.get(method)
+        return f"{capability}.{part}" if part is not None and not declared[capability].get(part) else None
+
+    def check_declared(self, method: str) -> None:
+        """Check that the server declared what a request needs. Raises LocalError.
+
+        # spec: basic/lifecycle/negotiated-capabilities-only, architecture/index/respect-declared-capabilities
+        # spec: basic/lifecycle/negotiated-capabilities-only-should, basic/lifecycle/handle-capability-failure
+        """
+        lacking = self.undeclared(method)
+        if lacking is not None:
+            raise LocalError(f"{method}: the server did not declare the capability {lacking!r}")
+
+    def initialize(self, connection: Connection, timeout: float | None = None) -> None:
+        """Open a session: nothing else is sent until initialize is answered.
+
+        # spec: basic/lifecycle/no-requests-before-init-response
+        """
+        self.open_legacy(connection, connection.request("initialize", self.hello(), timeout=timeout))
 
     def hello(self) -> Json:
         """The params of initialize, in the newest legacy revision that the client supports.

@@ -43,6 +43,7 @@ from mcp_ref.basic.index.general_fields import (
     LOG_LEVEL,
     META_KEY,
     PROTOCOL_VERSION,
+    InvalidMeta,
     MissingRequiredClientCapability,
     RequestMeta,
 )
@@ -328,10 +329,6 @@ class UnsupportedProtocolVersion(ProtocolError):
         super().__init__(message, data={"supported": known, "requested": requested})
 
 
-class InvalidMeta(InvalidParams):
-    """The `_meta` of a modern request lacks a required field, or has one of a wrong type."""
-
-
 MODERN_CODES = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION})
 """Codes that only a modern server sends: proof of its era.
 
@@ -366,7 +363,6 @@ def context_from_meta(context: RequestContext, modern: Iterable[str], supported:
     if type(requested) is str and requested not in modern:
         raise UnsupportedProtocolVersion(requested, supported)
     try:
-        # spec: basic/index/meta-missing-field-32602
         checker(RequestMeta, LATEST.date)(meta)
     except Mismatch as problem:
         raise InvalidMeta(f"params._meta: {problem}") from None

@@ -26,7 +26,7 @@ def _made_again(kind: type[McpError], args: tuple[Any, ...]) -> McpError:
 
 
 class LocalError(McpError):
-    """Something that no peer said.  # spec: basic/index/local-errors-distinguishable"""
+    """Something that no peer said."""
 
 
 class RequestTimeout(LocalError, TimeoutError):

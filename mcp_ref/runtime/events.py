@@ -142,7 +142,6 @@ class Events:
     def _add_line(self, line: bytes) -> None:
         """Add a line to the block, unless it is a comment or of an unknown field."""
         if line.startswith(b":"):
-            # spec: basic/transports/streamable-http/sse-ignore-comments
             self._alive()
             return
         self._size += len(line) + 1

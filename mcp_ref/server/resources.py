@@ -417,12 +417,6 @@ def _pruned(item: Json, date: str) -> Json:
     return pruner(BlobResourceContents if "blob" in item else TextResourceContents, date)(item)
 
 
-PARTS = {"resources/subscribe": "subscribe", "resources/unsubscribe": "subscribe"}
-"""The part of the capability `resources` that a server declares in order to be sent these.
-
-# spec: architecture/index/subscription-capability-needed
-"""
-
 # spec: server/resources/capability-declared
 _LIST: Json = {"params": ListParams, "capability": "resources", "cacheable": True}
 _SUBSCRIPTION: Json = {"until": "2025-11-25", "capability": "resources"}

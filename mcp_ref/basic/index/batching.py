@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "wants_answer"]
 
 
+MAX_BATCH = 1000
+"""Messages in a batch: their answers are all kept until the last one is there."""
+
+
 class Batch:
     """The answers to a JSON-RPC batch, until all are there.  # spec: basic/index/batch-receive"""
 
@@ -42,6 +46,17 @@ class Batch:
             self._outbox.answer(b"[" + b",".join(self._lines) + b"]\n")
         elif finished:
             self._outbox.abandon("all requests of the batch were cancelled")
+
+
+def check_batch(messages: list[Any], *, is_known: bool) -> None:
+    """Check that a batch may be received, in a revision that knows batches. Raises InvalidRequest.
+
+    # spec: basic/index/batch-removed
+    """
+    if not is_known:
+        raise InvalidRequest("a batch; only 2025-03-26 has batches")
+    if not 0 < len(messages) <= MAX_BATCH:
+        raise InvalidRequest(f"a batch holds 1 to {MAX_BATCH} messages")
 
 
 def wants_answer(message: Any) -> bool:

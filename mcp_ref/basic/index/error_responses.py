@@ -141,7 +141,10 @@ class TooManyRequests(ProtocolError):
 
 
 class ErrorResponse(McpError):
-    """The peer answered a request with an error."""
+    """The peer answered a request with an error. No LocalError is one of these.
+
+    # spec: basic/index/local-errors-distinguishable
+    """
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(f"{one_line(message)} ({code})")  # it may be printed, or logged by others

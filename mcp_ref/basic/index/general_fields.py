@@ -21,7 +21,11 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypedDict
 
-from mcp_ref.basic.index.error_responses import MISSING_REQUIRED_CLIENT_CAPABILITY, ProtocolError
+from mcp_ref.basic.index.error_responses import (
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    InvalidParams,
+    ProtocolError,
+)
 from mcp_ref.schema import Bounds, required, since
 
 if TYPE_CHECKING:
@@ -42,6 +46,8 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_ID = "io.modelcontextprotocol/subscriptionId"
 
+# Other keys may have any value, reserved ones too.
+# spec: basic/index/meta-reserved-key-no-assumptions
 RequestMeta = TypedDict(
     "RequestMeta",
     {
@@ -56,6 +62,7 @@ RequestMeta = TypedDict(
     total=False,
 )
 
+# spec: basic/index/meta-subscription-id
 NotificationMeta = TypedDict(
     "NotificationMeta",
     {"io.modelcontextprotocol/subscriptionId": Annotated["RequestId", since("2026-07-28")]},
@@ -165,9 +172,15 @@ def request_meta(date: str, capabilities: Any, info: Any) -> dict[str, Any]:
     """The `_meta` that every request of a modern client carries.
 
     # spec: basic/index/meta-required-request-fields, basic/index/meta-client-info
-    # spec: basic/transports/stdio/metadata-inline
     """
     return {PROTOCOL_VERSION: date, CLIENT_CAPABILITIES: capabilities, CLIENT_INFO: info}
+
+
+class InvalidMeta(InvalidParams):
+    """The `_meta` of a modern request lacks a required field, or has one of a wrong type: -32602.
+
+    # spec: basic/index/meta-missing-field-32602
+    """
 
 
 class MissingRequiredClientCapability(ProtocolError):

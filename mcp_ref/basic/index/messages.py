@@ -210,6 +210,15 @@ def begins(line: bytes) -> tuple[Literal["request", "response"], RequestId | Non
     return "request" if known["next"] == b"method" else "response", json.loads(known["id"])
 
 
+def readable_id(message: Any) -> RequestId | None:
+    """The id under which a malformed request is answered; None if it has no proper one.
+
+    # spec: basic/index/error-response-id-unless-unreadable
+    """
+    found = message.get("id") if type(message) is dict else None
+    return found if is_id(found) else None
+
+
 # ---------------------------------------------------------------------------- writing
 
 
@@ -247,6 +256,21 @@ def encode_error(request_id: RequestId, problem: ProtocolError) -> bytes:
         )
 
 
+def encode_unaddressed_error(problem: ProtocolError, *, has_null: bool) -> bytes:
+    """The error response to a request whose id could not be read: the id is null, or left out.
+
+    # spec: basic/index/error-response-id-unless-unreadable
+    """
+    message: Json = {"jsonrpc": "2.0", "error": problem.to_wire()}
+    return encode({**message, "id": None} if has_null else message)
+
+
+def encode_notification(method: str, params: Json | None) -> bytes:
+    """A notification.  # spec: basic/index/notification-no-id"""
+    message: Json = {"jsonrpc": "2.0", "method": method}
+    return encode(message if params is None else {**message, "params": params})
+
+
 # --------------------------------------------------------------------- results of 2026-07-28
 
 
@@ -260,7 +284,8 @@ def add_modern_fields(result: Json, context: RequestContext) -> Json:
     return full
 
 
-RESULT_TYPES = frozenset({"complete", "input_required"})
+INPUT_REQUIRED = "input_required"  # spec: basic/index/result-type-input-required
+RESULT_TYPES = frozenset({"complete", INPUT_REQUIRED})
 
 
 def result_type(result: Json, also: Iterable[str] = ()) -> str:

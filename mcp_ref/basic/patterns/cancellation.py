@@ -26,8 +26,10 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 from mcp_ref.basic.index.general_fields import NotificationMeta
 from mcp_ref.basic.index.messages import Json, RequestId, is_id
 from mcp_ref.basic.versioning import Notification
+from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads.deadlines import Deadline
 from mcp_ref.schema import required, since
 
 if TYPE_CHECKING:
@@ -47,11 +49,24 @@ class CancelledNotificationParams(TypedDict, total=False):
     reason: str  # spec: basic/patterns/cancellation/reason-optional
 
 
+# A server of 2026-07-28 sends it only to end a stream of subscriptions/listen.
+# spec: basic/patterns/cancellation/server-cancels-listen
 NOTIFICATIONS = (
     Notification("notifications/cancelled", "Cancelled", "either", params=CancelledNotificationParams),
 )
 
 # ----------------------------------------------------------------------------- sender
+
+
+def deadline_of(connection: Requester, timeout: float | None) -> Deadline:
+    """When to give up a request: after so many seconds, which progress restarts, but not for ever.
+
+    # spec: basic/patterns/cancellation/timeout-all-requests, basic/patterns/cancellation/timeout-hard-cap
+    # spec: basic/patterns/cancellation/timeout-configurable
+    # spec: basic/patterns/cancellation/timeout-reset-on-progress
+    """
+    seconds = connection.timeout if timeout is None else check_seconds("timeout", timeout)
+    return Deadline(seconds, connection.clock, cap=connection.max_timeout)
 
 
 def send(connection: Requester, call: Call, reason: str) -> None:

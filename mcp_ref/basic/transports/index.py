@@ -9,6 +9,7 @@ same bytes that a pipe would carry, so that nothing behaves differently here.
     end             either side closes its socket
     # spec: basic/transports/index/custom-document, basic/transports/index/custom-preserve-patterns
     # spec: basic/transports/index/custom-preserve-lifecycle, basic/transports/index/custom-transports
+    # spec: basic/transports/index/custom-reuse-stdio-framing
 
 Threads     `mcp_ref memory server` reads for the server until `close`; workers answer.
 """

@@ -76,7 +76,7 @@ class Clock:
 
 
 class Deadline:
-    """When to stop waiting.  # spec: basic/patterns/cancellation/timeout-all-requests"""
+    """When to stop waiting."""
 
     __slots__ = ("_cap", "_clock", "_end", "_has_restarted", "_last", "_longest", "span")
 
@@ -85,7 +85,6 @@ class Deadline:
         self._clock = clock
         self.span = seconds
         self._end = now + seconds
-        # spec: basic/patterns/cancellation/timeout-hard-cap
         longest = max(seconds, cap) if cap is not None else seconds
         self._longest = longest
         self._has_restarted = False
@@ -97,7 +96,7 @@ class Deadline:
         return min(min(self._end, self._cap) - self._clock.now(), self._last - time.monotonic())
 
     def restart(self) -> None:
-        """The peer is at work.  # spec: basic/patterns/cancellation/timeout-reset-on-progress"""
+        """The peer is at work."""
         self._end = self._clock.now() + self.span
         self._has_restarted = True
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from peers import LEGACY, META, PATIENCE, RawClient, nothing_left
 
 from mcp_ref import Context, Server, ServerOptions
-from mcp_ref.basic.index.batching import Batch, wants_answer
-from mcp_ref.basic.patterns.index.connection import MAX_BATCH
+from mcp_ref.basic.index.batching import MAX_BATCH, Batch, wants_answer
 from mcp_ref.runtime.threads.outbox import Outbox
 
 REVISION = "2025-03-26"

@@ -30,7 +30,7 @@ import threading
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_ref.basic.index.batching import Batch, wants_answer
+from mcp_ref.basic.index.batching import Batch, check_batch, wants_answer
 from mcp_ref.basic.index.error_responses import (
     InternalError,
     InvalidParams,
@@ -45,12 +45,13 @@ from mcp_ref.basic.index.messages import (
     begins,
     classify,
     decode,
-    encode,
     encode_error,
     encode_result,
+    encode_unaddressed_error,
     is_broken_response,
     is_id,
     lacks_method,
+    readable_id,
 )
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.patterns import cancellation, progress
@@ -75,9 +76,6 @@ IMMEDIATE = frozenset({"ping", "initialize", "server/discover"})
 """Answered by the reader itself, in the order in which they came: they are quick, and what a client does
 next depends on the outcome. Where the author's own functions would run for one, `Endpoint.is_immediate` says
 no, and a worker answers it."""
-
-MAX_BATCH = 1000
-"""Messages in a batch: their answers are all kept until the last one is there."""
 
 TO_THE_LAST = 10.0
 """Seconds that a peer gets to take the last answers."""
@@ -209,8 +207,8 @@ class Connection(Requester):
             self.deliver_none(message["id"], problem)
             if batch is not None:
                 batch.add(None)
-        else:  # spec: basic/index/error-response-id-unless-unreadable, basic/index/error-response-same-id
-            self.refuse(_readable_id(message), problem, outbox, batch)
+        else:
+            self.refuse(readable_id(message), problem, outbox, batch)
 
     def start(self, message: Json, outbox: WayOut, batch: Batch | None = None, size: int = 0) -> None:
         """A request: have a worker run it."""
@@ -346,11 +344,8 @@ class Connection(Requester):
         if request_id is not None:
             line = encode_error(request_id, problem)
         else:
-            # spec: basic/index/error-response-id-unless-unreadable
-            message: Json = {"jsonrpc": "2.0", "error": problem.to_wire()}
-            if self.session.is_open and self.session.revision.unreadable_id == "null":
-                message["id"] = None
-            line = encode(message)
+            has_null = self.session.is_open and self.session.revision.unreadable_id == "null"
+            line = encode_unaddressed_error(problem, has_null=has_null)
         self._send_answer(line, outbox, batch, problem)
 
     def cancel_serving(self, request_id: RequestId, reason: str | None) -> bool:
@@ -386,18 +381,16 @@ class Connection(Requester):
 
     def receive_batch(self, messages: list[Any], outbox: WayOut, size: int = 0) -> None:
         """A batch of so many bytes; its answers go out by `outbox`, as one. Runs on the reader."""
-        if not self.session.is_open or not self.session.revision.batches:
-            # spec: basic/index/batch-removed
-            self.refuse(None, InvalidRequest("a batch; only 2025-03-26 has batches"), outbox)
-            return
-        if not 0 < len(messages) <= MAX_BATCH:
-            self.refuse(None, InvalidRequest(f"a batch holds 1 to {MAX_BATCH} messages"), outbox)
+        try:
+            check_batch(messages, is_known=self.session.is_open and self.session.revision.batches)
+        except InvalidRequest as problem:
+            self.refuse(None, problem, outbox)
             return
         batch = Batch(outbox, sum(1 for m in messages if wants_answer(m)))
         for message in messages:
             if type(message) is dict and message.get("method") == "initialize":
                 # spec: basic/lifecycle/init-not-in-batch
-                self.refuse(_readable_id(message), InvalidRequest("initialize in a batch"), outbox, batch)
+                self.refuse(readable_id(message), InvalidRequest("initialize in a batch"), outbox, batch)
             else:
                 self.route(message, outbox, batch, size // len(messages))
 
@@ -439,8 +432,3 @@ class Connection(Requester):
 def _itself() -> object:
     """A pipe brings what is written to it, as long as there is one."""
     return Connection
-
-
-def _readable_id(message: Any) -> RequestId | None:
-    found = message.get("id") if type(message) is dict else None
-    return found if is_id(found) else None

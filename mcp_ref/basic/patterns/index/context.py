@@ -150,7 +150,6 @@ class RequestContext:
         self.environ: Json | None = None  # over HTTP: what WSGI says of the request
         meta = params.get("_meta")
         # Whatever keys it has, with whatever values.
-        # spec: basic/index/meta-reserved-key-no-assumptions
         self.meta: Json = meta if type(meta) is dict else {}
         self.batch: Batch | None = None
         # What the door fills in.

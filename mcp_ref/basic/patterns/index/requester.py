@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.error_responses import InvalidRequest, error_response
-from mcp_ref.basic.index.messages import Json, RequestId, encode, is_id
+from mcp_ref.basic.index.messages import Json, RequestId, encode, encode_notification, is_id
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.errors import (
@@ -170,8 +170,7 @@ class Requester:
         """
         if len(self.waiting) >= MAX_IN_FLIGHT:
             raise LocalError(f"{MAX_IN_FLIGHT} requests are waiting for an answer already")
-        seconds = self.timeout if timeout is None else check_seconds("timeout", timeout)
-        deadline = Deadline(seconds, self.clock, cap=self.max_timeout)
+        deadline = cancellation.deadline_of(self, timeout)
         call = Call(next(self._ids), method, deadline, outbox or self.outbox)
         call.on_done, call.on_report = on_done, on_report
         message: Json = {"jsonrpc": "2.0", "id": call.id, "method": method}
@@ -298,11 +297,8 @@ class Requester:
         wait: float | None = None,
         outbox: WayOut | None = None,
     ) -> None:
-        """Send a notification.  # spec: basic/index/notification-no-id"""
-        message: Json = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            message["params"] = params
-        (outbox or self.outbox).send(encode(message), wait)
+        """Send a notification."""
+        (outbox or self.outbox).send(encode_notification(method, params), wait)
 
     def deliver(self, message: Json) -> None:
         """Give a response to the call that waits for it."""

@@ -51,7 +51,7 @@ from typing import (
 
 from mcp_ref.basic.index.error_responses import ErrorResponse, InternalError, InvalidParams, ProtocolError
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
-from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.index.messages import INPUT_REQUIRED, Json
 from mcp_ref.basic.patterns.mrtr.replay import MAX_QUESTIONS, Exchange, InputRequired, Question, canonical
 from mcp_ref.basic.versioning import LATEST, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text
@@ -324,13 +324,12 @@ def resume(context: RequestContext) -> None:
 def question(context: RequestContext) -> Json:
     """The InputRequiredResult with the pending questions.
 
-    # spec: basic/index/result-type-input-required
     # spec: basic/patterns/mrtr/at-least-one-field, basic/patterns/mrtr/input-requests-optional
     # spec: basic/patterns/mrtr/request-state-optional, basic/patterns/mrtr/no-retry-assumption
     """
     exchange = exchange_of(context)
     return {
-        "resultType": "input_required",
+        "resultType": INPUT_REQUIRED,
         "inputRequests": exchange.pending,
         "requestState": _seal(context, exchange.state()),
     }

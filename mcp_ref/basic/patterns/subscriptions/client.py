@@ -90,9 +90,6 @@ class Listens(Protocol):
     def submit(self, method: str, params: Json | None = None) -> Future[Any]:
         """Send a request, and go on."""
 
-    def undeclared(self, method: str) -> str | None:
-        """The capability that the server lacks for a method."""
-
 
 class Pending:
     """Changes that wait to be taken, each of them once. For one thread at a time."""
@@ -497,7 +494,7 @@ def _subscribe(changes: Changes) -> None:
     client = changes.client
     declared: Json = client.negotiated.server_capabilities or {}
     agreed = {kind for kind in changes.kinds if declared.get(kind, {}).get("listChanged")}
-    if client.undeclared("resources/subscribe") is None:
+    if client.negotiated.undeclared("resources/subscribe") is None:
         with client.subscriptions.subscribing:
             agreed |= set(_subscribed(client, changes.uris))
     changes.agree(agreed)

@@ -270,7 +270,7 @@ class Stream(Listener):
     def say(self, method: str, params: Json | None, wait: float | None) -> None:
         """Send one notification of this subscription, unless it has ended.
 
-        # spec: basic/patterns/subscriptions/id-is-request-id, basic/index/meta-subscription-id
+        # spec: basic/patterns/subscriptions/id-is-request-id
         """
         with self.context.speaking:
             if not self.context.is_over:
@@ -285,7 +285,6 @@ class Stream(Listener):
 
         # spec: basic/patterns/subscriptions/graceful-response
         # spec: basic/patterns/subscriptions/graceful-result-meta
-        # spec: basic/patterns/cancellation/server-cancels-listen
         """
         name = self.context.request_id
         if not self.context.outbox.closes:

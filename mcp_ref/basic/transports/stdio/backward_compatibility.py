@@ -188,8 +188,7 @@ def open_connection(
     # spec: basic/versioning/era-persisted
     """
     if newest(client.negotiated.revisions, Era.MODERN) is None:
-        # spec: basic/lifecycle/no-requests-before-init-response
-        client.negotiated.open_legacy(connection, connection.request("initialize", client.negotiated.hello()))
+        client.negotiated.initialize(connection)
     elif not greeted_again(client, connection, known):
         _Opening(client, connection, probe_timeout, known).run()
 
@@ -203,8 +202,7 @@ def greeted_again(client: Opens, connection: Connection, known: KnownEra) -> boo
     if newest(client.negotiated.revisions, Era.LEGACY) is None or known.find() is not Era.LEGACY:
         return False
     try:
-        result = connection.request("initialize", client.negotiated.hello())
-        client.negotiated.open_legacy(connection, result)
+        client.negotiated.initialize(connection)
     except ErrorResponse as problem:
         known.forget()
         _log.info("the server is no longer a legacy one, and is probed again: %.300r", problem)

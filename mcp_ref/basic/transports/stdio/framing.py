@@ -2,7 +2,6 @@
 
 One message a line, in UTF-8: `read_lines` brings them in, a `Writer` sends them out. Neither needs a child:
 they work on any byte stream, a socket for one (basic/transports/index).
-# spec: basic/transports/index/custom-reuse-stdio-framing
 
 Revisions   2024-11-05  newline-delimited JSON-RPC
             2025-03-26  + UTF-8 is a must; a batch may stand on a line
@@ -58,6 +57,9 @@ def read_lines(
     ready: Callable[[], bool] | None = None,
 ) -> None:
     """Give every line to `receive`, until end of input. Empty lines are ignored.
+
+    A line is a message, and all that there is of it.
+    # spec: basic/transports/stdio/metadata-inline
 
     A line beyond the limit is skipped to its end; then `too_long` gets its length and first bytes. A last
     line without a newline is a message that was cut off, and is dropped. `ready` may wait for input, and

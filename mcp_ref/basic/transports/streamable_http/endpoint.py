@@ -37,7 +37,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest, ParseError, ProtocolError
-from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
+from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION, InvalidMeta
 from mcp_ref.basic.index.messages import Json, decode
 from mcp_ref.basic.lifecycle import ServerFacts
 from mcp_ref.basic.transports.streamable_http import request_metadata
@@ -68,7 +68,7 @@ from mcp_ref.basic.transports.streamable_http.security import (
     read_body,
 )
 from mcp_ref.basic.transports.streamable_http.sessions import LegacyEra, Sessions, header_of, mirrored
-from mcp_ref.basic.versioning import InvalidMeta, is_modern
+from mcp_ref.basic.versioning import is_modern
 from mcp_ref.runtime.checks import check_bool, check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.json_text import MAX_JSON_PARTS

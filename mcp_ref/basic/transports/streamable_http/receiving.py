@@ -904,6 +904,7 @@ class Following:
         self._begun.append(time.monotonic())
 
         on_alive = functools.partial(self._on_alive, exchange)
+        # spec: basic/transports/streamable-http/sse-ignore-comments
         events = Events(exchange.read1, limit=self._connection.limit, on_alive=on_alive)
         self.failures += 1
         self.idle += 1

@@ -39,8 +39,8 @@ from mcp_ref.basic.index.error_responses import (
     ProtocolError,
     TooManyRequests,
 )
-from mcp_ref.basic.index.general_fields import MissingRequiredClientCapability
-from mcp_ref.basic.versioning import InvalidMeta, UnsupportedProtocolVersion
+from mcp_ref.basic.index.general_fields import InvalidMeta, MissingRequiredClientCapability
+from mcp_ref.basic.versioning import UnsupportedProtocolVersion
 from mcp_ref.runtime.errors import LocalError, McpError
 from mcp_ref.runtime.typing.mismatch import place, summary
 from mcp_ref.schema import since

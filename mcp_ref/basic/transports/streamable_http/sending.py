@@ -43,7 +43,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcp_ref.basic.index.batching import Batch
 from mcp_ref.basic.index.error_responses import ParseError, ProtocolError, error_response
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
-from mcp_ref.basic.index.messages import Json, RequestId, decode, encode
+from mcp_ref.basic.index.messages import Json, RequestId, decode, encode_notification
 from mcp_ref.basic.patterns.index.connection import Connection, Endpoint
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.transports.streamable_http import receiving, request_metadata
@@ -305,11 +305,8 @@ class UrlConnection(Connection):
         modern = outbox.is_modern if isinstance(outbox, Way) else self.client.negotiated.revision.modern
         if modern and method == "notifications/cancelled":
             return
-        message: Json = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            message["params"] = params
         try:
-            self.post(encode(message), self.headers(method, params), wait)
+            self.post(encode_notification(method, params), self.headers(method, params), wait)
         except McpError as problem:
             if not isinstance(outbox, Way):
                 raise

@@ -636,9 +636,7 @@ class UrlSession:
             connection.session = Session()
             try:
                 seconds = max(0.01, min(connection.timeout, deadline.left()))
-                negotiated = connection.client.negotiated
-                result = connection.request("initialize", negotiated.hello(), timeout=seconds)
-                negotiated.open_legacy(connection, result)
+                connection.client.negotiated.initialize(connection, seconds)
             except BaseException:
                 connection.session, self.id = before, served
                 raise

@@ -24,7 +24,7 @@ from mcp_ref.basic.index.error_responses import (
     MethodNotFound,
     TooManyRequests,
 )
-from mcp_ref.basic.index.general_fields import MissingRequiredClientCapability
+from mcp_ref.basic.index.general_fields import InvalidMeta, MissingRequiredClientCapability
 from mcp_ref.basic.transports.streamable_http import receiving
 from mcp_ref.basic.transports.streamable_http import receiving as module
 from mcp_ref.basic.transports.streamable_http.receiving import (
@@ -43,7 +43,7 @@ from mcp_ref.basic.transports.streamable_http.receiving import (
 from mcp_ref.basic.transports.streamable_http.request_metadata import STATUS, HeaderMismatch
 from mcp_ref.basic.transports.streamable_http.resumability import OVERHEAD, Log
 from mcp_ref.basic.transports.streamable_http.security import Refused
-from mcp_ref.basic.versioning import InvalidMeta, UnsupportedProtocolVersion
+from mcp_ref.basic.versioning import UnsupportedProtocolVersion
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, RequestTimeout
 from mcp_ref.runtime.threads.outbox import Full
 
