@@ -90,8 +90,7 @@ class HttpExchange:
 
     def pause(self, seconds: float) -> None:
         """Wait before the exchange begins, within its deadline. Raises Aborted, Expired."""
-        with self._slots.pausing(self._lease):
-            self._lease.pause(seconds)
+        self._slots.pause(self._lease, seconds)
 
     def send(
         self, method: str, headers: Headers, body: bytes | None = None, target: str | None = None

@@ -11,8 +11,6 @@ Threads     any. `_changed` guards who is under way; nothing is waited for while
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Lease
 from mcp_ref.runtime.threads.deadlines import Deadline
@@ -32,17 +30,15 @@ class Slots:
         self.limit = limit
         self._changed = threading.Condition()
         self._under_way: set[Lease] = set()  # guarded by _changed
-        self._pausing: set[Lease] = set()  # guarded by _changed
         self._is_stopped = False
 
     def forked(self) -> None:
         """In a forked child: another thread may have held the lock, and the exchanges are the parent's."""
         self._changed = threading.Condition()
         self._is_stopped = True
-        for lease in (*self._under_way, *self._pausing):
+        for lease in self._under_way:
             lease.forked()
         self._under_way.clear()
-        self._pausing.clear()
 
     def enter(self, lease: Lease, *, is_urgent: bool, is_last: bool) -> None:
         """Wait for a slot. Raises Aborted, Expired."""
@@ -66,18 +62,14 @@ class Slots:
             self._under_way.discard(lease)
             self._changed.notify_all()
 
-    @contextmanager
-    def pausing(self, lease: Lease) -> Iterator[None]:
-        """Within the block an exchange waits without a slot, and `stop` ends its wait. Raises Aborted."""
+    def pause(self, lease: Lease, seconds: float) -> None:
+        """Wait without a slot, within the deadline. Raises Aborted, Expired."""
+        left = seconds if lease.deadline is None else min(seconds, lease.deadline.left())
         with self._changed:
-            if self._is_stopped:
+            if self._changed.wait_for(lambda: self._is_stopped or lease.is_aborted, max(0.0, left)):
                 raise Aborted
-            self._pausing.add(lease)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._pausing.discard(lease)
+        if left < seconds:
+            raise Expired
 
     def wake(self) -> None:
         """Have those that wait in `enter` look again."""
@@ -89,6 +81,6 @@ class Slots:
         with self._changed:
             self._is_stopped = True
             self._changed.notify_all()
-            leases = [*self._under_way, *self._pausing]
+            leases = list(self._under_way)
         for lease in leases:
             lease.abort()

@@ -115,14 +115,6 @@ class Lease:
                 except OSError:
                     pass  # it was closed already
 
-    def pause(self, seconds: float) -> None:
-        """Wait, but not beyond the deadline. Raises Aborted, Expired."""
-        left = seconds if self.deadline is None else min(seconds, self.deadline.left())
-        if self._aborted.wait(max(0.0, left)):
-            raise Aborted
-        if left < seconds:
-            raise Expired
-
     def wait_readable(self, poll: Any) -> None:
         """Wait until there is something to read, or the end of it. Raises Aborted, Expired."""
         self.check()

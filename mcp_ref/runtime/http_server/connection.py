@@ -26,16 +26,18 @@ import socket
 import struct
 import sys
 import time
-from typing import Any, Protocol
-from wsgiref.types import WSGIApplication
+from typing import TYPE_CHECKING, Any
 
-from mcp_ref.runtime.http_server.receiving import Body, Limits, Receiver, set_kernel_timeout
+from mcp_ref.runtime.http_server.receiving import Body, Receiver, set_kernel_timeout
 from mcp_ref.runtime.http_server.request import BadRequest, RequestHead, parse_head
 from mcp_ref.runtime.http_server.response import Response, short_response
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 
-__all__ = ["HttpConnection", "HttpHost"]
+if TYPE_CHECKING:
+    from mcp_ref.runtime.http_server.server import HttpServer
+
+__all__ = ["HttpConnection"]
 
 _log = logger("mcp_ref.http")
 
@@ -49,21 +51,10 @@ MAX_LINGER_SECONDS = 2.0
 """After an early answer the connection is closed when nothing arrives for so long."""
 
 
-class HttpHost(Protocol):
-    """What a connection needs of its server."""
-
-    app: WSGIApplication
-    host: str
-    port: int
-    limits: Limits
-    is_closing: bool
-    running: set[socket.socket]
-
-
 class HttpConnection:
     """One connection, on its thread."""
 
-    def __init__(self, connection: socket.socket, address: Any, server: HttpHost) -> None:
+    def __init__(self, connection: socket.socket, address: Any, server: HttpServer) -> None:
         self._socket = connection
         self._server = server
         connection.settimeout(None)
@@ -204,7 +195,7 @@ class HttpConnection:
         _log.debug("connection of %s: %s", self._base_environ["REMOTE_ADDR"], problem)
 
 
-def _base_environ(connection: socket.socket, address: Any, server: HttpHost) -> dict[str, Any]:
+def _base_environ(connection: socket.socket, address: Any, server: HttpServer) -> dict[str, Any]:
     """The part of an environ that is the same for all requests of a connection."""
     return {
         "wsgi.version": (1, 0),

@@ -262,19 +262,6 @@ def test_a_large_request_that_nobody_reads_is_bounded_by_the_deadline_too():
         assert 0.25 < time.monotonic() - start < PATIENCE / 2
 
 
-def test_a_pause_ends_with_the_abort_and_with_the_deadline():
-    lease = within(60)
-    threading.Timer(0.05, lease.abort).start()
-    start = time.monotonic()
-    with pytest.raises(Aborted):
-        lease.pause(60)
-    with pytest.raises(Expired):
-        within(0.05).pause(60)
-    within(5).pause(0.01)
-    Lease(None).pause(0.01)
-    assert time.monotonic() - start < PATIENCE / 2
-
-
 def test_no_descriptor_is_left(site):
     serve, pool = site
     before = open_files()
