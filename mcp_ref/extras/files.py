@@ -95,42 +95,23 @@ class Glob:
         return frozenset(places)
 
 
-class Entry(NamedTuple):
-    """An entry of a directory that is being scanned."""
+class File(NamedTuple):
+    """A file or a directory that a scan has found."""
 
     parts: Parts
+    status: os.stat_result
     real: Parts
     """Its path without links."""
-    status: os.stat_result
+    above: frozenset[Parts]
+    """Paths without links of the directories above: a link to any of them is a loop."""
     places: frozenset[int]
     """The places in the pattern that its path leads to."""
 
-
-class Branch(NamedTuple):
-    """A directory that will be scanned."""
-
-    parts: Parts
-    real: Parts
-    above: frozenset[Parts]
-    """Paths without links of the directories above and of this one: a link to any of them is a loop."""
-    places: frozenset[int]
-
-    def entry(self, name: str, status: os.stat_result, places: frozenset[int]) -> Entry:
-        return Entry((*self.parts, name), (*self.real, name), status, places)
-
-    def may_descend(self, entry: Entry) -> bool:
-        """Whether a directory that is an entry of this one is scanned, too."""
-        return len(entry.parts) < MAX_DEPTH and entry.real not in self.above
-
-    def below(self, entry: Entry) -> Branch:
-        return Branch(entry.parts, entry.real, self.above | {entry.real}, entry.places)
-
-
-class File(NamedTuple):
-    """A regular file."""
-
-    parts: Parts
-    status: os.stat_result
+    @property
+    def is_branch(self) -> bool:
+        """Whether it is a directory that is scanned, too."""
+        is_near = len(self.parts) < MAX_DEPTH and self.real not in self.above
+        return is_near and stat.S_ISDIR(self.status.st_mode)
 
 
 class Tree:
@@ -173,22 +154,23 @@ class Tree:
         """All files, those in the nearest directories first, and whether these are all. Raises OSError."""
         files: list[File] = []
         left = MAX_NAMES_SEEN
-        branches = deque([Branch((), (), frozenset({()}), self._glob.start)])
+        no_status = os.stat_result([0] * 10)  # the root's is not looked at: if it is gone, it has no entries
+        branches = deque([File((), no_status, (), frozenset({()}), self._glob.start)])
         while branches and left > 0 and not stop.is_set():
             branch = branches.popleft()
             entries, seen = self._entries(branch, left)
             left -= seen
             for entry in entries:
                 entry = self._follow(entry)
-                if stat.S_ISDIR(entry.status.st_mode) and branch.may_descend(entry):
-                    branches.append(branch.below(entry))
+                if entry.is_branch:
+                    branches.append(entry._replace(above=entry.above | {entry.real}))
                 elif stat.S_ISREG(entry.status.st_mode) and self._glob.is_match(entry.places):
                     if len(files) == max_files:
                         return files, False
-                    files.append(File(entry.parts, entry.status))
+                    files.append(entry)
         return files, left > 0
 
-    def _entries(self, branch: Branch, max_names: int) -> tuple[list[Entry], int]:
+    def _entries(self, branch: File, max_names: int) -> tuple[list[File], int]:
         """The entries of a directory that may match, sorted, and how many names were looked at."""
         entries, seen = [], 0
         try:
@@ -199,14 +181,15 @@ class Tree:
                     if places and self._is_name_allowed(item.name):
                         with suppress(FileNotFoundError, PermissionError):
                             status = item.stat(follow_symlinks=False)
-                            entries.append(branch.entry(item.name, status, places))
+                            parts, real = (*branch.parts, item.name), (*branch.real, item.name)
+                            entries.append(File(parts, status, real, branch.above, places))
         except OSError as problem:
             if not is_gone_or_denied(problem):
                 raise
         entries.sort()
         return entries, seen
 
-    def _follow(self, entry: Entry) -> Entry:
+    def _follow(self, entry: File) -> File:
         """The entry that a link leads to; the link itself if it is broken, or leads out."""
         if not stat.S_ISLNK(entry.status.st_mode):
             return entry
