@@ -19,13 +19,13 @@ direction (`ClientRequest`, answered by a `ServerResult`).
     checker          what checks a message that arrives
     pruner           what leaves out the fields that a peer's revision does not know
 
-The same compiler (mcp_ref/runtime/values) reads the signatures of users' functions: `int float
+The same compiler (mcp_ref/runtime/typing/values) reads the signatures of users' functions: `int float
 str bool None list tuple dict set Literal Enum Optional Union dataclass TypedDict NamedTuple
 datetime date time UUID Decimal Path bytes`, nested and recursive, `Annotated[int, "what it is"]`
 and `Annotated[int, Bounds(ge=0)]`.
 
-Dialects    schemas we write are JSON Schema 2020-12; see mcp_ref/runtime/validators for those
-            that we read.
+Dialects    schemas we write are JSON Schema 2020-12; see basic/index/json_schema_usage for
+            those that we read.
 Threads     everything here is compiled once and has no state afterwards.
 """
 

@@ -162,13 +162,8 @@ def prompt(options: Namespace) -> None:
 def complete(options: Namespace) -> None:
     chosen = _pairs("--with takes", options.chosen)
     with _connect(options) as client:
-        result = client.complete(
-            prompt=options.prompt,
-            resource=options.resource,
-            argument=options.argument,
-            value=options.value,
-            arguments=chosen,
-        )
+        words = {name: getattr(options, name) for name in ("prompt", "resource", "argument", "value")}
+        result = client.complete(**words, arguments=chosen)
     _shown(options, result, show.suggestions)
 
 

@@ -297,9 +297,8 @@ class Directory:
     def watch(self, server: ResourceHost) -> Iterator[None]:
         """Scan every `poll` seconds while a server runs in this context."""
         stop = threading.Event()
-        watcher = threading.Thread(
-            target=self._watch, args=(server, stop), name="mcp_ref watcher", daemon=True
-        )
+        watch = partial(self._watch, server, stop)
+        watcher = threading.Thread(target=watch, name="mcp_ref watcher", daemon=True)
         watcher.start()
         try:
             yield
@@ -358,7 +357,5 @@ def _check_prefix(uri: str) -> str:
     check_uri(uri)
     path = re.split("[?#]", uri)[0]
     if path != uri or not uri.endswith("/") or {".", ".."} & set(uri.split("/")):
-        raise ValueError(
-            f"uri must be a prefix of URIs that ends with /: 'docs://handbook/', not {uri!r:.200}"
-        )
+        raise ValueError(f"uri must be a prefix that ends with /: 'docs://handbook/', not {uri!r:.200}")
     return uri

@@ -2,8 +2,6 @@
 
 The error names the parameter and the value. Without the check Python would report the mistake later, in other
 words, from a place that the user does not know.
-
-Threads     plain functions.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """JSON text: a strict reader, the writer, and what a text weighs before it is read.
 
-    from_json     bytes of UTF-8 -> one value, or `NotJson`, which says why not; the parts of a large text are
-                  counted before any is made
-    to_json       a value -> text, without blanks
-    weight        about how many bytes a text will take in memory
-    Encoded       a value that is JSON already, in pieces
-
-Threads     plain functions.
+from_json     bytes of UTF-8 -> one value, or `NotJson`, which says why not; the parts of a large text are
+              counted before any is made
+to_json       a value -> text, without blanks
+weight        about how many bytes a text will take in memory
+Encoded       a value that is JSON already, in pieces
 """
 
 from __future__ import annotations

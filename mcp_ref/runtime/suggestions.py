@@ -9,8 +9,6 @@
 
 `connect` could accept these texts instead. It does not, because a wrong guess would start the wrong program;
 in an error message it costs nothing.
-
-Threads     plain functions.
 """
 
 from __future__ import annotations

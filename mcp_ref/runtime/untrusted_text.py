@@ -3,8 +3,6 @@
 A message of a server may hold escape sequences, characters that reverse the direction of writing, or lines
 that look as if this program had written them. `plain` and `one_line` remove the first two; `quoted` puts a
 mark before each line, also where the terminal would have broken a long one.
-
-Threads     plain functions.
 """
 
 from __future__ import annotations
@@ -36,9 +34,9 @@ def quoted(text: Any, width: int, max_lines: int) -> list[str]:
     """Text as marked lines that fit into the width; a last line says that more were left out."""
     columns = max(width - len(QUOTE_MARK), 10)
     lines = [QUOTE_MARK + line for line in wrapped(text, columns, max_lines + 1)]
-    return (
-        lines if len(lines) <= max_lines else [*lines[:max_lines], "(it goes on, and is not shown further)"]
-    )
+    if len(lines) > max_lines:
+        lines[max_lines:] = ["(it goes on, and is not shown further)"]
+    return lines
 
 
 def wrapped(text: Any, width: int, max_lines: int) -> list[str]:

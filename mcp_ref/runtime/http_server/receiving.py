@@ -271,18 +271,15 @@ class ChunkedBody(Body):
             raise bad_request(f"not the size of a chunk: {excerpt(line.decode('latin-1'))}")
         self._chunk_left = int(found[1], 16)
         self._total += self._chunk_left
-        if self._total > self._receiver.limits.max_body_bytes:
-            raise BadRequest(
-                "413 Content Too Large", f"a body of more than {self._receiver.limits.max_body_bytes} bytes"
-            )
+        limit = self._receiver.limits.max_body_bytes
+        if self._total > limit:
+            raise BadRequest("413 Content Too Large", f"a body of more than {limit} bytes")
         if not self._chunk_left:
             self._skip_trailers()
 
     def _skip_trailers(self) -> None:
         """Check the trailers like headers, and drop them: added to the headers they could forge some."""
-        too_many = headers_too_large(
-            f"more than {MAX_HEADERS} trailers, or {MAX_TRAILER_BYTES} bytes of them"
-        )
+        too_many = headers_too_large(f"more than {MAX_HEADERS} trailers, or {MAX_TRAILER_BYTES} bytes")
         bytes_left = MAX_TRAILER_BYTES
         for _ in range(MAX_HEADERS + 1):
             line = self._read_line(bytes_left, too_many)

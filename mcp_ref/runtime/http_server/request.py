@@ -7,7 +7,6 @@ there is one Host, one length, one kind of line end, and no header whose name an
 another's.
 
 Errors      `BadRequest` with the status of the answer; the connection ends after it.
-Threads     plain functions.
 """
 
 from __future__ import annotations
@@ -128,13 +127,8 @@ def parse_head(head: bytes, base: Mapping[str, Any]) -> RequestHead:
     is_http_1_0 = environ["SERVER_PROTOCOL"] == "HTTP/1.0"
     _check_host(environ, authority, is_http_1_0)
     options = environ.get("HTTP_CONNECTION", "").lower().replace(" ", "").split(",")
-    return RequestHead(
-        environ,
-        _body_bytes(environ, is_http_1_0),
-        is_http_1_0,
-        is_http_1_0 or "close" in options,
-        _wants_continue(environ, is_http_1_0),
-    )
+    length, wants_close = _body_bytes(environ, is_http_1_0), is_http_1_0 or "close" in options
+    return RequestHead(environ, length, is_http_1_0, wants_close, _wants_continue(environ, is_http_1_0))
 
 
 def _parse_request_line(line: str, environ: dict[str, Any]) -> str | None:
@@ -146,9 +140,7 @@ def _parse_request_line(line: str, environ: dict[str, Any]) -> str | None:
         raise bad_request(f"not a request line: {excerpt(line)}")
     method, target, version = found.groups()
     if version not in ("HTTP/1.1", "HTTP/1.0"):
-        raise BadRequest(
-            "505 HTTP Version Not Supported", f"this server speaks HTTP/1.1 and HTTP/1.0, not {version}"
-        )
+        raise BadRequest("505 HTTP Version Not Supported", f"HTTP/1.1 and HTTP/1.0 are known, not {version}")
     where, _, query = target.partition("?")
     path, authority = (where, None) if where[:1] == "/" else _path_and_authority(method, where)
     environ["REQUEST_METHOD"] = method

@@ -1,7 +1,4 @@
-"""What the system knows of a pipe.
-
-Threads     plain functions.
-"""
+"""What the system knows of a pipe."""
 
 from __future__ import annotations
 

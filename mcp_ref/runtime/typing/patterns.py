@@ -16,8 +16,6 @@ The estimate is what backtracking takes at worst. A repetition, or a choice, who
 characters leaves one of them open at each place, and costs a step; any other multiplies all that follows it.
 What few of Python's patterns have and no schema's (`a++`, `(?>a)`, `(?m)`, `(?a)`) counts as endless, so that
 it needs no rules here.
-
-Threads     plain functions; any.
 """
 
 from __future__ import annotations

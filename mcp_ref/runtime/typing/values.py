@@ -125,9 +125,8 @@ class Compiler:
             while any(name == other.name for other in self._types.values()):
                 name += "_"
             named.name = name
-        return Codec(
-            named.reference, lambda v: named.codec.load(v), lambda v: named.codec.dump(v), "an object"
-        )
+        load, dump = (lambda v: named.codec.load(v)), (lambda v: named.codec.dump(v))  # not built yet
+        return Codec(named.reference, load, dump, "an object")
 
     def _list(self, hint: Any) -> Codec:
         return self._array((*get_args(hint), Any)[0], list)

@@ -168,10 +168,10 @@ def _expression(text: str, start: int, written: str) -> Expression:
     at, names = start + len(sign), written[len(sign) :].split(",")
     for name in names:
         if not _NAME.fullmatch(name):
-            hint = "; level 4 is not known here, {+x} takes several parts in one" if {*name} & {*"*:"} else ""
-            raise _bad(
-                text, at, f"{name[:40]!r} is no name of a variable: A-Z a-z 0-9 _ and dots within{hint}"
-            )
+            problem = f"{name[:40]!r} is no name of a variable: A-Z a-z 0-9 _ and dots within"
+            if {*name} & {*"*:"}:
+                problem += "; level 4 is not known here, {+x} takes several parts in one"
+            raise _bad(text, at, problem)
         at += len(name) + 1
     return Expression(written, OPERATORS[sign], names)
 

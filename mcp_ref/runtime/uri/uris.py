@@ -1,7 +1,6 @@
 """URIs (RFC 3986): what is one, and whether a part of one could lead out of a directory.
 
 Errors      BadUri says what is wrong, and at which offset.
-Threads     plain functions.
 """
 
 from __future__ import annotations
