@@ -10,24 +10,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
 from typing import Any
 
 from mcp_ref.runtime.json_text import Encoded, to_json
 
-__all__ = ["LongStrings", "has_long_string"]
+__all__ = ["LONG_CHARACTERS", "LongStrings"]
 
 LONG_CHARACTERS = 32_768
 """Characters from which a string is written by itself."""
 
 _MARK = os.urandom(16).hex()  # at random, so that no peer can send it
 _ESCAPED = [chr(code) for code in range(32)] + ['"', "\\"]
-
-
-def has_long_string(objects: Iterable[Any]) -> bool:
-    """Whether one of these objects has a long string among its members."""
-    members = (m for value in objects if isinstance(value, dict) for m in value.values())
-    return any(type(member) is str and len(member) >= LONG_CHARACTERS for member in members)
 
 
 class LongStrings:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, 
 from mcp_ref.basic.index.general_fields import Icon, check_icons, check_meta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.json_text import Encoded, to_json
-from mcp_ref.runtime.long_strings import LongStrings, has_long_string
+from mcp_ref.runtime.long_strings import LONG_CHARACTERS, LongStrings
 from mcp_ref.schema import REVISIONS, Bounds, Mismatch, checker, pruner, since, until
 
 if TYPE_CHECKING:
@@ -309,7 +309,8 @@ def encode(result: Json) -> Encoded:
     """A result with content, as JSON. A long text is encoded once, also if structured content repeats it."""
     # The result of a hook may be an input_required result, which has no content.
     blocks = result.get("content", ())
-    if not has_long_string(blocks):
+    members = (m for block in blocks if isinstance(block, dict) for m in block.values())
+    if not any(type(member) is str and len(member) >= LONG_CHARACTERS for member in members):
         return Encoded([to_json(result).encode("utf-8")])
     long = LongStrings()
     marked = {**result, "content": [long.mark(block) for block in blocks]}

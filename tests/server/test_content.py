@@ -278,6 +278,7 @@ def test_what_is_written_is_what_was_meant(texts, structured):
         result["structuredContent"] = {"result": structured, "again": texts}
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(long_strings, "LONG_CHARACTERS", 3)
+        patched.setattr(content, "LONG_CHARACTERS", 3)
         assert written(result) == result
 
 

@@ -54,27 +54,20 @@ class Jobs:
         self.max_jobs = max_jobs
         self.max_bytes = max_bytes
         self.bytes = 0
-        self._waiting: deque[Job] = deque()
-
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def add(self, job: Job) -> None:
-        self._waiting.append(job)
-        self.bytes += job[2]
+        self.waiting: deque[Job] = deque()
 
     def take(self, *, newest: bool = False) -> Job:
-        job = self._waiting.pop() if newest else self._waiting.popleft()
+        job = self.waiting.pop() if newest else self.waiting.popleft()
         self.bytes -= job[2]
         return job
 
     def clear(self) -> None:
-        self._waiting.clear()
+        self.waiting.clear()
         self.bytes = 0
 
     def is_full(self, size: int, workers: int) -> bool:
         """Whether one more has no room. Those whose worker is on its way, or could be, do not wait."""
-        waiting = len(self) - workers
+        waiting = len(self.waiting) - workers
         return waiting >= self.max_jobs or (waiting > 0 and self.bytes + size > self.max_bytes)
 
 
@@ -124,7 +117,8 @@ class Workers:
                 return False
             if not always and self._jobs.is_full(size, len(self._called) + self._startable()):
                 raise QueueFull
-            self._jobs.add((run, argument, size))
+            self._jobs.waiting.append((run, argument, size))
+            self._jobs.bytes += size
             latest, began = self._latest
             if latest is None or time.monotonic() - began > TICK_SECONDS:
                 if not self._wake() and not self._workers and not self._guests:
@@ -137,7 +131,7 @@ class Workers:
     def enter(self) -> bool:
         """The caller does a job itself, if one more may run now; then `leave` must follow. Never blocks."""
         with self._lock:
-            if self._closed or self._jobs or self._startable() <= 0:
+            if self._closed or self._jobs.waiting or self._startable() <= 0:
                 return False
             self._guests += 1
             return True
@@ -146,7 +140,7 @@ class Workers:
         """The job for which `enter` was called is done: a worker may take the next one."""
         with self._lock:
             self._guests -= 1
-            if self._jobs:
+            if self._jobs.waiting:
                 self._wake()
 
     def _startable(self) -> int:
@@ -212,7 +206,7 @@ class Workers:
         with self._lock:
             self._done += back
             self._called.discard(asleep)
-            if self._jobs:
+            if self._jobs.waiting:
                 self._latest = asleep, time.monotonic()
                 return self._jobs.take()
             if self._latest[0] is asleep:
@@ -226,7 +220,7 @@ class Workers:
         with self._lock:
             if asleep in self._free:
                 self._free.remove(asleep)
-            if (self._jobs and self._startable() > 0) or asleep in self._called:
+            if (self._jobs.waiting and self._startable() > 0) or asleep in self._called:
                 asleep.acquire(blocking=False)  # it may have been released after it stopped waiting
                 return False
             self._workers -= 1
@@ -259,12 +253,12 @@ class Workers:
                 at_work = self._workers - len(self._free)
                 if self._done - done >= JOBS_PER_TICK * at_work:
                     more = 2
-                elif all(self._wake() for _ in range(min(more, len(self._jobs)))):
+                elif all(self._wake() for _ in range(min(more, len(self._jobs.waiting)))):
                     more *= 2
                 else:
                     more = 0  # as many as there may be are at work
                 done = self._done
-                if not self._jobs or not more:
+                if not self._jobs.waiting or not more:
                     self._foreman_called = False
                     return
 
@@ -280,7 +274,7 @@ class Workers:
 
     @property
     def waiting(self) -> int:
-        return len(self._jobs)
+        return len(self._jobs.waiting)
 
     @property
     def waiting_bytes(self) -> int:
@@ -291,7 +285,7 @@ class Workers:
         with self._lock:
             if drop:
                 self._jobs.clear()
-            elif self._jobs and not self._closed:
+            elif self._jobs.waiting and not self._closed:
                 self._wake()
             for asleep in self._free:
                 asleep.release()
