@@ -42,14 +42,11 @@ RESERVED_HEADERS = frozenset({
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
+_PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 15, "TCP_KEEPCNT": 4}
 SOCKET_OPTIONS = [
     (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    *(
-        (socket.IPPROTO_TCP, getattr(socket, option), value)
-        for option, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 15), ("TCP_KEEPCNT", 4))
-        if hasattr(socket, option)
-    ),
+    *((socket.IPPROTO_TCP, getattr(socket, o), n) for o, n in _PROBES.items() if hasattr(socket, o)),
 ]
 """Keep-alive probes: a silent stream ends when its server has vanished, after 30 + 4 * 15 seconds."""
 
@@ -147,11 +144,7 @@ class Settings:
 
     def _auth_headers(self) -> dict[str, str]:
         request = requests.Request("POST", self.url, auth=self._session.auth).prepare()
-        return {
-            name: str(value)
-            for name, value in request.headers.items()
-            if name.lower() not in RESERVED_HEADERS
-        }
+        return {n: str(v) for n, v in request.headers.items() if n.lower() not in RESERVED_HEADERS}
 
     def add_cookies(self, response: Any) -> None:
         """Add the cookies of a response: a load balancer uses them to send a client to the same server."""
@@ -160,7 +153,7 @@ class Settings:
 
     def forked(self) -> None:
         """In a forked child: its copies of the idle connections are closed."""
-        for connection in list(getattr(self.pool.pool, "queue", ())) if self._has_own_pool else ():
+        for connection in list(self._idle.queue) if self._idle is not None else ():
             if getattr(connection, "sock", None) is not None:
                 connection.sock.close()  # and not shut down: that would end the parent's connection as well
 

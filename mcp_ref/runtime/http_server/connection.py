@@ -85,11 +85,10 @@ class HttpConnection:
         head = self._parse(text)  # Step 1
         environ = head.environ.copy()
         body = self._open_body(head, environ)  # Step 2
+        is_head = environ["REQUEST_METHOD"] == "HEAD"
+        must_close = functools.partial(self._must_close, head, body)
         response = Response(
-            self._socket,
-            is_http_1_0=head.is_http_1_0,
-            is_head=environ["REQUEST_METHOD"] == "HEAD",
-            must_close=functools.partial(self._must_close, head, body),
+            self._socket, is_http_1_0=head.is_http_1_0, is_head=is_head, must_close=must_close
         )
         process = forks.count
         try:

@@ -103,8 +103,7 @@ class Hosts:
             return False
         return (
             self.has_all
-            or origin in self._exact
-            or origin._replace(port=ANY_PORT) in self._exact
+            or not self._exact.isdisjoint((origin, origin._replace(port=ANY_PORT)))
             or any(
                 origin.scheme == scheme and origin.host.endswith(end) and port in (ANY_PORT, origin.port)
                 for scheme, end, port in self._subdomains

@@ -46,16 +46,14 @@ def search(pattern: str, text: str, *, is_trusted: bool = False) -> bool:
 
     Raises TooCostly, or re.error.
     """
-    if not (is_trusted and len(text) <= MAX_TRUSTED_CHARACTERS) and _is_costly(pattern, len(text)):
-        raise TooCostly(f"the pattern {pattern[:60]!r} could take too long in {len(text)} characters")
-    return _parsed(pattern)[0].search(text) is not None
-
-
-def _is_costly(pattern: str, length: int) -> bool:
+    length = len(text)
     # Rounded up for long texts, so that one estimate serves many of them.
     rounded = length if length < 64 else 1 << length.bit_length()
-    is_costly = _work(pattern, rounded) > MAX_SEARCH_STEPS
-    return is_costly and (rounded == length or work(pattern, length) > MAX_SEARCH_STEPS)
+    if not (is_trusted and length <= MAX_TRUSTED_CHARACTERS) and (
+        _work(pattern, rounded) > MAX_SEARCH_STEPS and _work(pattern, length) > MAX_SEARCH_STEPS
+    ):
+        raise TooCostly(f"the pattern {pattern[:60]!r} could take too long in {length} characters")
+    return _parsed(pattern)[0].search(text) is not None
 
 
 def check(pattern: str) -> bool:
@@ -130,11 +128,9 @@ class _Part(NamedTuple):
 
     def and_then(self, other: _Part) -> _Part:
         """This part and another one after it."""
-        return _Part(
-            *(self.first | (other.first if self.idle else 0), self.idle * other.idle),
-            *(self.probe + self.idle * other.probe, self.steps + self.ways * other.steps),
-            self.ways * other.ways,
-        )
+        first, probe = self.before(_Next(other.first, other.probe))
+        steps, ways = self.steps + self.ways * other.steps, self.ways * other.ways
+        return _Part(first, self.idle * other.idle, probe, steps, ways)
 
 
 _NOTHING = _Next(0, 1)

@@ -6,8 +6,6 @@ A string that the parameter's type takes is taken as it is; any other type is re
 
     {"code": "12", "style": "long", "line": "7", "tags": "[\\"a\\"]"}   ->  "12", "long", 7, ["a"]
 
-What a template matched may be a list or an object already: then it is what the type must fit.
-
 Threads     `TextParameters` has no state after it was made; any number of threads may call.
 """
 
@@ -57,21 +55,21 @@ def text_parameters_of(function: Callable[..., Any], context_type: type) -> Text
 
 
 def _reader(hint: Any) -> Convert:
-    """The reader of a text: gives the JSON for a parameter of this type. Leaves any other value as it is."""
+    """The reader of a text: gives the JSON for a parameter of this type."""
     compiler = Compiler()
     codec = compiler.codec(hint)
     named = compiler.defs.get(codec.schema.get("$ref", "").removeprefix("#/$defs/"), codec.schema)
     takes_text = _takes_text(named)
 
-    def read(value: Any) -> Any:
-        if not isinstance(value, str) or (takes_text and _fits(codec.load, value)):
-            return value
+    def read(text: str) -> Any:
+        if takes_text and _fits(codec.load, text):
+            return text
         try:
-            data = from_json(value.encode("utf-8"))
+            data = from_json(text.encode("utf-8"))
         except (NotJson, UnicodeEncodeError):
-            return value
+            return text
         # If both readings are wrong, the error is to be about the text, which is what was meant.
-        return value if takes_text and not _fits(codec.load, data) else data
+        return text if takes_text and not _fits(codec.load, data) else data
 
     return read
 

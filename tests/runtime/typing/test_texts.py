@@ -192,12 +192,6 @@ def test_a_text_is_taken_as_it_is_if_the_type_takes_it_else_its_json(hint, text,
     assert (found, type(found)) == (value, type(value))
 
 
-@pytest.mark.parametrize("value", [["a", "b"], {"a": "b"}])
-def test_what_a_template_matched_already_is_no_text(value):
-    assert read(type(value), value) == value
-    assert read(Any, value) == value
-
-
 @pytest.mark.parametrize(
     ("hint", "text", "said"),
     [
