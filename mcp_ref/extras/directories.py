@@ -228,11 +228,8 @@ class Directory:
 
     # -- all of them -----------------------------------------------------------------------
 
-    def refresh(self, server: ResourceHost) -> None:
+    def refresh(self, server: ResourceHost, stop: threading.Event | None = None) -> None:
         """Scan, if the last scan is older than `poll`, and have the server list the files."""
-        self._refresh(server, threading.Event())
-
-    def _refresh(self, server: ResourceHost, stop: threading.Event) -> None:
         if time.monotonic() < self._next_scan:
             return
         # The first list is waited for. During later scans other threads take the list of the last one.
@@ -240,7 +237,7 @@ class Directory:
             return
         try:
             if time.monotonic() >= self._next_scan:
-                self._scan(server, stop)
+                self._scan(server, stop or threading.Event())
         finally:
             self._scanning.release()
 
@@ -267,18 +264,12 @@ class Directory:
         gone, changed = _difference(server, before, listed)
         server.resources.change([listed[uri].resource for uri in changed], gone)
         self._listed = listed
-        if first:
-            self._announce_early_changes(server, listed)
-            return
-        for uri in (*gone, *changed):
+        updated = [*gone, *changed]
+        if first:  # only those that changed since a client requested them
+            early, self._early_stamps = list(self._early_stamps.items()), {}
+            updated = [uri for uri, stamp in early if uri not in listed or listed[uri].stamp != stamp]
+        for uri in updated:
             server.resource_updated(uri)
-
-    def _announce_early_changes(self, server: ResourceHost, listed: dict[str, ListEntry]) -> None:
-        """After the first scan: notify of files that changed since a client requested them."""
-        for uri, stamp in list(self._early_stamps.items()):
-            if uri not in listed or listed[uri].stamp != stamp:
-                server.resource_updated(uri)
-        self._early_stamps = {}
 
     def _entry(self, file: File, before: dict[str, ListEntry]) -> tuple[str, ListEntry]:
         """A file's URI and entry, which is the one from before unless the file was changed."""
@@ -309,7 +300,7 @@ class Directory:
     def _watch(self, server: ResourceHost, stop: threading.Event) -> None:
         while not stop.is_set():
             try:
-                self._refresh(server, stop)
+                self.refresh(server, stop)
             except Exception:  # the next scan may succeed
                 _log.exception("%s could not be scanned", self.path)
             stop.wait(self.poll)

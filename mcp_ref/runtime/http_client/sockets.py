@@ -30,7 +30,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, cast
 
 from mcp_ref.runtime.threads.deadlines import Deadline
@@ -109,11 +109,9 @@ class Lease:
         with self._lock:
             self._aborted.set()
             if self._socket is not None:
-                try:
+                with suppress(OSError):  # it was closed already
                     # Not the method of a TLS socket, which would go on in plain text.
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-                except OSError:
-                    pass  # it was closed already
 
     def wait_readable(self, poll: Any) -> None:
         """Wait until there is something to read, or the end of it. Raises Aborted, Expired."""

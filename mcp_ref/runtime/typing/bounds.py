@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -76,10 +77,10 @@ def is_multiple(value: Any, step: Any) -> bool:
 # name -> (keyword, JSON types it limits, rule, test); as in JSON Schema, other types pass.
 _NUMBERS, _SIZED = ("integer", "number"), ("string", "array", "object")
 _LIMITS: dict[str, tuple[str, tuple[str, ...], str, Callable[[Any, Any], bool]]] = {
-    "ge": ("minimum", _NUMBERS, "be at least {}", lambda v, b: v >= b),
-    "gt": ("exclusiveMinimum", _NUMBERS, "be more than {}", lambda v, b: v > b),
-    "le": ("maximum", _NUMBERS, "be at most {}", lambda v, b: v <= b),
-    "lt": ("exclusiveMaximum", _NUMBERS, "be less than {}", lambda v, b: v < b),
+    "ge": ("minimum", _NUMBERS, "be at least {}", operator.ge),
+    "gt": ("exclusiveMinimum", _NUMBERS, "be more than {}", operator.gt),
+    "le": ("maximum", _NUMBERS, "be at most {}", operator.le),
+    "lt": ("exclusiveMaximum", _NUMBERS, "be less than {}", operator.lt),
     "multiple_of": ("multipleOf", _NUMBERS, "be a multiple of {}", is_multiple),
     "min_length": ("minLength", _SIZED, "be at least {} long", lambda v, b: len(v) >= b),
     "max_length": ("maxLength", _SIZED, "be at most {} long", lambda v, b: len(v) <= b),
