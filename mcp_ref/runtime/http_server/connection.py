@@ -168,9 +168,9 @@ class HttpConnection:
         elif isinstance(problem, BadRequest):
             self._refuse(problem)
         elif is_clients:
-            self._refuse(BadRequest("400 Bad Request", "the body did not arrive"))
+            self._refuse(BadRequest("the body did not arrive"))
         else:
-            self._refuse(BadRequest("500 Internal Server Error", "the server failed; its log says how"))
+            self._refuse(BadRequest("the server failed; its log says how", "500 Internal Server Error"))
 
     def _refuse(self, problem: BadRequest) -> None:
         self._log_problem(problem)

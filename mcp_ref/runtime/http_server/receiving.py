@@ -26,14 +26,13 @@ from typing import Any, NamedTuple
 
 from mcp_ref.runtime.http_server.request import (
     CHUNKED,
+    HEADERS_TOO_LARGE,
     MAX_HEADERS,
     MAX_REQUEST_LINE_BYTES,
     BadRequest,
     RequestHead,
-    bad_request,
     check_field_line,
     excerpt,
-    headers_too_large,
     is_token,
     uri_too_long,
 )
@@ -128,9 +127,9 @@ class Receiver:
         checked = 0
         while (end := head.find(_END_OF_HEAD, max(0, checked - 3))) < 0:
             if not is_token(chr(head[0])):
-                raise bad_request("this is not HTTP/1.1")
+                raise BadRequest("this is not HTTP/1.1")
             if _BARE_LF.search(head, checked):
-                raise bad_request("a line that ends in LF without CR")
+                raise BadRequest("a line that ends in LF without CR")
             if len(head) > MAX_REQUEST_LINE_BYTES and head.find(b"\n", 0, MAX_REQUEST_LINE_BYTES + 2) < 0:
                 raise uri_too_long()
             if len(head) > self.limits.max_header_bytes + 4:
@@ -140,7 +139,7 @@ class Receiver:
         return bytes(head), end
 
     def _head_too_large(self) -> BadRequest:
-        return headers_too_large(f"a head of more than {self.limits.max_header_bytes} bytes")
+        return BadRequest(f"a head of more than {self.limits.max_header_bytes} bytes", HEADERS_TOO_LARGE)
 
     def begin_body(self, head: RequestHead) -> None:
         """From here on the body has `patience` seconds to arrive."""
@@ -177,9 +176,8 @@ class Receiver:
                 raise ConnectionAbortedError("the client left before its request was complete")
             if self._is_late(received):
                 self.failed = True
-                raise BadRequest(
-                    "408 Request Timeout", f"the request did not arrive within {self.limits.patience:g} s"
-                )
+                late = f"the request did not arrive within {self.limits.patience:g} s"
+                raise BadRequest(late, "408 Request Timeout")
             if received is not None:
                 return received
 
@@ -263,23 +261,25 @@ class ChunkedBody(Body):
 
     def _next_chunk(self) -> None:
         if self._has_begun:
-            self._read_line(2, bad_request("a chunk that is longer than it says"))
+            self._read_line(2, BadRequest("a chunk that is longer than it says"))
         self._has_begun = True
         line = self._read_line(MAX_CHUNK_SIZE_LINE_BYTES)
         found = _CHUNK_SIZE.fullmatch(line)
         if found is None:
-            raise bad_request(f"not the size of a chunk: {excerpt(line.decode('latin-1'))}")
+            raise BadRequest(f"not the size of a chunk: {excerpt(line.decode('latin-1'))}")
         self._chunk_left = int(found[1], 16)
         self._total += self._chunk_left
         limit = self._receiver.limits.max_body_bytes
         if self._total > limit:
-            raise BadRequest("413 Content Too Large", f"a body of more than {limit} bytes")
+            raise BadRequest(f"a body of more than {limit} bytes", "413 Content Too Large")
         if not self._chunk_left:
             self._skip_trailers()
 
     def _skip_trailers(self) -> None:
         """Check the trailers like headers, and drop them: added to the headers they could forge some."""
-        too_many = headers_too_large(f"more than {MAX_HEADERS} trailers, or {MAX_TRAILER_BYTES} bytes")
+        too_many = BadRequest(
+            f"more than {MAX_HEADERS} trailers, or {MAX_TRAILER_BYTES} bytes", HEADERS_TOO_LARGE
+        )
         bytes_left = MAX_TRAILER_BYTES
         for _ in range(MAX_HEADERS + 1):
             line = self._read_line(bytes_left, too_many)
@@ -297,8 +297,8 @@ class ChunkedBody(Body):
             self._data, self._at = self._data[self._at :] + self._receiver.read_some(8192), 0
         line = self._data[self._at : end + 1]
         if end < 0 or len(line) > limit:
-            raise too_long or bad_request("a line of a chunked body that is too long")
+            raise too_long or BadRequest("a line of a chunked body that is too long")
         if line[-2:] != b"\r\n":
-            raise bad_request("a line of a chunked body that does not end in CR LF")
+            raise BadRequest("a line of a chunked body that does not end in CR LF")
         self._at = end + 1
         return line[:-2]

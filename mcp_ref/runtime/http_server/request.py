@@ -18,13 +18,14 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 __all__ = [
-    "CHUNKED", "MAX_HEADERS", "MAX_REQUEST_LINE_BYTES", "BadRequest", "RequestHead", "bad_request",
-    "check_field_line", "excerpt", "has_control_characters", "headers_too_large", "is_token",
+    "CHUNKED", "HEADERS_TOO_LARGE", "MAX_HEADERS", "MAX_REQUEST_LINE_BYTES",
+    "BadRequest", "RequestHead", "check_field_line", "excerpt", "has_control_characters", "is_token",
     "parse_head", "uri_too_long",
 ]  # fmt: skip
 
 MAX_REQUEST_LINE_BYTES = 8192
 """The longest request line; most of it is the URL."""
+HEADERS_TOO_LARGE = "431 Request Header Fields Too Large"
 MAX_HEADERS = 100
 """Header lines of a request, or trailers of a body."""
 CHUNKED = -1
@@ -48,24 +49,15 @@ _HOST_CHARACTERS = re.compile(r"[A-Za-z0-9\-._~%!$&'()*+,;=:\[\]]*")
 
 
 class BadRequest(OSError):
-    """A request that is refused, with the status line's code and reason, and a message for the client."""
+    """A request that is refused, with a message for the client, and the code and reason of the answer."""
 
-    def __init__(self, status: str, message: str) -> None:
+    def __init__(self, message: str, status: str = "400 Bad Request") -> None:
         super().__init__(message)
         self.status = status
 
 
-def bad_request(message: str) -> BadRequest:
-    """The request breaks the rules of HTTP/1.1."""
-    return BadRequest("400 Bad Request", message)
-
-
 def uri_too_long() -> BadRequest:
-    return BadRequest("414 URI Too Long", f"a request line of more than {MAX_REQUEST_LINE_BYTES} bytes")
-
-
-def headers_too_large(message: str) -> BadRequest:
-    return BadRequest("431 Request Header Fields Too Large", message)
+    return BadRequest(f"a request line of more than {MAX_REQUEST_LINE_BYTES} bytes", "414 URI Too Long")
 
 
 def excerpt(text: str) -> str:
@@ -102,25 +94,25 @@ def check_field_line(line: bytes) -> None:
     """Raises BadRequest for a line that cannot be a header or a trailer."""
     name, colon, _ = line.decode("latin-1").partition(":")
     if not colon or not is_token(name):
-        raise bad_request(f"not a header line: {excerpt(line.decode('latin-1'))}")
+        raise BadRequest(f"not a header line: {excerpt(line.decode('latin-1'))}")
     if has_control_characters(line):
-        raise bad_request("a control character in a header line")
+        raise BadRequest("a control character in a header line")
 
 
 def parse_head(head: bytes, base: Mapping[str, Any]) -> RequestHead:
     """Parse a head, without the empty line at its end. `base` is copied into the environ."""
     lines = head.decode("latin-1").split("\r\n")
     if has_control_characters(head, line_ends=len(lines) - 1):
-        raise bad_request("a control character, or a line end that is not CR LF, in the head of the request")
+        raise BadRequest("a control character, or a line end that is not CR LF, in the head of the request")
     if len(lines) > MAX_HEADERS + 1:
-        raise headers_too_large(f"more than {MAX_HEADERS} header lines")
+        raise BadRequest(f"more than {MAX_HEADERS} header lines", HEADERS_TOO_LARGE)
     environ = {**base}
     authority = _parse_request_line(lines[0], environ)
     for line in lines[1:]:
         name, colon, value = line.partition(":")
         key = (_known_key if len(name) <= MAX_KNOWN_NAME_CHARACTERS else _environ_key)(name)
         if not colon:
-            raise bad_request(f"a header line without a colon: {excerpt(line)}")
+            raise BadRequest(f"a header line without a colon: {excerpt(line)}")
         if key:
             value = value.strip(" \t")
             environ[key] = _joined(key, environ[key], value) if key in environ else value
@@ -137,10 +129,10 @@ def _parse_request_line(line: str, environ: dict[str, Any]) -> str | None:
         raise uri_too_long()
     found = _REQUEST_LINE.fullmatch(line)
     if found is None:
-        raise bad_request(f"not a request line: {excerpt(line)}")
+        raise BadRequest(f"not a request line: {excerpt(line)}")
     method, target, version = found.groups()
     if version not in ("HTTP/1.1", "HTTP/1.0"):
-        raise BadRequest("505 HTTP Version Not Supported", f"HTTP/1.1 and HTTP/1.0 are known, not {version}")
+        raise BadRequest(f"HTTP/1.1 and HTTP/1.0 are known, not {version}", "505 HTTP Version Not Supported")
     where, _, query = target.partition("?")
     path, authority = (where, None) if where[:1] == "/" else _path_and_authority(method, where)
     environ["REQUEST_METHOD"] = method
@@ -158,14 +150,14 @@ def _path_and_authority(method: str, where: str) -> tuple[str, str | None]:
     scheme, _, rest = where.partition("://")
     authority, slash, path = rest.partition("/")
     if scheme.lower() not in ("http", "https") or not authority:
-        raise bad_request(f"not an address on this server: {excerpt(where)}")
+        raise BadRequest(f"not an address on this server: {excerpt(where)}")
     return slash + path or "/", authority
 
 
 def _environ_key(name: str) -> str:
     """The key of a header in an environ; "" for one that is dropped."""
     if not is_token(name):
-        raise bad_request(f"not the name of a header: {excerpt(name)}")
+        raise BadRequest(f"not the name of a header: {excerpt(name)}")
     key = name.upper().replace("-", "_")
     if "_" in name:
         key = ""  # `Mcp_Session_Id` would pass for `Mcp-Session-Id`, past a proxy that removes the latter
@@ -181,22 +173,22 @@ def _joined(key: str, before: str, value: str) -> str:
     """The value of a header that occurs again."""
     if key in ("HTTP_HOST", "HTTP_TRANSFER_ENCODING"):
         name = key.removeprefix("HTTP_").replace("_", "-").title()
-        raise bad_request(f"more than one {name} header")
+        raise BadRequest(f"more than one {name} header")
     if key != "CONTENT_LENGTH":
         return f"{before}, {value}"
     if before != value:
-        raise bad_request("two Content-Length headers that differ")
+        raise BadRequest("two Content-Length headers that differ")
     return value
 
 
 def _check_host(environ: dict[str, Any], authority: str | None, is_http_1_0: bool) -> None:
     if "HTTP_HOST" not in environ and not is_http_1_0:
-        raise bad_request("no Host header")
+        raise BadRequest("no Host header")
     if authority is not None:  # RFC 9112, section 3.2.2: then the Host header does not count
         environ["HTTP_HOST"] = authority
     host = environ.get("HTTP_HOST", "")
     if not _HOST_CHARACTERS.fullmatch(host):
-        raise bad_request(f"not a host: {excerpt(host)}")
+        raise BadRequest(f"not a host: {excerpt(host)}")
 
 
 def _body_bytes(environ: dict[str, Any], is_http_1_0: bool) -> int:
@@ -205,17 +197,17 @@ def _body_bytes(environ: dict[str, Any], is_http_1_0: bool) -> int:
         return 0 if length is None else _content_length(length)
     # RFC 9112, section 6.3: both at once may be an attempt at smuggling.
     if length is not None:
-        raise bad_request("Transfer-Encoding together with Content-Length")
+        raise BadRequest("Transfer-Encoding together with Content-Length")
     if is_http_1_0:
-        raise bad_request("Transfer-Encoding together with HTTP/1.0")
+        raise BadRequest("Transfer-Encoding together with HTTP/1.0")
     if coding.lower() != "chunked":
-        raise BadRequest("501 Not Implemented", f"Transfer-Encoding {excerpt(coding)}: only chunked is known")
+        raise BadRequest(f"Transfer-Encoding {excerpt(coding)}: only chunked is known", "501 Not Implemented")
     return CHUNKED
 
 
 def _content_length(value: str) -> int:
     if not (value.isascii() and value.isdigit() and len(value) < 19):
-        raise bad_request(f"not a Content-Length: {excerpt(value)}")
+        raise BadRequest(f"not a Content-Length: {excerpt(value)}")
     return int(value)
 
 
@@ -224,5 +216,5 @@ def _wants_continue(environ: dict[str, Any], is_http_1_0: bool) -> bool:
     if expectation is None or is_http_1_0:
         return False
     if expectation.lower() != "100-continue":
-        raise BadRequest("417 Expectation Failed", f"cannot meet the expectation {excerpt(expectation)}")
+        raise BadRequest(f"cannot meet the expectation {excerpt(expectation)}", "417 Expectation Failed")
     return True

@@ -781,7 +781,7 @@ def test_a_body_that_comes_too_slowly_is_408():
 
 
 def test_what_our_own_server_says_of_a_body_is_the_answer():
-    source = Dripping(b"hello", problem=BadRequest("408 Request Timeout", "not there within 10 s"))
+    source = Dripping(b"hello", problem=BadRequest("not there within 10 s", "408 Request Timeout"))
     problem = refused(read_body, with_length("10", source), 100)
     assert (problem.status, problem.message) == (408, "not there within 10 s")
 
