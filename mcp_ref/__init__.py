@@ -14,7 +14,7 @@ halves of a page live together. What authors and callers use is in `api`, what n
 from mcp_ref.api.client import Client
 from mcp_ref.api.connect import connect
 from mcp_ref.api.context import Context
-from mcp_ref.api.options import ServerOptions
+from mcp_ref.api.options import ClientOptions, ServerOptions
 from mcp_ref.api.results import Result
 from mcp_ref.api.server import Server
 from mcp_ref.basic.index.error_responses import (
@@ -54,6 +54,7 @@ __all__ = [
     "CallRefused",
     "Change",
     "Client",
+    "ClientOptions",
     "ConnectionClosed",
     "Context",
     "Denied",

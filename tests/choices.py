@@ -1,11 +1,11 @@
-"""Keywords as `Server` and `wsgi_app` take them, for tests whose parameters are any of them."""
+"""Keywords as `Server`, `wsgi_app` and `connect` take them, for tests whose parameters are any of them."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from typing import Any
 
-from mcp_ref import HttpOptions, ServerOptions
+from mcp_ref import ClientOptions, HttpOptions, ServerOptions
 
 Keywords = dict[str, Any]
 
@@ -18,6 +18,11 @@ def for_server(given: Keywords) -> Keywords:
 def for_http(given: Keywords) -> Keywords:
     """The rare ones are in an HttpOptions."""
     return _sorted(given, HttpOptions)
+
+
+def for_connect(**given: Any) -> Keywords:
+    """The rare ones are in a ClientOptions."""
+    return _sorted(given, ClientOptions)
 
 
 def _sorted(given: Keywords, kind: type[Any]) -> Keywords:

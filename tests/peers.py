@@ -33,7 +33,7 @@ from mcp_ref.basic.transports import index as memory
 
 ROOT = str(Path(__file__).resolve().parents[1])
 ENV = {"PYTHONPATH": ROOT}
-"""What a child needs besides the safe environment: `connect(command, env=ENV)`."""
+"""What a child needs besides the safe environment: `ClientOptions(env=ENV)`."""
 
 PATIENCE = 20.0
 """Seconds after which a test gives up waiting; never how long it waits."""
@@ -361,7 +361,7 @@ def go_on(result={"resultType": "complete"}):
 def raw_server(script: str) -> list[str]:
     """The command of a server that is `script`; the functions above it are its vocabulary.
 
-    Each message it receives is a line of its stderr: `connect(..., on_stderr=notes)` with `Notes()`.
+    Each message it receives is a line of its stderr: `ClientOptions(on_stderr=notes)` with `Notes()`.
     """
     return [sys.executable, "-S", "-E", "-c", _RAW_SERVER + textwrap.dedent(script)]
 

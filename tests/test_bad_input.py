@@ -34,7 +34,15 @@ from peers import (
     source,
 )
 
-from mcp_ref import ConnectionClosed, ErrorResponse, InvalidResponse, McpError, RequestTimeout, connect
+from mcp_ref import (
+    ClientOptions,
+    ConnectionClosed,
+    ErrorResponse,
+    InvalidResponse,
+    McpError,
+    RequestTimeout,
+    connect,
+)
 
 ERAS = ("2025-11-25", MODERN)
 BOTH = pytest.mark.parametrize("revision", ERAS)
@@ -606,7 +614,7 @@ def test_responses_to_nobody_reach_our_client(revision: str) -> None:
     go_on()
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, revision=revision) as ours:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=notes)) as ours:
         assert ours.request("vendor/x", timeout=PATIENCE)["right"] is True
         ours.ping()
     assert all("method" in m for m in notes.all)
@@ -662,7 +670,10 @@ def test_notifications_with_errors_reach_our_client(revision: str, caplog: pytes
     """
     heard: list[Any] = []
     with connect(
-        raw_server(script), on_stderr=Notes(), revision=revision, on_log=lambda *log: heard.append(log)
+        raw_server(script),
+        revision=revision,
+        on_log=lambda *log: heard.append(log),
+        options=ClientOptions(on_stderr=Notes()),
     ) as ours:
         ours.request("vendor/x")
         ours.ping()
@@ -693,7 +704,7 @@ def test_progress_for_unknown_tokens_reaches_our_client(revision: str) -> None:
     go_on()
     """
     heard: list[float] = []
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as ours:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=Notes())) as ours:
         ours.request("vendor/x", on_progress=lambda progress, *more: heard.append(progress))
         ours.ping()
     assert heard == [5]
@@ -737,7 +748,7 @@ def test_cancellation_of_the_unknown_reaches_our_client(revision: str) -> None:
     answer(call, {{"resultType": "complete", "right": True}})
     go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as ours:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=Notes())) as ours:
         assert ours.request("vendor/x")["right"] is True
         ours.ping()
 
@@ -819,7 +830,12 @@ def test_a_flood_of_messages_reaches_our_client(revision: str) -> None:
     answer(call, {{"resultType": "complete", "right": True}})
     go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision, on_log=lambda *log: None) as ours:
+    with connect(
+        raw_server(script),
+        revision=revision,
+        on_log=lambda *log: None,
+        options=ClientOptions(on_stderr=Notes()),
+    ) as ours:
         assert ours.request("vendor/x")["right"] is True
         ours.ping()
 
@@ -844,7 +860,7 @@ def test_a_flood_of_requests_reaches_our_client(revision: str) -> None:
     answer(call, {{"once": len(set(seen)) == 2_000}})
     go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as ours:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=Notes())) as ours:
         ours.on_request("vendor/ask")(lambda params: {})
         assert ours.request("vendor/x")["once"] is True
         ours.ping()
@@ -942,7 +958,9 @@ def test_a_server_that_stops_reading(revision: str) -> None:
     """Calls run into their time-outs, `close` does not hang, and nothing is left behind."""
     script = f"open_any({revision!r})\nnote('deaf')\ntime.sleep(60)"
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, revision=revision, grace=0.1) as ours:
+    with connect(
+        raw_server(script), revision=revision, options=ClientOptions(on_stderr=notes, grace=0.1)
+    ) as ours:
         notes.until(lambda note: note == "deaf")
         problems: list[BaseException] = []
 
@@ -977,7 +995,7 @@ def test_a_server_that_never_answers(revision: str) -> None:
     go_on()
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, revision=revision) as ours:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=notes)) as ours:
         with pytest.raises(RequestTimeout, match="vendor/x"):
             ours.request("vendor/x", timeout=0.1)
         ours.ping()
@@ -1039,7 +1057,7 @@ def test_what_a_server_should_not_write(revision: str, bad: bytes) -> None:
     go_on()
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, revision=revision) as ours:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=notes)) as ours:
         assert ours.request("vendor/x")["right"] is True
         ours.ping()
     assert revision != MODERN or all("method" in m for m in notes.all)
@@ -1055,7 +1073,7 @@ def test_a_server_that_ends_in_the_middle_of_a_message(revision: str) -> None:
     sys.exit(4)
     """
     with (
-        connect(raw_server(script), on_stderr=Notes(), revision=revision) as ours,
+        connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=Notes())) as ours,
         pytest.raises(ConnectionClosed, match="exited with code 4"),
     ):
         ours.request("vendor/x")
@@ -1077,7 +1095,11 @@ def test_an_answer_beyond_the_limit(revision: str) -> None:
     go_on()
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, revision=revision, max_message_bytes=100_000) as ours:
+    with connect(
+        raw_server(script),
+        revision=revision,
+        options=ClientOptions(on_stderr=notes, max_message_bytes=100_000),
+    ) as ours:
         with pytest.raises((InvalidResponse, RequestTimeout)):
             ours.request("vendor/x", timeout=2)
         ours.ping()
@@ -1097,7 +1119,7 @@ def test_answers_that_are_none(revision: str) -> None:
         send(id=receive("vendor/x")["id"], **members)
     go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as ours:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=Notes())) as ours:
         for _ in range(9):
             with pytest.raises(InvalidResponse):
                 ours.request("vendor/x", timeout=PATIENCE)
@@ -1109,7 +1131,7 @@ def test_what_we_cannot_send_is_refused_here(revision: str) -> None:
     """Our own bad input: an error for whoever said it, and nothing on the wire."""
     script = f"open_any({revision!r})\ngo_on()"
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, revision=revision) as ours:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=notes)) as ours:
         loop: list[Any] = []
         loop.append(loop)
         for value in ({1, 2}, object(), float("nan"), float("inf"), "\ud800", b"bytes", loop, {1: {(): 2}}):

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from choices import for_connect
 from peers import (
     ENV,
     MODERN,
@@ -42,6 +43,7 @@ from peers import (
 from mcp_ref import (
     Answer,
     Client,
+    ClientOptions,
     ConnectionClosed,
     Context,
     ErrorResponse,
@@ -1377,7 +1379,7 @@ FORM = {
 
 def opened_for(command: list[str], revision: str, **options: Any) -> Client:
     """A client of ours; what its server says to people is nobody's business."""
-    return connect(command, revision=revision, on_stderr=Notes(), **options)
+    return connect(command, **for_connect(revision=revision, on_stderr=Notes(), **options))
 
 
 def answered(client: Client) -> Json:
@@ -1941,7 +1943,7 @@ RIGHT = 'acknowledge(call, {"toolsListChanged": True, "resourceSubscriptions": [
 def test_a_subscription_that_is_never_acknowledged(script: str) -> None:
     """Or only another one is: the time-out tells, and the server is told."""
     notes = Notes()
-    with connect(listened(MODERN, script), revision=MODERN, on_stderr=notes) as client:
+    with connect(listened(MODERN, script), revision=MODERN, options=ClientOptions(on_stderr=notes)) as client:
         client.asker.connection.timeout = 0.1
         with pytest.raises(RequestTimeout, match="acknowledgment"):
             client.listen(tools=True, resources=["a:1", "a:2"])
@@ -2342,13 +2344,14 @@ def test_ctrl_c_while_a_person_is_asked(revision: str) -> None:
     import json, os, sys, threading
     sys.path.insert(0, {str(Path(__file__).parent)!r})
     from peers import Notes
-    from mcp_ref import connect
+    from mcp_ref import ClientOptions, connect
     over = threading.Event()
     def hang(asked):
         print("asked", flush=True)
         over.wait(10)
         return None
-    with connect({asks(revision)!r}, revision={revision!r}, on_stderr=Notes(), elicitation=hang) as client:
+    options = ClientOptions(on_stderr=Notes())
+    with connect({asks(revision)!r}, revision={revision!r}, elicitation=hang, options=options) as client:
         try:
             client.call_tool("any")
         except KeyboardInterrupt:

@@ -7,9 +7,10 @@ stands on the first page: not a line of it knows of eras.
 import sys
 
 import pytest
+from choices import for_connect
 from peers import ENV, MODERN, ROOT, Notes, nothing_left, python, recorded, source, tap
 
-from mcp_ref import connect
+from mcp_ref import ClientOptions, connect
 
 BOOK = """
     from dataclasses import dataclass
@@ -60,7 +61,9 @@ def test_the_book_example(revision, tmp_path):
     wire = tmp_path / "wire"
     with nothing_left():
         server = tap(python(source(BOOK)), wire)
-        with connect(server, revision=revision, elicitation=ask, sampling=my_llm, env=ENV) as client:
+        with connect(
+            server, revision=revision, elicitation=ask, sampling=my_llm, options=ClientOptions(env=ENV)
+        ) as client:
             assert client.call_tool("book", {"date": "Friday"}).text == "Hello!"
     sent, received = recorded(wire)
     calls = [message for message in sent if message.get("method") == "tools/call"]
@@ -82,7 +85,9 @@ def test_a_person_who_does_not_want_it(revision, say):
         return getattr(question, say)()
 
     server = python(source(BOOK))
-    with connect(server, revision=revision, elicitation=no, sampling=pytest.fail, env=ENV) as client:
+    with connect(
+        server, revision=revision, elicitation=no, sampling=pytest.fail, options=ClientOptions(env=ENV)
+    ) as client:
         assert client.call_tool("book", {"date": "Friday"}).text == "not booked"
 
 
@@ -96,7 +101,7 @@ def test_a_tool_a_resource_and_a_prompt_ask(revision):
         "roots": [{"uri": "file:///home/mona", "name": "Mona's"}],
         "revision": revision,
     }
-    with nothing_left(), connect(EXAMPLE, env=ENV, **options) as client:
+    with nothing_left(), connect(EXAMPLE, **for_connect(env=ENV, **options)) as client:
         for number in (1, 2):
             booked = client.call_tool("book", {"date": "Friday"}).text
             assert booked == f"booking {number} for Mona: Write a greeting: Hello!"
@@ -119,7 +124,9 @@ def test_what_is_printed_on_the_way_is_printed_as_often_as_the_handler_runs(revi
     """
     notes = Notes()
     server = python(source(body))
-    with connect(server, revision=revision, elicitation=lambda q: True, env=ENV, on_stderr=notes) as client:
+    with connect(
+        server, revision=revision, elicitation=lambda q: True, options=ClientOptions(env=ENV, on_stderr=notes)
+    ) as client:
         assert client.call_tool("noisy").text == "done"
         notes.until(lambda line: line == "ends")
     assert notes.all.count("runs") == (3 if revision == MODERN else 1)

@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from choices import for_connect
 from http_peers import endpoint, serving
 from peers import ENV, LEGACY, MODERN, PATIENCE, Notes, eventually, nothing_left, raw_server
 
-from mcp_ref import Context, McpError, Server, connect
+from mcp_ref import ClientOptions, Context, McpError, Server, connect
 from mcp_ref.api import pipe_transport as line
 from mcp_ref.basic.transports.stdio import framing as stdio
 
@@ -129,7 +130,10 @@ def test_close_beside_a_restart_leaves_nothing_and_touches_nothing_else(
     monkeypatch.setattr(line, "STARTING", PATIENCE if released == "while it closes" else 0.05)
     notes = Notes()
     for _ in range(5):
-        with bystander(), connect(raw_server(MORTAL), revision=MODERN, on_stderr=notes) as client:
+        with (
+            bystander(),
+            connect(raw_server(MORTAL), revision=MODERN, options=ClientOptions(on_stderr=notes)) as client,
+        ):
             with pytest.raises(McpError):
                 client.call_tool("any")
             opened: Any = client.asker.line
@@ -165,7 +169,7 @@ def test_close_at_any_moment_of_a_restart() -> None:
     notes = Notes()
     for number in range(40):
         with bystander():
-            client = connect(raw_server(MORTAL), revision=MODERN, on_stderr=notes)
+            client = connect(raw_server(MORTAL), revision=MODERN, options=ClientOptions(on_stderr=notes))
             with pytest.raises(McpError):
                 client.call_tool("any")
             begun = threading.Event()
@@ -222,7 +226,7 @@ def test_a_slow_on_stderr_reads_nothing_but_its_own_stderr(
         go.wait(PATIENCE * 3)
 
     script = "open_modern()\nos.write(2, b'something\\n')\ngo_on()"
-    clients = [connect(raw_server(script), on_stderr=slow) for _ in range(count)]
+    clients = [connect(raw_server(script), options=ClientOptions(on_stderr=slow)) for _ in range(count)]
     listeners = [thread for thread in threading.enumerate() if thread.name == "mcp_ref stderr"]
     assert len(listeners) == count
     assert all(inside.acquire(timeout=PATIENCE) for _ in clients)
@@ -261,7 +265,7 @@ def test_on_stderr_may_close_the_client(revision: str, caplog: pytest.LogCapture
         done.set()
 
     script = f"open_any({revision!r})\nos.write(2, b'something\\n')\ngo_on()"
-    client = connect(raw_server(script), revision=revision, on_stderr=closes)
+    client = connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=closes))
     process = client.asker.line.link.process
     clients.append(client)
     there.set()
@@ -299,7 +303,9 @@ def test_a_callback_may_close_the_client(revision: str, over_http: bool, which: 
         if over_http:
             server = f"http://127.0.0.1:{stack.enter_context(endpoint(server)).port}/mcp"
         options: Any = {"on_log": closes} if which == "on_log" else {}
-        client = stack.enter_context(connect(server, revision=revision, timeout=PATIENCE, **options))
+        client = stack.enter_context(
+            connect(server, **for_connect(revision=revision, timeout=PATIENCE, **options))
+        )
         clients.append(client)
         with contextlib.suppress(McpError):
             if which == "done":
@@ -364,7 +370,7 @@ def test_after_ctrl_c_in_close_another_close_does_the_rest(
     while True: time.sleep(60)
     """
     with bystander():
-        client = connect(raw_server(script), revision=MODERN, grace=0.1)
+        client = connect(raw_server(script), revision=MODERN, options=ClientOptions(grace=0.1))
         process = client.asker.line.link.process
         owner, name = STEPS[step](client)
         if step == "stdin":  # a file of the standard library's takes no other methods
@@ -395,7 +401,9 @@ def test_a_real_ctrl_c_in_close() -> None:
     """A server that does not end; the person does not want to wait for it, and then does."""
     script = "open_modern()\nwhile os.read(0, 100): pass\nnote('end of input')\ntime.sleep(60)"
     notes = Notes()
-    client = connect(raw_server(script), revision=MODERN, on_stderr=notes, grace=PATIENCE * 2)
+    client = connect(
+        raw_server(script), revision=MODERN, options=ClientOptions(on_stderr=notes, grace=PATIENCE * 2)
+    )
     process = client.asker.line.link.process
 
     def interrupt() -> None:
@@ -457,7 +465,10 @@ def test_ctrl_c_in_connect_leaves_nothing() -> None:
     person = threading.Thread(target=interrupt)
     person.start()
     with pytest.raises(KeyboardInterrupt):
-        connect(raw_server("note({'pid': os.getpid()})\nwhile True: receive()"), on_stderr=notes)
+        connect(
+            raw_server("note({'pid': os.getpid()})\nwhile True: receive()"),
+            options=ClientOptions(on_stderr=notes),
+        )
     person.join(PATIENCE)
     assert all(is_gone(note["pid"]) for note in notes.all if "pid" in note)
 
@@ -567,9 +578,9 @@ def test_a_program_that_ends_without_close_leaves_no_server() -> None:
     script = """
     import sys
     from peers import raw_server
-    from mcp_ref import connect
+    from mcp_ref import ClientOptions, connect
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); open_modern(); time.sleep(60)"
-    client = connect(raw_server(deaf), grace=0.1)
+    client = connect(raw_server(deaf), options=ClientOptions(grace=0.1))
     print(client.asker.line.link.process.pid, flush=True)
     """
     done = subprocess.run(

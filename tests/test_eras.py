@@ -26,7 +26,7 @@ from peers import (
     source,
 )
 
-from mcp_ref import Client, Context, ErrorResponse, McpError, RequestTimeout, connect
+from mcp_ref import Client, ClientOptions, Context, ErrorResponse, McpError, RequestTimeout, connect
 from mcp_ref.basic.versioning import revision as facts
 
 BODY = """
@@ -122,7 +122,7 @@ def revision(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def client(revision: str) -> Iterator[Client]:
-    with connect(COMMAND, env=ENV, revision=revision, timeout=PATIENCE) as ours:
+    with connect(COMMAND, revision=revision, timeout=PATIENCE, options=ClientOptions(env=ENV)) as ours:
         yield ours
 
 
@@ -194,7 +194,9 @@ def test_progress(client: Client, revision: str) -> None:
 def test_log_messages(revision: str) -> None:
     """Of the level that was asked for and above; in the modern era none without asking."""
     heard: list[tuple[str, Any, str | None]] = []
-    with connect(COMMAND, env=ENV, revision=revision, on_log=lambda *log: heard.append(log)) as client:
+    with connect(
+        COMMAND, revision=revision, on_log=lambda *log: heard.append(log), options=ClientOptions(env=ENV)
+    ) as client:
         client.set_log_level("warning")
         client.call_tool("talk")
         assert eventually(lambda: heard)
@@ -233,7 +235,7 @@ def test_a_changed_list_is_announced_once(revision: str) -> None:
         notices.append(method)
         told.set()
 
-    with connect(COMMAND, env=ENV, revision=revision, on_notification=hear) as client:
+    with connect(COMMAND, revision=revision, on_notification=hear, options=ClientOptions(env=ENV)) as client:
         assert len(client.list_tools()) == 8
         client.call_tool("grow")
         if revision == MODERN:
@@ -289,7 +291,7 @@ def test_the_server_asks_the_client(asking: str) -> None:
         return ctx.request("vendor/question", {"what": what}, timeout=0.2 if what == "slow" else 10)
     """
     stopped = threading.Event()
-    with connect(python(source(body)), env=ENV, revision=asking) as client:
+    with connect(python(source(body)), revision=asking, options=ClientOptions(env=ENV)) as client:
 
         @client.on_request("vendor/question")
         def question(params: Json, ctx: Context) -> Json:
@@ -313,7 +315,7 @@ def test_the_server_asks_the_client(asking: str) -> None:
 
 
 def test_a_client_that_names_no_revision_gets_the_newest() -> None:
-    with connect(COMMAND, env=ENV) as client:
+    with connect(COMMAND, options=ClientOptions(env=ENV)) as client:
         assert str(client.revision) == MODERN
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
 
@@ -321,7 +323,7 @@ def test_a_client_that_names_no_revision_gets_the_newest() -> None:
 @pytest.mark.parametrize("spoken", REVISIONS)
 def test_a_client_that_names_no_revision_gets_what_the_server_has(spoken: str) -> None:
     command = python(source(BODY, options=f"revisions=[{spoken!r}]"))
-    with connect(command, env=ENV) as client:
+    with connect(command, options=ClientOptions(env=ENV)) as client:
         assert str(client.revision) == spoken
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
         client.ping()
@@ -335,9 +337,9 @@ def test_the_newest_that_both_know(client_speaks: tuple[str, ...], server_speaks
     common = [date for date in REVISIONS if date in client_speaks and date in server_speaks]
     if not common:
         with pytest.raises(McpError):
-            connect(command, env=ENV, revisions=client_speaks)
+            connect(command, options=ClientOptions(env=ENV, revisions=client_speaks))
         return
-    with connect(command, env=ENV, revisions=client_speaks) as client:
+    with connect(command, options=ClientOptions(env=ENV, revisions=client_speaks)) as client:
         assert str(client.revision) == common[-1]
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
 
@@ -346,7 +348,11 @@ def test_the_newest_that_both_know(client_speaks: tuple[str, ...], server_speaks
 def test_a_revision_that_the_server_lacks_is_an_error(asked: str) -> None:
     others = [date for date in REVISIONS if date != asked]
     with pytest.raises(McpError):
-        connect(python(source("", options=f"revisions={others!r}")), env=ENV, revision=asked)
+        connect(
+            python(source("", options=f"revisions={others!r}")),
+            revision=asked,
+            options=ClientOptions(env=ENV),
+        )
 
 
 def test_a_revision_that_does_not_exist_is_an_error_before_anything_starts() -> None:
@@ -409,7 +415,7 @@ def test_what_a_legacy_session_agreed_on_does_not_count_for_modern_requests() ->
 def test_nothing_is_logged_as_wrong_in_a_good_session(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "mcp_ref")
     for date in REVISIONS:
-        with connect(COMMAND, env=ENV, revision=date) as client:
+        with connect(COMMAND, revision=date, options=ClientOptions(env=ENV)) as client:
             client.list_tools()
             client.call_tool("add", {"a": 1, "b": 2})
             client.ping()

@@ -309,7 +309,7 @@ def test_a_connection_ends_though_a_child_lives_on() -> None:
 
 CLIENT = """
 import gc, os, sys, traceback
-from mcp_ref import McpError, Server, connect
+from mcp_ref import ClientOptions, McpError, Server, connect
 
 def make():
     server = Server("tests")
@@ -396,7 +396,8 @@ def test_a_forked_child_that_leaves_a_client_ends_no_server(revision: str) -> No
         CLIENT,
         f"""
         command = [sys.executable, "-c", "{SERVED}server.run()"]
-        with connect(command, revision={revision!r}, env={{"PYTHONPATH": {ENV["PYTHONPATH"]!r}}}) as client:
+        options = ClientOptions(env={{"PYTHONPATH": {ENV["PYTHONPATH"]!r}}})
+        with connect(command, revision={revision!r}, options=options) as client:
             check(client)
         """,
     )

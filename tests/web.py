@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from choices import for_connect
 from peers import MODERN, PATIENCE, Json, nothing_left
 
 from mcp_ref import Client, connect
@@ -273,7 +274,7 @@ def talking(
     """A server of one revision and a client of it; `options` are those of connect."""
     with (
         web(opened(handle, revision, session, get)) as site,
-        connect(site.url, revision=revision, **options) as client,
+        connect(site.url, **for_connect(revision=revision, **options)) as client,
     ):
         yield site, client
 

@@ -3,7 +3,7 @@
 import logging
 import sys
 
-from mcp_ref import McpError, Server, connect
+from mcp_ref import ClientOptions, McpError, Server, connect
 
 server = Server("files")
 
@@ -30,7 +30,7 @@ audit = logging.getLogger("mcp_ref.audit")
 audit.setLevel(logging.INFO)
 audit.addHandler(logging.StreamHandler(sys.stdout))
 
-with connect(server, confirm=confirm, audit_arguments=True) as client:
+with connect(server, confirm=confirm, options=ClientOptions(audit_arguments=True)) as client:
     client.call_tool("show", {"name": "a.txt"})
     try:
         client.call_tool("delete", {"name": "a.txt"})

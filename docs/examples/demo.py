@@ -17,7 +17,7 @@ from pathlib import Path
 
 import wire
 
-from mcp_ref import Client, connect
+from mcp_ref import Client, ClientOptions, connect
 from mcp_ref.client.elicitation.requests import ElicitationRequest
 
 HERE = Path(__file__).parent
@@ -73,9 +73,9 @@ def session(revision: str, run: Callable[[Client], dict[str, object]]) -> dict[s
         passed.append(line)
         print(line, flush=True)
 
-    options = {"revision": revision, "name": "demo client", "elicitation": ask, "on_stderr": show}
-    options["env"] = {"FORCE_COLOR": "1"} if wire.wants_colour(sys.stdout) else {"NO_COLOR": "1"}
-    with connect(COMMAND, **options) as client:
+    env = {"FORCE_COLOR": "1"} if wire.wants_colour(sys.stdout) else {"NO_COLOR": "1"}
+    options = ClientOptions(name="demo client", on_stderr=show, env=env)
+    with connect(COMMAND, revision=revision, elicitation=ask, options=options) as client:
         found = run(client)
     found["messages on the wire"] = sum('"jsonrpc"' in line for line in passed)
     if begun := sum("book() begins" in line for line in passed):

@@ -1,6 +1,6 @@
 """Which era am I in? One server, two clients, and what a tool can see of it."""
 
-from mcp_ref import Context, Server, connect
+from mcp_ref import ClientOptions, Context, Server, connect
 
 server = Server("eras", version="1.0.0")
 
@@ -13,6 +13,6 @@ def which(ctx: Context) -> str:
 
 
 for revision in (None, "2024-11-05"):
-    with connect(server, revision=revision, name="script") as client:
+    with connect(server, revision=revision, options=ClientOptions(name="script")) as client:
         print(client.revision, client.revision.era.value, "modern:", client.revision.modern)
         print(client.call_tool("which").text)

@@ -1,6 +1,6 @@
 """Hooks: one function around every request. It may look, answer, change or refuse."""
 
-from mcp_ref import Context, ErrorResponse, ProtocolError, Server, connect
+from mcp_ref import ClientOptions, Context, ErrorResponse, ProtocolError, Server, connect
 
 server = Server("bank")
 
@@ -24,7 +24,7 @@ def guarded(ctx: Context, params, proceed):
     return proceed(params)
 
 
-with connect(server, name="cashier") as client:
+with connect(server, options=ClientOptions(name="cashier")) as client:
     print(client.call_tool("balance", {"account": "mine"}).text)
     try:
         client.call_tool("balance", {"account": "secret"})

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from mcp_ref import Context, ErrorResponse, Server, connect
+from mcp_ref import ClientOptions, Context, ErrorResponse, Server, connect
 from mcp_ref.api.from_function.prompt import assistant, user
 from mcp_ref.server.content import embedded
 
@@ -34,7 +34,7 @@ def greet(ctx: Context) -> str:
     return f"Say hello to the user of {ctx.client_info['name']}."
 
 
-with connect(server, name="docs") as client:
+with connect(server, options=ClientOptions(name="docs")) as client:
     for prompt in client.list_prompts():
         print(prompt["name"], "-", prompt["description"])
         for argument in prompt.get("arguments", []):

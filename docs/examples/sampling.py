@@ -1,6 +1,6 @@
 """Sampling: a tool asks the model of its client, which may use a tool; a person reviews all that passes."""
 
-from mcp_ref import Context, Server, connect
+from mcp_ref import ClientOptions, Context, Server, connect
 from mcp_ref.client.sampling.messages import tool_result, tool_use
 
 server = Server("traveller")
@@ -41,7 +41,7 @@ def review(request, proceed):
 
 
 for revision in ("2025-11-25", "2026-07-28"):
-    options = {"sampling": model, "sampling_tools": True, "sampling_review": review}
-    with connect(server, revision=revision, **options) as client:
+    options = ClientOptions(sampling_tools=True, sampling_review=review)
+    with connect(server, revision=revision, sampling=model, options=options) as client:
         print(revision)
         print(client.call_tool("warmer").text)

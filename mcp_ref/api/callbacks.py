@@ -25,7 +25,7 @@ from mcp_ref.client.elicitation.requests import MODES
 from mcp_ref.client.elicitation.url_mode import Completions
 from mcp_ref.client.roots import CAPABILITY
 from mcp_ref.client.sampling import creating_messages
-from mcp_ref.runtime.checks import check_callable, check_seconds
+from mcp_ref.runtime.checks import check_callable
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.limits import Limit, Limiter
 from mcp_ref.runtime.logs import logger
@@ -45,6 +45,10 @@ PEOPLE = Limit(rate=10.0, burst=100, at_once=10)
 
 MAX_SHOWN_CHARACTERS = 300
 """Of what a server says that it needs, in an error."""
+
+
+ARGUMENTS = {"elicitation": "elicitation=...", "sampling": "sampling=...", "roots": "roots=[...]"}
+"""The arguments of `connect` that declare a capability."""
 
 
 class CallbackTimeout(InternalError):
@@ -71,16 +75,13 @@ class Callbacks:
         check_callable(elicitation=elicitation, sampling=sampling, sampling_review=sampling_review)
         if sampling is None and (sampling_tools or sampling_context or sampling_review is not None):
             raise ValueError("sampling_tools, sampling_context and sampling_review go with sampling")
-        if not isinstance(limit, Limit | None):
-            raise TypeError(f"ask_limit is a Limit, not {limit!r:.60}")
-        requests.capability(elicitation_modes)  # raises ValueError for a mode that there is not
         self.elicitation, self.elicitation_modes = elicitation, tuple(elicitation_modes)
         self.elicitations = Completions()
         self.sampling, self.sampling_review = sampling, sampling_review
         self.sampling_tools, self.sampling_context = sampling_tools, sampling_context
         self.roots = roots
         self.limiter = Limiter(limit or PEOPLE)
-        self.seconds = check_seconds("ask_timeout", seconds)
+        self.seconds = seconds
         self._lock = threading.Lock()
         # Both guarded by _lock.
         self._under_way: set[_Asking] = set()
@@ -105,24 +106,19 @@ class Callbacks:
         if not isinstance(required, dict) or not all(isinstance(parts, dict) for parts in required.values()):
             return []
         missing = missing_capabilities(required, self.capabilities())
-        return [argument for name, parts in missing.items() for argument in self._arguments_for(name, parts)]
+        arguments = [ARGUMENTS[name] for name in missing if name in ARGUMENTS and getattr(self, name) is None]
+        options = [option for name, parts in missing.items() for option in self._options_for(name, parts)]
+        return [*arguments, f"options=ClientOptions({', '.join(options)})"] if options else arguments
 
-    def _arguments_for(self, capability: str, parts: Json) -> list[str]:
-        """The arguments that declare one capability, as far as it is not declared yet."""
-        if capability == "elicitation":
-            return [self._elicitation_argument(parts)]
+    def _options_for(self, capability: str, parts: Json) -> list[str]:
+        """The options that declare one capability, as far as it takes more than a callback."""
+        if capability == "elicitation" and self.elicitation is not None:
+            modes = [mode for mode in MODES if mode in parts or mode in self.elicitation_modes]
+            return [f"elicitation_modes={modes}"]
         if capability == "sampling":
-            first = ["sampling=..."] if self.sampling is None else []
-            return [*first, *(f"sampling_{part}=True" for part in ("tools", "context") if part in parts)]
-        if capability == "roots":
-            return ["roots=[...]"]
+            return [f"sampling_{part}=True" for part in ("tools", "context") if part in parts]
         is_free = capability in ("extensions", "experimental")
         return [f"{capability}={parts!r:.{MAX_SHOWN_CHARACTERS}}"] if is_free else []
-
-    def _elicitation_argument(self, parts: Json) -> str:
-        if self.elicitation is None:
-            return "elicitation=..."
-        return f"elicitation_modes={[m for m in MODES if m in parts or m in self.elicitation_modes]}"
 
     def run(
         self,

@@ -1,4 +1,4 @@
-"""Options of a server that few authors need: `Server(..., options=ServerOptions(workers=10))`.
+"""What few need to say of a server or a client: `Server(..., options=ServerOptions(workers=10))`.
 
 Revisions   all.
 Threads     an object that never changes: any.
@@ -6,29 +6,38 @@ Threads     an object that never changes: any.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import os
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from mcp_ref.basic.index.general_fields import Icon, check_icons
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.versioning import check_extensions
+from mcp_ref.basic.patterns.mrtr.basic_workflow import MAX_ROUNDS
+from mcp_ref.basic.transports.stdio.backward_compatibility import PROBE_TIMEOUT_SECONDS, KnownEras
+from mcp_ref.basic.versioning import check_extensions, revision
+from mcp_ref.client.elicitation import requests
+from mcp_ref.client.elicitation.requests import MODES
 from mcp_ref.runtime.checks import (
     check_bool,
+    check_callable,
     check_count,
     check_object,
     check_seconds,
+    check_text,
     check_text_if_any,
 )
 from mcp_ref.runtime.limits import Limit
+from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.runtime.threads.workers import MAX_WAITING_BYTES
+from mcp_ref.schema import REVISIONS
 from mcp_ref.server.utilities.caching import CacheScope, Caching, hints_by_method
 
 if TYPE_CHECKING:
     from mcp_ref.basic.transports.streamable_http.options import HttpOptions
     from mcp_ref.basic.transports.streamable_http.security import Authenticate
 
-__all__ = ["AppOptions", "RunOptions", "ServerOptions"]
+__all__ = ["AppOptions", "ClientOptions", "RunOptions", "ServerOptions"]
 
 FEATURES = ("tools", "resources", "prompts", "completions")
 """Capabilities that a server may declare before there is anything behind them."""
@@ -134,3 +143,100 @@ class RunOptions(AppOptions, total=False):
     grace: float
     max_connections: int
     on_ready: Callable[[str], object] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientOptions:
+    """How a client describes itself, what it declares, and within which bounds it asks and is asked.
+
+    Raises TypeError or ValueError for an option that cannot be, by its name.
+    """
+
+    name: str = "mcp_ref"
+    """The client's name, as servers get to know it."""
+    version: str = "0"
+    """Its version."""
+    title: str | None = None
+    """Its name for people."""
+    revisions: Sequence[str] = REVISIONS
+    """Those that it supports, unless `connect(revision=...)` insists on one."""
+    experimental: Mapping[str, Json] | None = None
+    """Capabilities of no specification: name -> settings."""
+    extensions: Mapping[str, Json] | None = None
+    """Extensions that it supports: identifier -> settings."""
+
+    elicitation_modes: Sequence[str] = MODES
+    """What `elicitation` can ask: forms, URLs, or both."""
+    sampling_tools: bool = False
+    """Whether the model of `sampling` may be offered tools."""
+    sampling_context: bool = False
+    """Whether it may be given context of other servers."""
+    sampling_review: Callable[[Any, Any], Any] | None = None
+    """`fn(request, proceed)` sees every request and answer of `sampling`, and may change or refuse them."""
+    ask_limit: Limit | None = None
+    """How often the server may ask for elicitation, sampling and roots."""
+    ask_timeout: float = FOR_PEOPLE
+    """Seconds that an answer of the application may take."""
+    max_rounds: int = MAX_ROUNDS
+    """How often one request is sent again with what the server asked for (basic/patterns/mrtr)."""
+
+    max_timeout: float | None = None
+    """Seconds for a request whose progress restarts its `timeout`; 20 times that by default."""
+    probe_timeout: float = PROBE_TIMEOUT_SECONDS
+    """Seconds, but at most `timeout`, for a process to say what it speaks; then it is sent `initialize`.
+
+    See basic/transports/stdio/backward_compatibility.
+    """
+    ping_every: float | None = None
+    """Seconds after which a legacy server is pinged, and left if it does not answer in `timeout`."""
+    max_message_bytes: int = 64 << 20
+    """Bytes of the longest message that is read."""
+    eras: bool | KnownEras = True
+    """Where the era of a server is remembered: in this process, nowhere (False), or apart (a KnownEras)."""
+    principal: Hashable = None
+    """Whose private results a shared Cache keeps."""
+    audit_arguments: bool = False
+    """Whether the audit has the arguments of calls, too."""
+
+    env: Mapping[str, str] | None = None
+    """What a command sees besides the few variables that a child gets by default."""
+    cwd: str | os.PathLike[str] | None = None
+    """Where a command is run."""
+    on_stderr: Callable[[str], object] | None = None
+    """Called with each line that a command says on its stderr."""
+    grace: float = 2.0
+    """Seconds that a closed command has to exit, twice, before it is killed."""
+    session: Any = None
+    """A session of requests, for a URL: proxies, certificates, cookies."""
+
+    def __post_init__(self) -> None:
+        check_text(name=self.name, version=self.version)
+        check_text_if_any(title=self.title)
+        self._check_declared()
+        check_callable(sampling_review=self.sampling_review, on_stderr=self.on_stderr)
+        check_object(env=self.env)
+        check_text(**{f"env[{key}]": value for key, value in (self.env or {}).items()})
+        if not isinstance(self.ask_limit, Limit | None):
+            raise TypeError(f"ask_limit is a Limit, not {self.ask_limit!r:.60}")
+        if not isinstance(self.eras, bool | KnownEras):
+            raise TypeError(f"eras is True, False or a KnownEras, not {self.eras!r:.60}")
+        check_count(1, max_message_bytes=self.max_message_bytes, max_rounds=self.max_rounds)
+        for limit in ("ask_timeout", "max_timeout", "probe_timeout", "ping_every", "grace"):
+            if getattr(self, limit) is not None:
+                check_seconds(limit, getattr(self, limit))
+        hash(self.principal)  # TypeError: what cannot be told from others is no principal
+
+    def _check_declared(self) -> None:
+        """What a server is told: revisions and capabilities."""
+        if not self.revisions:
+            raise ValueError("revisions names at least one revision")
+        for date in self.revisions:
+            revision(date)
+        check_object(experimental=self.experimental, extensions=self.extensions)
+        check_extensions(self.extensions or {})
+        requests.capability(self.elicitation_modes)
+
+    def declared(self) -> Json:
+        """The capabilities beside those that the application's callbacks declare."""
+        found = {"experimental": self.experimental, "extensions": self.extensions}
+        return {kind: dict(what) for kind, what in found.items() if what}

@@ -16,6 +16,7 @@ from typing import Any
 
 from mcp_ref.api.client import Client
 from mcp_ref.api.connect import connect
+from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.results import Result
 from mcp_ref.api.server import Server
 from mcp_ref.basic.index.error_responses import ErrorResponse, MethodNotFound
@@ -203,7 +204,6 @@ def _connect(options: Namespace, line: show.ProgressLine | None = None) -> Clien
         **_target(options),
         revision=options.revision,
         timeout=options.timeout,
-        name="mcp-ref",
         on_log=show.log_message if level else None,
         elicitation=line.hidden_during(terminal.ask) if line is not None and _has_terminal() else None,
         roots=getattr(options, "root", None),
@@ -224,11 +224,16 @@ def _target(options: Namespace) -> dict[str, Any]:
             raise ValueError(f"nothing may follow the URL of a server: remove {options.server[1]!r:.80}")
         if options.env:
             raise ValueError("--env is for a server that is started here, not for one at a URL")
-        return {"target": options.server[0], "headers": _headers(options.header)}
+        more = ClientOptions(name="mcp-ref")
+        return {"target": options.server[0], "headers": _headers(options.header), "options": more}
     if options.header:
         raise ValueError("--header is for a server at a URL")
     on_stderr = (lambda line: None) if options.quiet else show.stderr_line
-    return {"target": options.server, "env": _pairs("--env takes", options.env), "on_stderr": on_stderr}
+    env = _pairs("--env takes", options.env)
+    return {
+        "target": options.server,
+        "options": ClientOptions(name="mcp-ref", env=env, on_stderr=on_stderr),
+    }
 
 
 def _headers(given: list[str]) -> dict[str, str]:

@@ -83,17 +83,20 @@ def _of_entry(entry: Mapping[Any, Any]) -> str | None:
     """For an entry of `mcpServers`. Of variables and headers only the names are repeated."""
     command, args, url = entry.get("command"), entry.get("args") or [], entry.get("url")
     if isinstance(url, str) and "@" not in url:
-        return repr(url) + _names_only("headers", entry.get("headers"))
+        headers = _names_only(entry.get("headers"))
+        return repr(url) + (f", headers={headers}" if headers else "")
     if not isinstance(args, list) or not all(isinstance(word, str) for word in (command, *args)):
         return None
-    return f"{_of_command([str(command), *args])}{_names_only('env', entry.get('env'))}"
+    env = _names_only(entry.get("env"))
+    options = f", options=ClientOptions(env={env})" if env else ""
+    return f"{_of_command([str(command), *args])}{options}"
 
 
-def _names_only(parameter: str, values: Any) -> str:
-    """`, env={'KEY': ...}`; "" without values."""
+def _names_only(values: Any) -> str:
+    """`{'KEY': ...}`; "" without values."""
     if not isinstance(values, Mapping) or not values:
         return ""
-    return f", {parameter}={{{', '.join(f'{name!r}: ...' for name in values)}}}"
+    return f"{{{', '.join(f'{name!r}: ...' for name in values)}}}"
 
 
 def _of_text(target: str | bytes) -> str | None:

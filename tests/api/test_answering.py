@@ -4,10 +4,19 @@ import threading
 import time
 
 import pytest
-from choices import for_server
-from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
+from choices import for_connect, for_server
+from peers import (
+    LEGACY,
+    MODERN,
+    PATIENCE,
+    REVISIONS,
+    Notes,
+    eventually,
+    nothing_left,
+    raw_server,
+)
 
-from mcp_ref import Context, McpError, ProtocolError, Server, connect
+from mcp_ref import ClientOptions, Context, McpError, ProtocolError, Server, connect
 
 
 @pytest.fixture(autouse=True)
@@ -104,7 +113,7 @@ def test_a_request_of_a_modern_server_is_not_served():
         answer(request, {"resultType": "complete"})
         go_on()
     """
-    with connect(raw_server(script), revision=MODERN, on_stderr=Notes()) as client:
+    with connect(raw_server(script), revision=MODERN, options=ClientOptions(on_stderr=Notes())) as client:
         client.on_request("vendor/ask")(lambda params: served.set())
         client.request("vendor/go")
         client.ping()
@@ -170,7 +179,7 @@ def test_what_the_application_can_do_is_done_when_the_server_asks(date):
         "sampling": lambda wanted: "hello",
         "roots": ["."],
     }
-    with connect(server, revision=date, **options) as client:
+    with connect(server, **for_connect(revision=date, **options)) as client:
         assert client.call_tool("book").text == "accept hello 1"
 
 
@@ -211,7 +220,9 @@ def test_a_visit_that_is_over_is_known():
         send(method="notifications/elicitation/complete", params={"elicitationId": "e1"})
         go_on()
     """
-    with connect(raw_server(script), revision="2025-11-25", on_stderr=Notes()) as client:
+    with connect(
+        raw_server(script), revision="2025-11-25", options=ClientOptions(on_stderr=Notes())
+    ) as client:
         client.asker.answering.callbacks.elicitations.expect("e1")
         client.notify("vendor/go")
         assert eventually(lambda: client.asker.answering.callbacks.elicitations._known["e1"])
@@ -227,6 +238,8 @@ def test_a_request_before_the_session_is_open_is_refused():
         go_on()
     """
     notes = Notes()
-    with connect(raw_server(script), revision="2025-11-25", on_stderr=notes, roots=["."]) as client:
+    with connect(
+        raw_server(script), revision="2025-11-25", roots=["."], options=ClientOptions(on_stderr=notes)
+    ) as client:
         assert "not before initialization" in notes.until(lambda note: isinstance(note, list))[1]
         client.ping()

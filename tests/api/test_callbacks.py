@@ -5,10 +5,20 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from choices import for_connect
 from http_peers import endpoint
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
-from mcp_ref import Context, ErrorResponse, Limit, ProtocolError, RequestCancelled, Server, connect
+from mcp_ref import (
+    ClientOptions,
+    Context,
+    ErrorResponse,
+    Limit,
+    ProtocolError,
+    RequestCancelled,
+    Server,
+    connect,
+)
 from mcp_ref.api.callbacks import Callbacks, CallbackTimeout
 from mcp_ref.basic.index.error_responses import (
     InternalError,
@@ -53,7 +63,7 @@ def test_each_callback_is_a_capability_with_its_parts():
 @pytest.mark.parametrize("modes", [[], (), "url", ["form", "link"]])
 def test_elicitation_has_a_mode_and_no_others_than_there_are(modes):
     with pytest.raises(ValueError, match="elicitation_modes are some of form, url"):
-        connect(Server("any"), elicitation=print, elicitation_modes=modes)
+        connect(Server("any"), elicitation=print, options=ClientOptions(elicitation_modes=modes))
 
 
 @pytest.mark.parametrize("name", ["elicitation", "sampling", "sampling_review"])
@@ -82,7 +92,7 @@ def test_a_server_is_told_what_there_is_in_its_revision(date):
         seen.append(ctx.client_capabilities)
 
     options = {"elicitation": print, "sampling": print, "sampling_tools": True, "roots": []}
-    with connect(server, revision=date, **options) as client:
+    with connect(server, **for_connect(revision=date, **options)) as client:
         client.call_tool("look")
     forms, modes, tools = date >= "2025-06-18", date >= "2025-11-25", date >= "2025-11-25"
     assert ("elicitation" in seen[0]) == forms
@@ -276,7 +286,7 @@ def test_a_server_that_asks_too_much_is_told(date):
         return ctx.elicit("Sure?").action
 
     options = {"elicitation": lambda question: True, "ask_limit": Limit(rate=0.001, burst=1)}
-    with connect(server, revision=date, **options) as client:
+    with connect(server, **for_connect(revision=date, **options)) as client:
         assert client.call_tool("ask").text == "accept"
         assert "this client is asked too much" in client.call_tool("ask").text
 
@@ -403,7 +413,7 @@ def test_a_client_that_declared_too_little_is_told_which_argument_is_missing(
         target = server
         if transport == "http":
             target = f"http://127.0.0.1:{stack.enter_context(endpoint(server)).port}/mcp"
-        client = stack.enter_context(connect(target, revision=MODERN, **options))
+        client = stack.enter_context(connect(target, **for_connect(revision=MODERN, **options)))
         with pytest.raises(ErrorResponse) as refused:
             if waits:
                 client.call_tool("tool")

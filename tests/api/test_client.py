@@ -15,6 +15,7 @@ from web import opened, talking, text, web
 
 from mcp_ref import (
     Client,
+    ClientOptions,
     ConnectionClosed,
     Context,
     ErrorResponse,
@@ -138,8 +139,8 @@ def test_nothing_of_one_server_gets_to_another(date):
         client = connect(
             raw_server(script(name, kind)),
             revision=date,
-            on_stderr=heard[name],
             on_notification=lambda method, params: said[name].append(params["by"]),
+            options=ClientOptions(on_stderr=heard[name]),
         )
         return stack.enter_context(client)
 
@@ -173,7 +174,7 @@ def test_sixteen_threads_make_fifty_calls_each_and_each_gets_its_own_answer(date
                 answer(request, text(str(a["a"] + a["b"])))
     """
     target = demo() if where == "memory" else raw_server(echo)
-    with connect(target, revision=date, on_stderr=Notes()) as client:
+    with connect(target, revision=date, options=ClientOptions(on_stderr=Notes())) as client:
         start = threading.Barrier(16, timeout=PATIENCE)
 
         def work(who):
@@ -203,7 +204,7 @@ def test_answers_may_come_in_any_order():
             answer(request, text(request["params"]["name"]))
         go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes()) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=Notes())) as client:
         calls = [client.submit("tools/call", {"name": f"t{n}"}) for n in range(5)]
         assert [call.result(PATIENCE).text for call in calls] == [f"t{n}" for n in range(5)]
 
@@ -239,7 +240,7 @@ def sent_with_all(date, act, method):
     """The message of this method that a server gets when a client does something."""
     notes = Notes()
     script = f"ABLE.update(resources={{}}, prompts={{}})\nopen_any({date!r})\ngo_on(text('x'))"
-    with connect(raw_server(script), revision=date, on_stderr=notes) as client:
+    with connect(raw_server(script), revision=date, options=ClientOptions(on_stderr=notes)) as client:
         act(client)
         return notes.message(method)
 
@@ -465,7 +466,7 @@ def test_ping_returns_if_the_server_is_there(date):
 def test_ping_tells_when_nobody_answers():
     script = "open_legacy()\nreceive('never')"
     with (
-        connect(raw_server(script), on_stderr=Notes(), revision=LEGACY[0]) as client,
+        connect(raw_server(script), revision=LEGACY[0], options=ClientOptions(on_stderr=Notes())) as client,
         pytest.raises(RequestTimeout),
     ):
         client.ping(timeout=0.05)
@@ -615,9 +616,9 @@ def test_notifications_that_are_none_are_ignored():
     with connect(
         raw_server(script),
         revision=LEGACY[3],
-        on_stderr=Notes(),
         on_notification=on_notification,
         on_log=lambda *message: told.append(message),
+        options=ClientOptions(on_stderr=Notes()),
     ) as client:
         assert last.wait(PATIENCE)
         client.ping()
@@ -655,7 +656,7 @@ def test_close_may_be_called_twice_and_by_many():
     client = connect(demo())
     client.close()
     client.close()
-    client = connect(raw_server("open_modern()\ngo_on()"), on_stderr=Notes())
+    client = connect(raw_server("open_modern()\ngo_on()"), options=ClientOptions(on_stderr=Notes()))
     threads = [threading.Thread(target=client.close) for _ in range(4)]
     for thread in threads:
         thread.start()
@@ -670,7 +671,9 @@ def test_a_close_beside_another_ends_when_the_server_has_ended(date):
     """It is of no importance who was first: after `close`, or a block, the server is gone."""
     notes = Notes()
     script = f"open_any({date!r})\nwhile os.read(0, 100): pass\nnote('end of input')\ntime.sleep(60)"
-    with connect(raw_server(script), revision=date, on_stderr=notes, grace=1.0) as client:
+    with connect(
+        raw_server(script), revision=date, options=ClientOptions(on_stderr=notes, grace=1.0)
+    ) as client:
         process = client.asker.line.link.process
         first = threading.Thread(target=client.close)
         first.start()
@@ -803,7 +806,7 @@ def test_a_server_that_dies_fails_all_calls_with_its_last_words(date):
         note("out of memory")
         sys.exit(9)
     """
-    with connect(raw_server(script), revision=date, on_stderr=Notes()) as client:
+    with connect(raw_server(script), revision=date, options=ClientOptions(on_stderr=Notes())) as client:
         calls = [client.submit("tools/call", {"name": "x"}) for _ in range(2)]
         for call in calls:
             with pytest.raises(ConnectionClosed, match=r"(?s)code 9.*out of memory"):
@@ -825,9 +828,8 @@ def test_a_message_that_is_too_long_is_not_read_and_the_connection_lives(caplog)
         with connect(
             raw_server(script),
             revision=date,
-            on_stderr=Notes(),
-            max_message_bytes=50_000,
             on_notification=lambda method, params, told=told: told.append(method),
+            options=ClientOptions(on_stderr=Notes(), max_message_bytes=50_000),
         ) as client:
             client.ping()
             assert told == []

@@ -7,12 +7,24 @@ import threading
 from pathlib import Path
 
 import pytest
-from choices import for_server
-from peers import ENV, LEGACY, MODERN, REVISIONS, Notes, eventually, nothing_left, python, raw_server, source
+from choices import for_connect, for_server
+from peers import (
+    ENV,
+    LEGACY,
+    MODERN,
+    REVISIONS,
+    Notes,
+    eventually,
+    nothing_left,
+    python,
+    raw_server,
+    source,
+)
 from web import opened, text, web
 
 from mcp_ref import (
     Cache,
+    ClientOptions,
     ConnectionClosed,
     ErrorResponse,
     McpError,
@@ -44,7 +56,7 @@ def echo_server(**options):
 
 @pytest.mark.parametrize("date", REVISIONS)
 def test_a_command_is_started_and_spoken_to(date):
-    with nothing_left(), connect(python(ECHO), revision=date, env=ENV) as client:
+    with nothing_left(), connect(python(ECHO), revision=date, options=ClientOptions(env=ENV)) as client:
         assert client.revision.date == date
         assert client.server_info["name"] == "raw tests"
         assert client.call_tool("echo", {"said": "ü"}).text == "ü"
@@ -62,7 +74,7 @@ def test_a_server_of_this_process_is_spoken_to_in_memory(date):
 def test_a_command_may_hold_paths(make, tmp_path):
     program = tmp_path / "server.py"
     program.write_text(ECHO)
-    with connect(make([sys.executable, program]), env=ENV, cwd=tmp_path) as client:
+    with connect(make([sys.executable, program]), options=ClientOptions(env=ENV, cwd=tmp_path)) as client:
         assert client.call_tool("echo", {"said": "x"}).text == "x"
 
 
@@ -79,7 +91,7 @@ def test_a_command_may_hold_paths(make, tmp_path):
     ],
 )
 def test_without_a_revision_the_newest_that_both_know_is_used(server, client, agreed):
-    with connect(echo_server(revisions=server), revisions=client) as connected:
+    with connect(echo_server(revisions=server), options=ClientOptions(revisions=client)) as connected:
         assert connected.revision.date == agreed
         assert connected.call_tool("echo", {"said": "x"}).text == "x"
 
@@ -94,13 +106,17 @@ def test_the_server_is_told_who_connects():
         return proceed(params)
 
     options = {"name": "me", "version": "9", "title": "Me", "experimental": {"odd": {}}}
-    with connect(server, revision=MODERN, extensions={"com.example/x": {"a": 1}}, **options) as client:
+    with connect(
+        server, **for_connect(revision=MODERN, extensions={"com.example/x": {"a": 1}}, **options)
+    ) as client:
         client.list_tools()
     assert told[-1] == (
         {"name": "me", "version": "9", "title": "Me"},
         {"experimental": {"odd": {}}, "extensions": {"com.example/x": {"a": 1}}},
     )
-    with connect(server, revision=LEGACY[0], extensions={"com.example/x": {"a": 1}}, **options) as client:
+    with connect(
+        server, **for_connect(revision=LEGACY[0], extensions={"com.example/x": {"a": 1}}, **options)
+    ) as client:
         client.list_tools()
     assert told[-1] == ({"name": "me", "version": "9"}, {"experimental": {"odd": {}}})
 
@@ -180,7 +196,7 @@ def test_the_line_that_is_advised_for_a_command_connects(tmp_path, monkeypatch):
     (tmp_path / "server.py").write_text(ECHO)
     monkeypatch.chdir(tmp_path)
     for target in ("server.py", f"{sys.executable} server.py", Path("server.py")):
-        with nothing_left(), connect(advised(target), env=ENV) as client:
+        with nothing_left(), connect(advised(target), options=ClientOptions(env=ENV)) as client:
             assert client.call_tool("echo", {"said": "x"}).text == "x"
 
 
@@ -254,13 +270,13 @@ def test_a_url_of_no_server_is_refused_before_anything_is_sent(target, why):
 @pytest.mark.parametrize("option", [{"env": {}}, {"cwd": "/"}, {"on_stderr": print}])
 def test_what_is_for_a_command_is_refused_with_a_url(option):
     with nothing_left(), pytest.raises(TypeError, match="for a command, not for a URL"):
-        connect("http://127.0.0.1:1/mcp", **option)
+        connect("http://127.0.0.1:1/mcp", **for_connect(**option))
 
 
 @pytest.mark.parametrize("option", [{"headers": {}}, {"session": object()}])
 def test_what_is_for_a_url_is_refused_without_one(option):
     with nothing_left(), pytest.raises(TypeError, match="for a URL"):
-        connect(["python"], **option)
+        connect(["python"], **for_connect(**option))
 
 
 @pytest.mark.parametrize("target", [None, 5, object(), {"command": "python"}])
@@ -288,14 +304,17 @@ def test_a_script_that_is_no_program_is_refused_with_the_line_that_connects(tmp_
             connect(command)
         line = re.search(r"; write (connect\(.*\))$", str(problem.value))
         right = eval(line[1], {"connect": lambda target: target, "sys": sys})
-        with nothing_left(), connect(right, env=ENV) as client:
+        with nothing_left(), connect(right, options=ClientOptions(env=ENV)) as client:
             assert client.call_tool("echo", {"said": "x"}).text == "x"
 
 
 def test_a_child_that_ends_at_once_is_named_with_the_whole_command():
     """An interpreter that does not find its script starts, and says nothing of which server it was to be."""
     with nothing_left(), pytest.raises(ConnectionClosed) as problem:
-        connect([sys.executable, "no-such-script.py", "two words"], on_stderr=lambda line: None)
+        connect(
+            [sys.executable, "no-such-script.py", "two words"],
+            options=ClientOptions(on_stderr=lambda line: None),
+        )
     command = f"{sys.executable} no-such-script.py 'two words'"
     assert str(problem.value).startswith(f"the server {command} exited with code 2; it said last:")
 
@@ -311,7 +330,7 @@ def test_a_command_that_holds_a_program_is_named_on_one_line_and_shortened():
 
 def test_a_folder_that_there_is_not_is_an_error(tmp_path):
     with nothing_left(), pytest.raises(LocalError):
-        connect(python(ECHO), cwd=tmp_path / "nowhere")
+        connect(python(ECHO), options=ClientOptions(cwd=tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize("date", ["2024-01-01", "latest", ""])
@@ -322,13 +341,13 @@ def test_an_unknown_revision_is_refused_before_anything_is_started(date):
 
 def test_one_unknown_revision_among_others_is_refused_as_well():
     with nothing_left(), pytest.raises(ValueError, match="2024-01-01"):
-        connect(["no-such-program-at-all"], revisions=["2024-01-01", MODERN])
+        connect(["no-such-program-at-all"], options=ClientOptions(revisions=["2024-01-01", MODERN]))
 
 
 @pytest.mark.parametrize("extensions", [{"noprefix": {}}, {"com.example/x": True}, {"/x": {}}])
 def test_an_extension_that_is_none_is_refused_before_anything_is_started(extensions):
     with nothing_left(), pytest.raises(ValueError, match=r"extension|settings"):
-        connect(["no-such-program-at-all"], extensions=extensions)
+        connect(["no-such-program-at-all"], options=ClientOptions(extensions=extensions))
 
 
 @pytest.mark.parametrize(
@@ -342,17 +361,19 @@ def test_a_revision_that_the_server_does_not_speak_is_an_error(server, wanted):
 @pytest.mark.parametrize(("server", "client"), [(LEGACY[:2], LEGACY[2:4]), ([MODERN], LEGACY)])
 def test_nothing_in_common_is_an_error(server, client):
     with nothing_left(), pytest.raises(McpError):
-        connect(echo_server(revisions=server), revisions=client, timeout=5)
+        connect(echo_server(revisions=server), timeout=5, options=ClientOptions(revisions=client))
 
 
 def test_a_child_that_says_nothing_is_given_up_in_time_and_ended():
     with nothing_left(), pytest.raises(RequestTimeout):
-        connect(raw_server("receive('never')"), timeout=0.2, on_stderr=Notes())
+        connect(raw_server("receive('never')"), timeout=0.2, options=ClientOptions(on_stderr=Notes()))
 
 
 def test_a_child_that_ends_at_once_is_told_with_its_last_words():
     with nothing_left(), pytest.raises(ConnectionClosed, match=r"(?s)code 3.*no license"):
-        connect(raw_server("os.write(2, b'no license')\nsys.exit(3)"), on_stderr=Notes())
+        connect(
+            raw_server("os.write(2, b'no license')\nsys.exit(3)"), options=ClientOptions(on_stderr=Notes())
+        )
 
 
 def test_an_initialize_that_is_refused_is_the_reason():
@@ -361,7 +382,7 @@ def test_an_initialize_that_is_refused_is_the_reason():
             error(receive(), -32603, "closed on Sundays")
     """
     with nothing_left(), pytest.raises(ErrorResponse, match="closed on Sundays"):
-        connect(raw_server(script), on_stderr=Notes())
+        connect(raw_server(script), options=ClientOptions(on_stderr=Notes()))
 
 
 @pytest.mark.spec("basic/transports/stdio/probe-legacy-fallback")
@@ -375,7 +396,7 @@ def test_a_legacy_server_that_dies_of_the_probe_is_started_again():
         go_on(text("after all"))
     """
     notes = Notes()
-    with nothing_left(), connect(raw_server(script), on_stderr=notes) as client:
+    with nothing_left(), connect(raw_server(script), options=ClientOptions(on_stderr=notes)) as client:
         assert client.revision.date == "2024-11-05"
         assert client.call_tool("x").text == "after all"
         notes.message("tools/call")
@@ -386,7 +407,7 @@ def test_a_server_that_dies_of_the_probe_is_not_started_again_for_a_modern_clien
     notes = Notes()
     for options in ({"revision": MODERN}, {"revisions": [MODERN]}):
         with nothing_left(), pytest.raises(ConnectionClosed):
-            connect(raw_server("receive()\nsys.exit(1)"), on_stderr=notes, **options)
+            connect(raw_server("receive()\nsys.exit(1)"), **for_connect(on_stderr=notes, **options))
     assert eventually(lambda: len(notes.all) == 2)
 
 
@@ -405,13 +426,13 @@ def descriptors():
 def test_twenty_connections_leave_no_thread_no_child_and_no_descriptor(where):
     cycles = 20
     target = echo_server() if where == "memory" else raw_server("open_modern()\ngo_on(text('x'))")
-    with connect(target, on_stderr=Notes()) as client:
+    with connect(target, options=ClientOptions(on_stderr=Notes())) as client:
         client.call_tool("echo", {"said": "x"})  # what is opened once and kept is open now
     threads = threading.active_count()
     before = descriptors()
     with nothing_left():
         for _ in range(cycles):
-            with connect(target, on_stderr=Notes()) as client:
+            with connect(target, options=ClientOptions(on_stderr=Notes())) as client:
                 client.submit("tools/call", {"name": "echo", "arguments": {"said": "x"}})
                 client.call_tool("echo", {"said": "x"})
     assert eventually(lambda: descriptors() <= before), f"{before} descriptors before, {descriptors()} now"
@@ -423,7 +444,7 @@ def test_a_connection_that_fails_leaves_nothing_either():
     with nothing_left():
         for _ in range(5):
             with pytest.raises(McpError):
-                connect(raw_server("sys.exit(2)"), on_stderr=Notes())
+                connect(raw_server("sys.exit(2)"), options=ClientOptions(on_stderr=Notes()))
             with pytest.raises(McpError):
                 connect(echo_server(revisions=LEGACY), revision=MODERN)
             with pytest.raises(LocalError):
@@ -461,7 +482,7 @@ def test_private_results_are_a_principals_own_in_a_shared_cache():
     server.hints["resources/read"] = {"ttlMs": 60_000, "cacheScope": "private"}
     said = []
     for principal in ("alice", "bob", "alice", None, None):
-        with connect(server, cache=cache, principal=principal) as client:
+        with connect(server, cache=cache, options=ClientOptions(principal=principal)) as client:
             said.append(client.read_resource("config://app").text)
     assert said == [f"read {n} times" for n in (1, 2, 1, 3, 4)]
 
@@ -481,7 +502,9 @@ def test_servers_that_differ_in_folder_or_environment_share_nothing(tmp_path):
     said = set()
     for folder, token in (("a", "1"), ("b", "1"), ("b", "2")):
         (tmp_path / folder).mkdir(exist_ok=True)
-        with connect(command, cwd=tmp_path / folder, env={**ENV, "TOKEN": token}, cache=cache) as client:
+        with connect(
+            command, cache=cache, options=ClientOptions(cwd=tmp_path / folder, env={**ENV, "TOKEN": token})
+        ) as client:
             said.add(client.read_resource("where://i/am").text)
     assert len(said) == 3
 
@@ -508,17 +531,17 @@ def test_what_is_no_cache_is_refused_by_name(cache):
 )
 def test_callbacks_that_make_no_sense_are_refused_before_anything_is_started(options, problem):
     with nothing_left(), pytest.raises((TypeError, ValueError), match=problem):
-        connect(Server("x"), **options)
+        connect(Server("x"), **for_connect(**options))
 
 
 def test_a_principal_that_cannot_be_told_from_others_is_refused():
     with nothing_left(), pytest.raises(TypeError, match="unhashable"):
-        connect(Server("x"), principal=["alice"])
+        connect(Server("x"), options=ClientOptions(principal=["alice"]))
 
 
 def test_a_session_of_something_else_is_an_error_before_anything_is_sent():
     with nothing_left(), pytest.raises(TypeError, match=r"session is a requests\.Session, not 'x'"):
-        connect("http://127.0.0.1:1/mcp", session="x")
+        connect("http://127.0.0.1:1/mcp", options=ClientOptions(session="x"))
 
 
 def test_what_has_an_at_sign_and_is_no_url_is_repeated_whole():
@@ -556,13 +579,13 @@ def test_a_legacy_server_at_a_url_is_remembered_without_its_query():
     """It is not asked again whether it is a modern one. What a query holds may be a person's own."""
     eras = KnownEras()
     with web(opened(says_hello, LEGACY[-1])) as site:
-        with connect(site.url + "?key=1", eras=eras):
+        with connect(site.url + "?key=1", options=ClientOptions(eras=eras)):
             assert "server/discover" in methods(site)
         site.requests.clear()
-        with connect(site.url + "?key=2", eras=eras):
+        with connect(site.url + "?key=2", options=ClientOptions(eras=eras)):
             assert methods(site)[0] == "initialize"
         site.requests.clear()
-        with connect(site.url, eras=False):
+        with connect(site.url, options=ClientOptions(eras=False)):
             assert methods(site)[0] == "server/discover"
 
 
@@ -584,18 +607,18 @@ def test_what_one_origin_said_of_its_era_counts_for_no_other(other):
 @pytest.mark.parametrize("eras", [None, {}, 1, "yes"])
 def test_what_cannot_remember_eras_is_refused_by_name(eras):
     with pytest.raises(TypeError, match="eras is True, False or a KnownEras, not "):
-        connect(echo_server(), eras=eras)
+        connect(echo_server(), options=ClientOptions(eras=eras))
 
 
 def test_no_revision_at_all_is_refused():
     with pytest.raises(ValueError, match="revisions names at least one revision"):
-        connect(echo_server(), revisions=[])
+        connect(echo_server(), options=ClientOptions(revisions=[]))
 
 
 @pytest.mark.parametrize(("seconds", "kind"), [(0, ValueError), (-1, ValueError), ("often", TypeError)])
 def test_a_pause_between_pings_that_is_none_is_refused_by_name(seconds, kind):
     with pytest.raises(kind, match="ping_every"):
-        connect(echo_server(), ping_every=seconds)
+        connect(echo_server(), options=ClientOptions(ping_every=seconds))
 
 
 def test_an_unclosed_client_is_named_by_its_url_without_what_may_be_secret_in_it():

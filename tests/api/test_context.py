@@ -4,6 +4,7 @@ import logging
 import threading
 
 import pytest
+from choices import for_connect
 from handlers import Handler, cancel, nothing_about
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
 
@@ -241,7 +242,7 @@ def test_a_raw_request_asks_no_part_of_a_capability_that_the_client_did_not_decl
         return str(ctx.request(method, params))
 
     bare = {"elicitation": asked.append, "elicitation_modes": ["form"], "sampling": asked.append}
-    with connect(server, revision="2025-11-25", **bare) as client:
+    with connect(server, **for_connect(revision="2025-11-25", **bare)) as client:
         said = client.call_tool("ask")
     assert (said.is_error, said.text) == (
         True,
@@ -274,7 +275,7 @@ def test_a_raw_request_asks_what_the_client_declared(date, method, params):
     full = {"elicitation": asked.append, "sampling": model}
     if date == "2025-11-25":
         full |= {"sampling_tools": True, "sampling_context": True}
-    with connect(server, revision=date, **full) as client:
+    with connect(server, **for_connect(revision=date, **full)) as client:
         said = client.call_tool("ask")
     assert not said.is_error, said.text
     assert len(asked) == 1
@@ -334,7 +335,7 @@ ASKED = {
 def test_asking_the_client(what, revision):
     run, said, since = ASKED[what]
     server, answers = asks(run)
-    with connect(server, revision=revision, **answers) as client:
+    with connect(server, **for_connect(revision=revision, **answers)) as client:
         result = client.call_tool("ask")
     assert result.is_error == (revision < since)
     assert (since in result.text) if result.is_error else result.text == said
@@ -343,7 +344,7 @@ def test_asking_the_client(what, revision):
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_what_is_no_question_is_not_asked(revision):
     server, answers = asks(lambda ctx: ctx.ask_all("Sure?"))
-    with connect(server, revision=revision, **answers) as client:
+    with connect(server, **for_connect(revision=revision, **answers)) as client:
         assert client.call_tool("ask").text.startswith(
             "ask_all takes Elicit, ElicitUrl, Sample and ListRoots"
         )
@@ -363,7 +364,7 @@ def test_questions_that_go_together_have_the_time_that_a_person_takes(monkeypatc
     server, answers = asks(
         lambda ctx: [ctx.ask_all(*questions), ctx.ask_all(*questions[::-1]), ctx.list_roots()]
     )
-    with connect(server, revision="2025-11-25", **answers) as client:
+    with connect(server, **for_connect(revision="2025-11-25", **answers)) as client:
         assert not client.call_tool("ask").is_error
     assert timeouts == [FOR_PEOPLE, FOR_PEOPLE, None]
 
@@ -380,7 +381,7 @@ def test_a_handler_may_keep_its_own_state():
             return {"resultType": "input_required", "inputRequests": asked, "requestState": "asked"}
         return f"{ctx.request_state}: {ctx.input_responses['name']['content']}"
 
-    with connect(server, **answers) as client:
+    with connect(server, **for_connect(**answers)) as client:
         assert client.call_tool("ask").text == "asked: {'name': 'Mona'}"
 
 
@@ -389,7 +390,7 @@ def test_nothing_is_asked_for_a_request_that_was_answered(revision):
     """By a thread that a tool left behind, say."""
     kept = []
     server, answers = asks(lambda ctx: kept.append(ctx))
-    with connect(server, revision=revision, **answers) as client:
+    with connect(server, **for_connect(revision=revision, **answers)) as client:
         client.call_tool("ask")
         with pytest.raises(LocalError, match="tools/call was answered"):
             kept[0].elicit("Sure?")
@@ -398,5 +399,5 @@ def test_nothing_is_asked_for_a_request_that_was_answered(revision):
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_in_memory_there_is_no_http_and_no_stream_to_close(revision):
     server, answers = asks(lambda ctx: (ctx.http, ctx.close_stream()))
-    with connect(server, revision=revision, **answers) as client:
+    with connect(server, **for_connect(revision=revision, **answers)) as client:
         assert client.call_tool("ask").text == "(None, False)"

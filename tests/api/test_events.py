@@ -6,7 +6,7 @@ import threading
 import pytest
 from peers import LEGACY, PATIENCE, Notes, eventually, nothing_left, raw_server
 
-from mcp_ref import Server, connect
+from mcp_ref import ClientOptions, Server, connect
 from mcp_ref.api import events
 
 
@@ -28,8 +28,8 @@ def test_more_than_callbacks_can_keep_up_with_is_dropped_and_said_so(caplog, mon
     with connect(
         raw_server(script),
         revision=LEGACY[3],
-        on_stderr=Notes(),
         on_notification=lambda method, params: running.set() or go.wait(PATIENCE),
+        options=ClientOptions(on_stderr=Notes()),
     ) as client:
         assert running.wait(PATIENCE)
         client.ping()
@@ -65,7 +65,9 @@ def test_what_waits_for_slow_callbacks_is_weighed(caplog):
         heard.append(data)
         go.wait(PATIENCE)
 
-    with connect(raw_server(script), revision=LEGACY[3], on_stderr=Notes(), on_log=on_log) as client:
+    with connect(
+        raw_server(script), revision=LEGACY[3], on_log=on_log, options=ClientOptions(on_stderr=Notes())
+    ) as client:
         assert running.wait(PATIENCE)
         client.ping(timeout=PATIENCE)  # all of them are read
         waiting = client.asker.events._worker.waiting_bytes

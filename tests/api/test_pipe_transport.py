@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from choices import for_connect
 from peers import eventually
 
-from mcp_ref import ConnectionClosed, InvalidResponse, Server, connect
+from mcp_ref import ClientOptions, ConnectionClosed, InvalidResponse, Server, connect
 from mcp_ref.api import pipe_transport as line
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +39,7 @@ server.run()
 
 
 def mortal(**options: Any) -> Any:
-    return connect([sys.executable, "-c", MORTAL], env={"PYTHONPATH": str(ROOT)}, **options)
+    return connect([sys.executable, "-c", MORTAL], **for_connect(env={"PYTHONPATH": str(ROOT)}, **options))
 
 
 def pid_of(client: Any) -> int:
@@ -120,7 +121,7 @@ def test_an_answer_beyond_the_limit_fails_its_call_and_the_connection_goes_on() 
     def big(size: int) -> str:
         return "x" * size
 
-    with connect(server, max_message_bytes=5000, revision="2025-11-25") as client:
+    with connect(server, revision="2025-11-25", options=ClientOptions(max_message_bytes=5000)) as client:
         with pytest.raises(InvalidResponse, match=r"a message of \d+ bytes is longer than this side reads"):
             client.call_tool("big", {"size": 10_000})
         assert client.call_tool("big", {"size": 10}).text == "x" * 10

@@ -8,6 +8,7 @@ from choices import for_server
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
 
 from mcp_ref import (
+    ClientOptions,
     Context,
     ErrorResponse,
     InvalidResponse,
@@ -43,7 +44,9 @@ def sent(date, act, method):
     """The message of this method that a server gets when a client does something."""
     notes = Notes()
     with connect(
-        raw_server(f"open_any({date!r})\ngo_on(text('x'))"), revision=date, on_stderr=notes
+        raw_server(f"open_any({date!r})\ngo_on(text('x'))"),
+        revision=date,
+        options=ClientOptions(on_stderr=notes),
     ) as client:
         act(client)
         return notes.message(method)
@@ -137,7 +140,7 @@ def test_what_the_server_did_not_declare_is_not_asked_of_it(date, method, capabi
 def test_no_part_of_a_capability_is_used_that_the_server_did_not_declare(date, method, declared):
     notes = Notes()
     script = f"ABLE['resources'] = {declared!r}\nopen_legacy({date!r})\ngo_on({{'resources': []}})"
-    with connect(raw_server(script), revision=date, on_stderr=notes) as client:
+    with connect(raw_server(script), revision=date, options=ClientOptions(on_stderr=notes)) as client:
         for act in (client.request, client.submit):
             with pytest.raises(LocalError, match=r"did not declare the capability 'resources\.subscribe'"):
                 act(method, {"uri": "x://a"})
@@ -149,7 +152,7 @@ def test_no_part_of_a_capability_is_used_that_the_server_did_not_declare(date, m
 @pytest.mark.parametrize("date", LEGACY)
 def test_a_part_of_a_capability_that_the_server_declared_is_used(date):
     script = f"ABLE['resources'] = {{'subscribe': True}}\nopen_legacy({date!r})\ngo_on({{}})"
-    with connect(raw_server(script), revision=date, on_stderr=Notes()) as client:
+    with connect(raw_server(script), revision=date, options=ClientOptions(on_stderr=Notes())) as client:
         assert client.request("resources/subscribe", {"uri": "x://a"}) == {}
 
 
@@ -173,7 +176,9 @@ def test_what_has_no_json_form_is_refused_and_leaves_nothing_behind():
 @pytest.mark.parametrize("kind", ["partial", "", "COMPLETE", 5, None, ["complete"], {}])
 def test_a_result_of_an_unknown_type_is_refused(kind):
     result = {"resultType": kind, "content": []}
-    with connect(raw_server(f"open_modern()\ngo_on({result!r})"), on_stderr=Notes()) as client:
+    with connect(
+        raw_server(f"open_modern()\ngo_on({result!r})"), options=ClientOptions(on_stderr=Notes())
+    ) as client:
         with pytest.raises(InvalidResponse, match="resultType"):
             client.call_tool("x")
         with pytest.raises(InvalidResponse, match="resultType"):
@@ -183,13 +188,17 @@ def test_a_result_of_an_unknown_type_is_refused(kind):
 
 @pytest.mark.spec("basic/index/result-type-absent-complete")
 def test_a_result_without_a_type_is_complete():
-    with connect(raw_server("open_modern()\ngo_on({'content': []})"), on_stderr=Notes()) as client:
+    with connect(
+        raw_server("open_modern()\ngo_on({'content': []})"), options=ClientOptions(on_stderr=Notes())
+    ) as client:
         assert client.call_tool("x") == {"content": []}
 
 
 @pytest.mark.parametrize("result", ["text", 5, None, [1], True])
 def test_a_result_that_is_no_object_is_refused(result):
-    with connect(raw_server(f"open_modern()\ngo_on({result!r})"), on_stderr=Notes()) as client:
+    with connect(
+        raw_server(f"open_modern()\ngo_on({result!r})"), options=ClientOptions(on_stderr=Notes())
+    ) as client:
         with pytest.raises(InvalidResponse, match="object"):
             client.request("vendor/x")
         client.ping()
@@ -202,7 +211,7 @@ def test_an_error_of_the_server_is_raised_with_code_message_and_data():
         error(receive("vendor/x"), "no code")
         go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes()) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=Notes())) as client:
         with pytest.raises(ErrorResponse) as refused:
             client.request("vendor/x")
         assert (refused.value.code, refused.value.message) == (1234, "so it is")
@@ -318,7 +327,7 @@ def test_rounds_say_how_often_and_the_next_question_is_the_callers():
 
 def test_a_server_that_asks_without_end_is_left_after_some_rounds():
     server, asked, answer = curious(100)
-    with connect(server, elicitation=answer, max_rounds=4) as client:
+    with connect(server, elicitation=answer, options=ClientOptions(max_rounds=4)) as client:
         with pytest.raises(InputRefused, match="tools/call: the server asked 5 times, and no end"):
             client.call_tool("talk")
         assert client.call_tool("talk", rounds=2).is_input_required
@@ -341,7 +350,9 @@ def test_what_is_no_question_cannot_be_answered():
 @pytest.mark.parametrize("where", ["vendor/x", "tools/list"])
 def test_a_question_where_none_may_be_is_no_result(where):
     question = {"resultType": "input_required", "requestState": "x"}
-    with connect(raw_server(f"open_modern()\ngo_on({question!r})"), on_stderr=Notes()) as client:
+    with connect(
+        raw_server(f"open_modern()\ngo_on({question!r})"), options=ClientOptions(on_stderr=Notes())
+    ) as client:
         with pytest.raises(InvalidResponse):
             client.request(where)
         client.ping()
@@ -450,7 +461,7 @@ def test_a_request_that_was_not_answered_in_time_may_be_asked_again():
         receive("vendor/x")
         go_on({"resultType": "complete", "n": 2})
     """
-    with connect(raw_server(script), on_stderr=Notes()) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=Notes())) as client:
         with pytest.raises(RequestTimeout):
             client.request("vendor/x", timeout=0.05)
         assert client.request("vendor/x")["n"] == 2
@@ -484,7 +495,7 @@ def called(client, how):
 @pytest.mark.parametrize("supported", [[MODERN], ["2099-01-01", MODERN, "2025-11-25"]])
 def test_a_version_that_is_refused_in_mid_life_is_followed_by_one_more_try(how, supported):
     notes = Notes()
-    with connect(changed(1, supported), on_stderr=notes) as client:
+    with connect(changed(1, supported), options=ClientOptions(on_stderr=notes)) as client:
         assert called(client, how).text == "done"
         assert called(client, how).text == "done"
     calls = [m for m in notes.all if m.get("method") == "tools/call"]
@@ -502,7 +513,7 @@ def test_a_version_that_is_refused_in_mid_life_is_followed_by_one_more_try(how, 
 def test_a_server_that_goes_on_refusing_or_names_no_version_of_ours_is_an_error(how, times, supported, sent):
     """The server's own, with what it supports; with a legacy version alone nothing can go on."""
     notes = Notes()
-    with connect(changed(times, supported), on_stderr=notes) as client:
+    with connect(changed(times, supported), options=ClientOptions(on_stderr=notes)) as client:
         with pytest.raises(ErrorResponse, match="Unsupported protocol version") as caught:
             called(client, how)
         assert (caught.value.code, caught.value.data["supported"]) == (-32022, supported)
@@ -521,7 +532,7 @@ def test_a_session_of_the_legacy_era_follows_no_version_that_an_error_names(how)
     go_on(text("done"))
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes)) as client:
         with pytest.raises(ErrorResponse, match="Unsupported protocol version"):
             called(client, how)
         assert client.revision == LEGACY[-1]

@@ -10,6 +10,7 @@ from peers import MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, 
 from web import opened, web
 
 from mcp_ref import (
+    ClientOptions,
     ConnectionClosed,
     Context,
     ElicitUrl,
@@ -71,7 +72,10 @@ def test_a_future_whose_server_asks_without_end_fails():
             ctx.elicit(f"Question {number}?")
         return "enough"
 
-    with nothing_left(), connect(server, elicitation=asked.append, max_rounds=3) as client:
+    with (
+        nothing_left(),
+        connect(server, elicitation=asked.append, options=ClientOptions(max_rounds=3)) as client,
+    ):
         problem = call(client, "ask").exception(PATIENCE)
         assert isinstance(problem, InputRefused)
         assert str(problem) == "tools/call: the server asked 4 times, and no end"
@@ -360,7 +364,7 @@ def test_a_server_that_dies_fails_what_is_under_way_with_the_reason():
         note("I am ill")
         sys.exit(7)
     """
-    with nothing_left(), connect(raw_server(script), on_stderr=Notes()) as client:
+    with nothing_left(), connect(raw_server(script), options=ClientOptions(on_stderr=Notes())) as client:
         future = call(client, "x")
         with pytest.raises(ConnectionClosed, match=r"(?s)code 7.*I am ill"):
             future.result(PATIENCE)
@@ -377,7 +381,7 @@ def test_a_late_answer_to_a_timed_out_future_is_ignored():
         go_on(text("in time"))
     """
     notes = Notes()
-    with connect(raw_server(script), revision=MODERN, on_stderr=notes) as client:
+    with connect(raw_server(script), revision=MODERN, options=ClientOptions(on_stderr=notes)) as client:
         with pytest.raises(RequestTimeout):
             call(client, "x", timeout=0.05).result(PATIENCE)
         notes.message("notifications/cancelled")

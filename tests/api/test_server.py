@@ -22,7 +22,17 @@ from peers import (
     source,
 )
 
-from mcp_ref import Context, ErrorResponse, Limit, McpError, ProtocolError, Server, ServerOptions, connect
+from mcp_ref import (
+    ClientOptions,
+    Context,
+    ErrorResponse,
+    Limit,
+    McpError,
+    ProtocolError,
+    Server,
+    ServerOptions,
+    connect,
+)
 from mcp_ref.api import http_server
 from mcp_ref.api import server as module
 from mcp_ref.basic.index.error_responses import InvalidParams
@@ -395,7 +405,7 @@ def test_a_hook_may_filter_a_list_for_one_caller_only(date):
         return result
 
     def names(who):
-        with connect(server, revision=date, name=who) as client:
+        with connect(server, revision=date, options=ClientOptions(name=who)) as client:
             return [tool["name"] for tool in client.list_tools()]
 
     for _ in range(2):

@@ -22,7 +22,7 @@ from peers import (
     source,
 )
 
-from mcp_ref import Context, InvalidResponse, Server, ServerOptions, connect
+from mcp_ref import ClientOptions, Context, InvalidResponse, Server, ServerOptions, connect
 from mcp_ref.basic import lifecycle
 from mcp_ref.basic.index.error_responses import InvalidRequest
 from mcp_ref.basic.lifecycle import TRANSITIONS, Negotiated, Session, State, negotiate
@@ -632,7 +632,8 @@ def test_a_client_opens_with_its_newest_version(revisions):
     """Initialize first, then initialized, and only then what its user wants."""
     notes = Notes()
     with connect(
-        raw_server("open_legacy()\ngo_on({})"), on_stderr=notes, revisions=revisions, name="me"
+        raw_server("open_legacy()\ngo_on({})"),
+        options=ClientOptions(on_stderr=notes, revisions=revisions, name="me"),
     ) as client:
         client.request("vendor/x")
     methods = [message["method"] for message in notes.all]
@@ -649,7 +650,7 @@ def test_a_client_opens_with_its_newest_version(revisions):
 def test_a_client_takes_an_older_version_it_also_has(countered):
     notes = Notes()
     script = f"open_legacy({countered!r})\ngo_on({{}})"
-    with connect(raw_server(script), on_stderr=notes, revisions=LEGACY) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes, revisions=LEGACY)) as client:
         assert client.revision.date == countered
         client.request("vendor/x")
         assert notes.message("initialize")["params"]["protocolVersion"] == LEGACY[-1]
@@ -671,7 +672,7 @@ def test_a_client_leaves_a_server_whose_version_it_lacks(revisions):
     note("end of input")
     """
     with pytest.raises(LocalError, match="the server speaks '1999-01-01'; this client 2024-11-05"):
-        connect(raw_server(script), on_stderr=notes, revisions=revisions)
+        connect(raw_server(script), options=ClientOptions(on_stderr=notes, revisions=revisions))
     assert notes.until(lambda note: note == "end of input")
     assert not [note for note in notes.all if isinstance(note, list)]
 
@@ -689,7 +690,9 @@ def test_a_client_asks_nothing_before_initialize_is_answered(date):
     go_on({{}})
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, revisions=LEGACY[: LEGACY.index(date) + 1]) as client:
+    with connect(
+        raw_server(script), options=ClientOptions(on_stderr=notes, revisions=LEGACY[: LEGACY.index(date) + 1])
+    ) as client:
         client.request("vendor/x")
     seen = [note.get("method", note.get("id")) if isinstance(note, dict) else note for note in notes.all]
     assert seen == ["initialize", "early", "answered now", "notifications/initialized", "vendor/x"]
@@ -700,7 +703,9 @@ def test_a_server_that_never_answers_initialize_is_left():
     notes = Notes()
     with pytest.raises((TimeoutError, ConnectionClosed)):
         connect(
-            raw_server("go = [receive() for _ in range(9)]"), on_stderr=notes, revisions=LEGACY, timeout=0.3
+            raw_server("go = [receive() for _ in range(9)]"),
+            timeout=0.3,
+            options=ClientOptions(on_stderr=notes, revisions=LEGACY),
         )
     assert {message["method"] for message in notes.all} <= {"initialize"}  # and it is not cancelled
 
@@ -709,7 +714,7 @@ def test_a_server_that_never_answers_initialize_is_left():
 @pytest.mark.parametrize("date", LEGACY)
 def test_both_sides_keep_to_what_they_agreed_on(date):
     server = telling(title="Telling")
-    with connect(server, revision=date, title="Me") as client:
+    with connect(server, revision=date, options=ClientOptions(title="Me")) as client:
         assert client.revision.date == date
         told = client.request("vendor/session")
         assert told["revision"] == date

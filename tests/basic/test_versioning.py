@@ -10,7 +10,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, RawClient, nothing_left, raw_server
 
-from mcp_ref import Context, ErrorResponse, InvalidResponse, ProtocolError, Server, ServerOptions, connect
+from mcp_ref import (
+    ClientOptions,
+    Context,
+    ErrorResponse,
+    InvalidResponse,
+    ProtocolError,
+    Server,
+    ServerOptions,
+    connect,
+)
 from mcp_ref.basic import versioning
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.index.general_fields import (
@@ -599,7 +608,7 @@ def test_extensions_are_off_unless_somebody_turns_them_on():
     mine = {"com.example/x": {"level": 2}}
     for server_side, client_side in itertools.product((None, mine), (None, mine)):
         server = telling(extensions=server_side)
-        with connect(server, extensions=client_side) as client:
+        with connect(server, options=ClientOptions(extensions=client_side)) as client:
             assert client.server_capabilities.get("extensions") == server_side
             for _ in range(2):  # with each request
                 assert client.request("vendor/who")["capabilities"].get("extensions") == client_side
@@ -676,7 +685,7 @@ def test_every_request_of_a_modern_client_carries_its_context():
         seen.append((ctx.method, ctx.meta))
         return proceed(params)
 
-    with connect(server, name="me", version="4", title="Me") as client:
+    with connect(server, options=ClientOptions(name="me", version="4", title="Me")) as client:
         client.request("vendor/x")
         client.request("vendor/x", {"_meta": {"com.example/a": 1}})
         client.submit("vendor/x").result(PATIENCE)
@@ -724,7 +733,7 @@ go_on()
 def test_a_server_without_a_version_of_ours_is_reported_and_not_asked_to_initialize():
     notes = Notes()
     with pytest.raises(LocalError, match=r"no version in common: the server has 2031-01-01"):
-        connect(raw_server(REFUSING), on_stderr=notes)
+        connect(raw_server(REFUSING), options=ClientOptions(on_stderr=notes))
     assert [message["method"] for message in notes.all] == ["server/discover"]
 
 
@@ -739,7 +748,7 @@ go_on()
 @pytest.mark.spec("basic/versioning/client-retries-supported-version")
 def test_a_server_that_names_a_version_of_ours_is_asked_again_in_it():
     notes = Notes()
-    with connect(raw_server(RETRYING), on_stderr=notes) as client:
+    with connect(raw_server(RETRYING), options=ClientOptions(on_stderr=notes)) as client:
         assert client.revision.date == MODERN
         client.request("vendor/x")
     asked = [message for message in notes.all if "method" in message]
@@ -804,7 +813,7 @@ def test_an_extension_needs_a_prefix_and_a_name(identifier):
         with pytest.raises(ValueError, match="it needs prefix/name"):
             declare({identifier: {}})
     with pytest.raises(ValueError, match="it needs prefix/name"):
-        connect(Server("x"), extensions={identifier: {}})
+        connect(Server("x"), options=ClientOptions(extensions={identifier: {}}))
 
 
 @pytest.mark.spec("basic/versioning/extension-settings-object")

@@ -28,11 +28,12 @@ def main() -> None:
     if scenario.startswith(NOT_YET):
         print("nothing was done: not covered yet")
         return
-    from mcp_ref import connect
+    from mcp_ref import ClientOptions, connect
 
     act, options = SCENARIOS[scenario]
     revision = os.environ["MCP_CONFORMANCE_PROTOCOL_VERSION"]
-    with connect(sys.argv[-1], revision=revision, timeout=10, name="everything-client", **options) as client:
+    about = ClientOptions(name="everything-client")
+    with connect(sys.argv[-1], revision=revision, timeout=10, options=about, **options) as client:
         act(client)
     print(DONE)
 

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from choices import for_connect
 from peers import ENV, LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, eventually, nothing_left
 
-from mcp_ref import ErrorResponse, Result, connect
+from mcp_ref import ClientOptions, ErrorResponse, Result, connect
 
 sys.path.insert(1, str(Path(__file__).resolve().parent))
 
@@ -92,13 +93,15 @@ class Session:
         only_a_child = {"env": ENV, "on_stderr": self.stderr.append} if self.is_child else {}
         self.client = connect(
             target,
-            revision=revision,
-            elicitation=self.fill_in,
-            sampling=self.reply,
-            roots=[{"uri": ROOT, "name": "here"}],
-            on_log=lambda level, data, logger: self.logged.append((level, data)),
-            on_notification=lambda method, params: self.notified.put((method, params)),
-            **only_a_child,
+            **for_connect(
+                revision=revision,
+                elicitation=self.fill_in,
+                sampling=self.reply,
+                roots=[{"uri": ROOT, "name": "here"}],
+                on_log=lambda level, data, logger: self.logged.append((level, data)),
+                on_notification=lambda method, params: self.notified.put((method, params)),
+                **only_a_child,
+            ),
         )
 
     def fill_in(self, asked: Any) -> Any:
@@ -470,7 +473,9 @@ def test_the_answers_of_the_suite_fit_its_form(revision: str) -> None:
         "untitledMulti": ["option1", "option2"],
         "titledMulti": ["value1", "value2"],
     }
-    with connect(COMMAND, revision=revision, env=ENV, elicitation=lambda asked: said) as client:
+    with connect(
+        COMMAND, revision=revision, elicitation=lambda asked: said, options=ClientOptions(env=ENV)
+    ) as client:
         assert not client.call_tool("test_elicitation_sep1330_enums").is_error
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from choices import for_connect
 from peers import ENV, PATIENCE, eventually
 
 from mcp_ref import Client, connect
@@ -64,7 +65,7 @@ def connect_and_hear(url: str, **options: Any) -> Client:
     """As `connect`. It returns when the stream of the GET is open, if there is one: what the SDK's server
     sends on that stream before, its questions among it, is lost.
     """
-    client = connect(url, **options)
+    client = connect(url, **for_connect(**options))
     background = getattr(client.asker.connection, "background", None)
     if background is not None:
         assert eventually(lambda: background._exchange.status)

@@ -27,12 +27,22 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from choices import for_connect
 from interop import test_official_server as over_pipes
 from interop.http_children import Line, connect_and_hear, serving
 from interop.test_official_server import Sessions
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
-from mcp_ref import Change, Client, ConnectionClosed, ErrorResponse, McpError, RequestTimeout, connect
+from mcp_ref import (
+    Change,
+    Client,
+    ClientOptions,
+    ConnectionClosed,
+    ErrorResponse,
+    McpError,
+    RequestTimeout,
+    connect,
+)
 from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.http_client.exchange import HttpExchange
 
@@ -215,7 +225,7 @@ def test_a_session_that_is_over_is_followed_by_another(serve, revision):
 @pytest.mark.spec("basic/transports/streamable-http/old-server-fallback-listed")
 def test_a_server_of_the_old_transport_is_found(serve, revisions, agreed):
     """At its own URL: POST is refused there, and GET opens a stream."""
-    with connect(serve().replace("/mcp", "/sse"), revisions=revisions) as client:
+    with connect(serve().replace("/mcp", "/sse"), options=ClientOptions(revisions=revisions)) as client:
         assert client.revision.date == agreed
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
 
@@ -316,7 +326,7 @@ def test_headers_of_ones_own_go_with_each_request(serve, revision):
     """A function is asked each time."""
     numbers = iter(range(100))
     options: dict[str, Any] = {"revision": revision, "headers": lambda: {"X-Number": str(next(numbers))}}
-    with connect(serve(), **options) as client:
+    with connect(serve(), **for_connect(**options)) as client:
         first = int(client.call_tool("headers").structured["x-number"])
         assert int(client.call_tool("headers").structured["x-number"]) > first
 
@@ -439,7 +449,7 @@ def test_what_happens_while_the_stream_of_get_is_broken_is_heard_later(serve, re
         "revision": revision,
         "on_notification": lambda method, params: heard.put(method),
     }
-    with Line(url) as line, connect(line.url, **options) as client:
+    with Line(url) as line, connect(line.url, **for_connect(**options)) as client:
         assert eventually(lambda: line.sent("GET"))
         client.call_tool("change")
         heard.get(timeout=PATIENCE)

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from choices import for_connect
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
 from mcp_ref import (
     Client,
+    ClientOptions,
     ConnectionClosed,
     ErrorResponse,
     InvalidResponse,
@@ -63,8 +65,8 @@ def sessions(request: pytest.FixtureRequest) -> Iterator[Sessions]:
     revision = request.param
     with (
         nothing_left(),
-        connect(OFFICIAL, revision=revision, **hear) as official,
-        connect(LOWLEVEL, revision=revision, **hear) as lowlevel,
+        connect(OFFICIAL, **for_connect(revision=revision, **hear)) as official,
+        connect(LOWLEVEL, **for_connect(revision=revision, **hear)) as lowlevel,
     ):
         yield Sessions(revision, official, lowlevel, notifications, logged)
 
@@ -102,7 +104,12 @@ def test_the_revision_is_the_one_the_client_wants(sessions):
 )
 def test_the_newest_revision_that_both_know_is_agreed_on(revisions, agreed):
     """However long the SDK's server takes to start: it is sent the probe alone until it answers."""
-    with nothing_left(), connect(OFFICIAL, revisions=revisions, probe_timeout=100, timeout=100) as client:
+    with (
+        nothing_left(),
+        connect(
+            OFFICIAL, timeout=100, options=ClientOptions(revisions=revisions, probe_timeout=100)
+        ) as client,
+    ):
         assert client.revision.date == agreed
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
 
@@ -318,7 +325,9 @@ def test_stderr_is_passed_on_and_the_end_is_prompt(revision):
     """The SDK's server exits at end of input, long before it would get a signal; nothing is left."""
     lines: list[str] = []
     with nothing_left():
-        client = connect(OFFICIAL, revision=revision, on_stderr=lines.append, grace=3 * PATIENCE)
+        client = connect(
+            OFFICIAL, revision=revision, options=ClientOptions(on_stderr=lines.append, grace=3 * PATIENCE)
+        )
         assert client.call_tool("noisy").text == "quiet"
         assert eventually(lambda: "for people" in lines)
         started = time.monotonic()
@@ -329,7 +338,7 @@ def test_stderr_is_passed_on_and_the_end_is_prompt(revision):
 
 
 def test_a_server_that_dies_fails_the_waiting_calls_at_once():
-    with nothing_left(), connect(OFFICIAL, on_stderr=lambda line: None) as client:
+    with nothing_left(), connect(OFFICIAL, options=ClientOptions(on_stderr=lambda line: None)) as client:
         waiting = client.submit("tools/call", {"name": "wait"})
         with pytest.raises(ConnectionClosed) as caught:
             client.call_tool("die")

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from choices import for_connect
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, eventually, nothing_left
 
 from mcp_ref import Change, Client, ErrorResponse, InvalidResponse, Limit, SamplingRefused, connect
@@ -117,7 +118,11 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         "on_notification": lambda method, params: notifications.put((method, params)),
         "on_stderr": lambda line: None,
     }
-    with nothing_left(), connect(OFFICIAL, **options) as official, connect(LOWLEVEL, **options) as lowlevel:
+    with (
+        nothing_left(),
+        connect(OFFICIAL, **for_connect(**options)) as official,
+        connect(LOWLEVEL, **for_connect(**options)) as lowlevel,
+    ):
         yield Sessions(revision, official, lowlevel, person, notifications, directory)
 
 
@@ -655,7 +660,7 @@ def test_a_call_that_is_given_up_takes_its_question_along(sessions):
 def test_a_client_of_forms_alone_opens_no_url():
     """The SDK asks all the same."""
     options: dict[str, Any] = {"elicitation": Person.fill_in, "elicitation_modes": ["form"]}
-    with nothing_left(), connect(LOWLEVEL, revision="2025-11-25", **options) as client:
+    with nothing_left(), connect(LOWLEVEL, **for_connect(revision="2025-11-25", **options)) as client:
         assert refused(client.call_tool, "ask", {"kinds": ["url"]}).code == -32602
         assert "accept" in client.call_tool("ask", {"kinds": ["form"]}).text
 

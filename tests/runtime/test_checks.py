@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from choices import for_server
+from choices import for_connect, for_server
 
 from mcp_ref import Limit, Server, connect
 from mcp_ref.runtime import checks
@@ -90,7 +90,7 @@ def test_a_server_names_what_it_was_given_wrongly(wrong):
 )
 def test_connect_names_what_it_was_given_wrongly_and_starts_nothing(wrong):
     with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
-        connect(["no-such-program"], **wrong)
+        connect(["no-such-program"], **for_connect(**wrong))
 
 
 def test_connect_takes_no_class_and_no_numbers_for_a_command():

@@ -145,7 +145,10 @@ def test_of_a_command_that_is_right_as_far_as_is_known_nothing_is_advised(comman
     [
         ({"command": "run", "args": ["-v", "a b"]}, "connect(['run', '-v', 'a b'])"),
         ({"command": "python", "args": ["server.py"]}, "connect([sys.executable, 'server.py'])"),
-        ({"type": "stdio", "command": "run", "env": {"KEY": "secret"}}, "connect(['run'], env={'KEY': ...})"),
+        (
+            {"type": "stdio", "command": "run", "env": {"KEY": "secret"}},
+            "connect(['run'], options=ClientOptions(env={'KEY': ...}))",
+        ),
         (
             {"url": "https://h/mcp", "headers": {"X": "secret"}},
             "connect('https://h/mcp', headers={'X': ...})",

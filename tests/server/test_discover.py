@@ -3,7 +3,7 @@
 import pytest
 from peers import LEGACY, META, MODERN, REVISIONS, Notes, RawClient, raw_server
 
-from mcp_ref import Server, ServerOptions, connect
+from mcp_ref import ClientOptions, Server, ServerOptions, connect
 from mcp_ref.basic.versioning import MODERN_CODES
 from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.schema import checker
@@ -89,7 +89,7 @@ def test_a_server_of_the_legacy_era_only_refuses_as_such_servers_do():
 )
 def test_the_probe_comes_first_and_carries_its_meta_and_nothing_else():
     notes = Notes()
-    with connect(raw_server("open_modern()\ngo_on()"), on_stderr=notes) as client:
+    with connect(raw_server("open_modern()\ngo_on()"), options=ClientOptions(on_stderr=notes)) as client:
         client.ping()
         first = notes.message("server/discover")
         assert notes.all[0] is first
@@ -108,7 +108,7 @@ def test_the_client_goes_on_in_a_version_that_the_server_named():
         answer(request, discovered(supportedVersions=["2099-01-01", "2026-07-28", "2031-05-05"]))
         go_on(text("done"))
     """
-    with connect(raw_server(script), on_stderr=notes) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes)) as client:
         assert client.revision.date == MODERN
         client.call_tool("anything")
         sent = notes.message("tools/call")["params"]["_meta"]

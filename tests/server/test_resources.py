@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, plain, raw_server
 
 from mcp_ref import (
+    ClientOptions,
     Context,
     ErrorResponse,
     InvalidResponse,
@@ -792,7 +793,7 @@ def test_a_request_has_what_the_page_says_and_no_more(date):
         go_on({{"resultType": "complete", "contents": [{{"uri": "x://a", "text": "hello"}}]}})
     """
     notes = Notes()
-    with connect(raw_server(script), revision=date, on_stderr=notes) as client:
+    with connect(raw_server(script), revision=date, options=ClientOptions(on_stderr=notes)) as client:
         assert client.read_resource("x://a")["contents"][0]["text"] == "hello"
         params = notes.message("resources/read")["params"]
     meta = params.pop("_meta", {})

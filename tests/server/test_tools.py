@@ -13,6 +13,7 @@ from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventua
 from web import opened, text, web
 
 from mcp_ref import (
+    ClientOptions,
     ConnectionClosed,
     Context,
     ErrorResponse,
@@ -351,7 +352,7 @@ def test_one_principal_has_one_limit_over_all_its_connections():
         return proceed(params)
 
     def connected(name):
-        return connect(server, name=name)
+        return connect(server, options=ClientOptions(name=name))
 
     with connected("ann") as one, connected("ann") as two, connected("bob") as three:
         one.call_tool("add", {"a": 1})
@@ -385,7 +386,9 @@ def test_both_sides_write_a_line_per_call_without_arguments(date, audit):
 
 @pytest.mark.parametrize("side", ["server", "client"])
 def test_a_line_has_the_arguments_if_they_are_asked_for(side, audit):
-    with connect(calculator(audit_arguments=side == "server"), audit_arguments=side == "client") as client:
+    with connect(
+        calculator(audit_arguments=side == "server"), options=ClientOptions(audit_arguments=side == "client")
+    ) as client:
         client.call_tool("add", {"a": 4711})
     word = {"server": "served", "client": "made"}[side]
     assert [line.partition(" ")[0] for line in audit() if "4711" in line] == [word]
@@ -494,7 +497,9 @@ def test_nothing_of_a_refused_call_crosses_the_wire():
             request = receive()
             answer(request, {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"})
     """
-    with connect(raw_server(script), on_stderr=notes, confirm=lambda *seen: False) as client:
+    with connect(
+        raw_server(script), confirm=lambda *seen: False, options=ClientOptions(on_stderr=notes)
+    ) as client:
         with pytest.raises(page.CallRefused):
             client.call_tool("secret", {"a": 1})
         client.request("vendor/after")
@@ -982,7 +987,7 @@ def test_nobody_can_forge_a_line_of_the_audit(date, audit):
     """
     with connect(calculator(audit_arguments=True), revision=date) as client, pytest.raises(ErrorResponse):
         client.call_tool(FORGED, {FORGED: FORGED})
-    forger = connect(raw_server(script), revision=date, audit_arguments=True)
+    forger = connect(raw_server(script), revision=date, options=ClientOptions(audit_arguments=True))
     with forger as client, pytest.raises(ErrorResponse):
         client.call_tool(FORGED, {FORGED: FORGED})
     assert len(audit()) == 3

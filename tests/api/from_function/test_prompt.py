@@ -6,7 +6,7 @@ from typing import Annotated
 
 import pytest
 
-from mcp_ref import Context, ErrorResponse, Server, connect
+from mcp_ref import ClientOptions, Context, ErrorResponse, Server, connect
 from mcp_ref.api.from_function.prompt import prompt_from, user
 
 ICON = {"src": "https://example.org/icon.png", "mimeType": "image/png"}
@@ -88,7 +88,7 @@ def test_the_context_is_the_functions_own():
     def who(ctx: Context, greeting: str = "Hello") -> str:
         return f"{greeting} {ctx.client_info['name']}, {ctx.method}"
 
-    with connect(server, name="me") as client:
+    with connect(server, options=ClientOptions(name="me")) as client:
         assert client.list_prompts()[0]["arguments"] == [{"name": "greeting", "required": False}]
         assert client.get_prompt("who")["messages"] == [user("Hello me, prompts/get")]
         with pytest.raises(ErrorResponse, match="ctx: is not known here"):

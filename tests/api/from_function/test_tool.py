@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import LEGACY, MODERN, REVISIONS, RawClient, plain
 
-from mcp_ref import Bounds, Context, Server, connect
+from mcp_ref import Bounds, ClientOptions, Context, Server, connect
 from mcp_ref.api.from_function.tool import tool_from
 from mcp_ref.basic.index.json_schema_usage import BadSchema
 from mcp_ref.runtime.json_text import to_json
@@ -273,7 +273,7 @@ def test_a_decimal_of_any_length_is_an_argument(date):
     def pay(amount: decimal.Decimal) -> None:
         taken.append(amount)
 
-    with connect(server, revisions=[date]) as client:
+    with connect(server, options=ClientOptions(revisions=[date])) as client:
         for amount in ("1" * 29, "1" * 29 + ".25", "1" * 400 + ".25"):
             assert not client.call_tool("pay", {"amount": amount}).is_error
             assert taken.pop() == decimal.Decimal(amount)

@@ -12,7 +12,7 @@ from json_lines import BAD_JSON, json_values, types_of
 from peers import ENV, LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, python, recorded, source, tap
 from web import result_of, talking, text
 
-from mcp_ref import Context, ErrorResponse, Server, connect
+from mcp_ref import ClientOptions, Context, ErrorResponse, Server, connect
 from mcp_ref.basic.index import messages
 from mcp_ref.basic.index.error_responses import InvalidRequest, ParseError
 from mcp_ref.basic.index.messages import classify, decode, encode, encode_result, is_id
@@ -350,7 +350,9 @@ def chatted(client):
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_every_message_on_a_pipe_is_json_rpc_2(revision, tmp_path):
     wire = tmp_path / "wire"
-    with connect(tap(python(source(CHATTY)), wire), env=ENV, revision=revision) as client:
+    with connect(
+        tap(python(source(CHATTY)), wire), revision=revision, options=ClientOptions(env=ENV)
+    ) as client:
         chatted(client)
         pending = client.submit("tools/call", {"name": "wait", "arguments": {}})
         pending.cancel()

@@ -34,7 +34,16 @@ from peers import (
     tap,
 )
 
-from mcp_ref import ConnectionClosed, Context, Limit, RequestCancelled, RequestTimeout, Server, connect
+from mcp_ref import (
+    ClientOptions,
+    ConnectionClosed,
+    Context,
+    Limit,
+    RequestCancelled,
+    RequestTimeout,
+    Server,
+    connect,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +100,9 @@ def test_giving_up_is_said_on_the_wire(revision: str, tmp_path: Path) -> None:
     """By a time-out, waited for or not, and by `cancel`: one notification each, with the request's id."""
     wire = tmp_path / "wire"
     body = "@server.tool\ndef slow(ctx: Context) -> str:\n    ctx.sleep(60)"
-    with connect(tap(python(source(body)), wire), env=ENV, revision=revision) as client:
+    with connect(
+        tap(python(source(body)), wire), revision=revision, options=ClientOptions(env=ENV)
+    ) as client:
         with pytest.raises(RequestTimeout):
             client.call_tool("slow", timeout=0.1)
         call = client.submit("tools/call", {"name": "slow", "arguments": {}}, timeout=0.1)
@@ -114,7 +125,7 @@ def test_giving_up_is_said_on_the_wire(revision: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("revision", REVISIONS)
 def test_what_is_answered_is_not_cancelled(revision: str, tmp_path: Path) -> None:
     wire = tmp_path / "wire"
-    with connect(tap(python(source("")), wire), env=ENV, revision=revision) as client:
+    with connect(tap(python(source("")), wire), revision=revision, options=ClientOptions(env=ENV)) as client:
         method = "server/discover" if revision == MODERN else "ping"
         call = client.submit(method)
         call.result(PATIENCE)
@@ -130,7 +141,12 @@ def test_initialize_is_not_cancelled_by_its_time_out(revision: str) -> None:
     notes = Notes()
     started = time.monotonic()
     with pytest.raises(RequestTimeout):
-        connect(raw_server("go = receive\nwhile True: go()"), on_stderr=notes, revision=revision, timeout=0.1)
+        connect(
+            raw_server("go = receive\nwhile True: go()"),
+            revision=revision,
+            timeout=0.1,
+            options=ClientOptions(on_stderr=notes),
+        )
     assert time.monotonic() - started < PATIENCE
     assert {m["method"] for m in notes.all} <= {"initialize"}
 
@@ -321,7 +337,7 @@ def test_a_cancellation_concerns_requests_of_its_sender_only(revision: str) -> N
     answer(call, text("answered"))
     go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as ours:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=Notes())) as ours:
         assert ours.call_tool("x").text == "answered"
 
 
@@ -335,7 +351,7 @@ def test_a_modern_server_cannot_cancel_a_call_of_the_client() -> None:
     answer(call, {"resultType": "complete", "said": "yes"})
     go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes()) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=Notes())) as client:
         assert client.request("vendor/x")["said"] == "yes"
 
 
@@ -374,7 +390,7 @@ def test_no_progress_moves_the_cap(revision: str, waits: bool) -> None:
             ctx.progress(n := n + 1)
 
     started = time.monotonic()
-    with connect(server, revision=revision, timeout=2.0, max_timeout=2.2) as client:
+    with connect(server, revision=revision, timeout=2.0, options=ClientOptions(max_timeout=2.2)) as client:
         said = r"^tools/call: no answer within 2\.2 s in all \(max_timeout\), in spite of progress$"
         with pytest.raises(RequestTimeout, match=said):
             if waits:
@@ -504,8 +520,8 @@ def test_ctrl_c_in_the_middle_of_a_message_gives_the_call_up_and_keeps_the_conne
     """
     text = f"""
 import signal
-from mcp_ref import ConnectionClosed, connect
-with connect({raw_server(script)!r}, timeout=60, grace=0.05) as client:
+from mcp_ref import ClientOptions, ConnectionClosed, connect
+with connect({raw_server(script)!r}, timeout=60, options=ClientOptions(grace=0.05)) as client:
     try:
         client.request("vendor/x", {{"much": "x" * 30_000_000}})
     except KeyboardInterrupt:
@@ -544,7 +560,7 @@ def test_a_cancellation_that_nobody_takes_is_no_error() -> None:
     time.sleep(60)
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, grace=0.05) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes, grace=0.05)) as client:
         call = client.submit("vendor/x")
         notes.until(lambda note: note == "deaf")
         assert call.cancel()

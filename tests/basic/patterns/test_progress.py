@@ -26,7 +26,7 @@ from peers import (
     source,
 )
 
-from mcp_ref import Context, Server, connect
+from mcp_ref import ClientOptions, Context, Server, connect
 from mcp_ref.basic.patterns import progress
 
 
@@ -182,7 +182,7 @@ def test_each_call_asks_with_a_token_of_its_own(revision: str) -> None:
     go_on()
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, revision=revision) as client:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=notes)) as client:
         heard: dict[int, list[float]] = {n: [] for n in range(1, 21)}
 
         def ask(n: int) -> None:
@@ -212,7 +212,7 @@ def test_reports_reach_the_callback_over_real_pipes(revision: str) -> None:
         return "counted"
     """
     said = None if revision == "2024-11-05" else "step 49"
-    with connect(python(source(body)), env=ENV, revision=revision) as client:
+    with connect(python(source(body)), revision=revision, options=ClientOptions(env=ENV)) as client:
         heard: list[tuple[Any, ...]] = []
         on_thread = set()
 
@@ -260,7 +260,7 @@ def test_bad_reports_are_ignored_one_by_one(revision: str) -> None:
     go_on()
     """
     heard: list[tuple[Any, ...]] = []
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=Notes())) as client:
         plain = client.submit("vendor/plain")
         client.request("vendor/x", on_progress=lambda *report: heard.append(report))
         plain.result(PATIENCE)
@@ -298,7 +298,9 @@ def test_a_slow_callback_gets_the_newest_reports() -> None:
     """
     heard: list[float] = []
     sent = threading.Event()
-    with connect(raw_server(script), on_stderr=Notes(), on_notification=lambda m, p: sent.set()) as client:
+    with connect(
+        raw_server(script), on_notification=lambda m, p: sent.set(), options=ClientOptions(on_stderr=Notes())
+    ) as client:
 
         def slow(value: float, *more: Any) -> None:
             heard.append(value)
@@ -323,7 +325,7 @@ def test_a_modern_server_takes_no_progress_and_a_modern_client_sends_none() -> N
         assert client.aside == []
     script = "open_modern()\ncall = receive('vendor/x')\nanswer(call, {})\ngo_on()"
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes) as ours:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes)) as ours:
         ours.request("vendor/x", on_progress=print)
     assert "notifications/progress" not in {m.get("method") for m in notes.all}
 
@@ -340,7 +342,7 @@ def test_a_client_reports_to_a_server_that_asked(revision: str) -> None:
     answer(call, {{"heard": report["params"]}})
     go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=Notes())) as client:
 
         @client.on_request("vendor/question")
         def question(params: Json, ctx: Context) -> Json:

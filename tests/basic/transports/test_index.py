@@ -23,7 +23,7 @@ from peers import (
     tap,
 )
 
-from mcp_ref import ConnectionClosed, Context, RequestTimeout, Server, ServerOptions, connect
+from mcp_ref import ClientOptions, ConnectionClosed, Context, RequestTimeout, Server, ServerOptions, connect
 from mcp_ref.basic.transports import index as memory
 
 
@@ -111,7 +111,9 @@ def test_the_same_messages_cross_it_as_cross_stdio(
 ) -> None:
     """Handshake, metadata, calls, progress, cancellation, errors: line by line."""
     wire = tmp_path / "wire"
-    with connect(tap(python(source(BODY)), wire), env=ENV, revision=revision) as client:
+    with connect(
+        tap(python(source(BODY)), wire), revision=revision, options=ClientOptions(env=ENV)
+    ) as client:
         session(client)
     monkeypatch.setattr(memory, "Link", Recorder)
     with connect(make_server(), revision=revision) as client:

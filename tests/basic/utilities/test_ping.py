@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from choices import for_connect
 from http_peers import Peer, endpoint
 from peers import (
     ENV,
@@ -24,6 +25,7 @@ from peers import (
 )
 
 from mcp_ref import (
+    ClientOptions,
     ConnectionClosed,
     Context,
     ErrorResponse,
@@ -86,7 +88,7 @@ def test_a_client_answers_with_an_empty_result(revision: str) -> None:
     go_on()
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, revision=revision):
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=notes)):
         notes.until(lambda note: note == "answered")
     assert {"jsonrpc": "2.0", "id": "ping", "result": {}} in notes.all
 
@@ -125,7 +127,7 @@ def test_a_server_of_ours_pings_a_client_of_ours(revision: str) -> None:
     def ask(ctx: Context) -> dict:
         return ctx.request("ping")
     """
-    with connect(python(source(body)), env=ENV, revision=revision) as client:
+    with connect(python(source(body)), revision=revision, options=ClientOptions(env=ENV)) as client:
         client.ping()
         assert client.call_tool("ask").text == "{}"
 
@@ -138,7 +140,7 @@ def test_who_pings_by_hand_decides_what_silence_means(
     """The server answers the second ping: the connection was left as it is."""
     script = f"open_legacy({revision!r})\nreceive('ping')\nwhile True: answer(receive('ping'), {{}})"
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, revision=revision) as client:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=notes)) as client:
         with pytest.raises(RequestTimeout):
             client.ping(timeout=0.05)
         assert "ping failed" in caplog.text
@@ -172,7 +174,9 @@ def test_a_server_process_that_stops_answering_is_ended(
     """It answers one ping and then none. The process goes, though nobody has closed the client."""
     notes = Notes()
     script = f"open_legacy({revision!r})\nanswer(receive('ping'), {{}})\nwhile True: receive()"
-    with connect(raw_server(script), on_stderr=notes, revision=revision, ping_every=SOON) as client:
+    with connect(
+        raw_server(script), revision=revision, options=ClientOptions(on_stderr=notes, ping_every=SOON)
+    ) as client:
         notes.message("ping")
         lost = until_silent(client)
         assert "did not answer a ping within 0.05 s" in str(lost)
@@ -249,7 +253,7 @@ def test_no_second_ping_goes_before_the_first_is_answered(revision: str) -> None
     """
     notes = Notes()
     options = {"on_stderr": notes, "revision": revision, "timeout": 6 * PATIENCE}
-    with connect(raw_server(script), ping_every=SOON, **options) as client:
+    with connect(raw_server(script), **for_connect(ping_every=SOON, **options)) as client:
         notes.message("ping")
         passed = threading.Event()
         later(5 * SOON, passed.set)  # enough for others, if others there were
@@ -271,7 +275,9 @@ def test_nothing_is_pinged_unless_it_was_asked_for_and_never_in_2026_07_28(revis
             return made[-1]
 
     with connect(
-        Noted("tests", options=ServerOptions(ping_every=given)), revision=revision, ping_every=given
+        Noted("tests", options=ServerOptions(ping_every=given)),
+        revision=revision,
+        options=ClientOptions(ping_every=given),
     ) as client:
         client.ping()
         assert [side.heartbeat for side in (client.asker.connection, *made)] == [None, None]
@@ -282,7 +288,7 @@ def test_the_seconds_between_pings_are_more_than_none(odd: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="ping_every"):
         Server("tests", options=ServerOptions(ping_every=odd))
     with pytest.raises((TypeError, ValueError), match="ping_every"):
-        connect(Server("tests"), ping_every=odd)
+        connect(Server("tests"), options=ClientOptions(ping_every=odd))
 
 
 # ------------------------------------------------------------------------------- over HTTP
@@ -373,7 +379,7 @@ def test_over_http_the_connection_to_a_server_that_stops_answering_is_ended(revi
     with endpoint(server, sse_path="/sse") as at:
         try:
             url = f"http://127.0.0.1:{at.port}/{path}"
-            with connect(url, revision=revision, ping_every=SOON) as client:
+            with connect(url, revision=revision, options=ClientOptions(ping_every=SOON)) as client:
                 lost = until_silent(client)
                 assert "did not answer a ping within 0.05 s" in str(lost)
                 with pytest.raises(ConnectionClosed, match="did not answer a ping"):
@@ -394,7 +400,10 @@ def test_over_http_a_ping_waits_for_no_room_that_calls_have_taken() -> None:
     with (
         endpoint(server) as at,
         connect(
-            f"http://127.0.0.1:{at.port}/mcp", revision="2025-11-25", timeout=6 * PATIENCE, ping_every=SOON
+            f"http://127.0.0.1:{at.port}/mcp",
+            revision="2025-11-25",
+            timeout=6 * PATIENCE,
+            options=ClientOptions(ping_every=SOON),
         ) as client,
     ):
         pinged = threading.Semaphore(0)
@@ -440,7 +449,7 @@ def test_2026_07_28_has_no_ping_and_a_client_asks_discover() -> None:
     with RawClient(Server("tests"), revision=MODERN) as client:
         assert client.request("ping")["error"]["code"] == -32601
     notes = Notes()
-    with connect(raw_server("open_modern()\ngo_on()"), on_stderr=notes) as ours:
+    with connect(raw_server("open_modern()\ngo_on()"), options=ClientOptions(on_stderr=notes)) as ours:
         ours.ping()
     assert [m["method"] for m in notes.all] == ["server/discover", "server/discover"]
 

@@ -11,6 +11,7 @@ from typing import Annotated, TypedDict
 
 import jsonschema
 import pytest
+from choices import for_connect
 from peers import LEGACY, MODERN, REVISIONS, Notes, RawClient, nothing_left, plain, raw_server
 
 from mcp_ref import Context, McpError, ProtocolError, Server, connect
@@ -696,7 +697,7 @@ def test_the_client_tells_a_legacy_server_what_is_wrong(date):
         go_on()
     """)
     options = {"elicitation": lambda question: {"name": ""}, "on_stderr": notes}
-    with connect(server, revision=date, **options) as connected:
+    with connect(server, **for_connect(revision=date, **options)) as connected:
         assert connected.call_tool("x").text == "done"
     errors = {m["id"]: m["error"] for m in notes.all if isinstance(m, dict) and m.get("id") in ("a", "b")}
     assert errors["a"]["code"] == -32602

@@ -7,7 +7,16 @@ import pytest
 from choices import for_server
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventually, nothing_left, raw_server
 
-from mcp_ref import ConnectionClosed, Context, ErrorResponse, McpError, Server, UrlElicitationNeeded, connect
+from mcp_ref import (
+    ClientOptions,
+    ConnectionClosed,
+    Context,
+    ErrorResponse,
+    McpError,
+    Server,
+    UrlElicitationNeeded,
+    connect,
+)
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client.elicitation import url_mode as url_elicitation
@@ -321,7 +330,12 @@ def test_a_client_that_knows_no_urls_gets_another_error(date, capabilities, said
 
 def test_a_modern_client_that_knows_no_urls_is_told_what_it_lacks():
     with (
-        connect(signing_in(), revision=MODERN, elicitation=print, elicitation_modes=["form"]) as client,
+        connect(
+            signing_in(),
+            revision=MODERN,
+            elicitation=print,
+            options=ClientOptions(elicitation_modes=["form"]),
+        ) as client,
         pytest.raises(ErrorResponse) as problem,
     ):
         client.call_tool("need")
@@ -537,7 +551,9 @@ def test_completions_that_are_unknown_or_malformed_change_nothing():
         answer(call, text("done"))
         go_on()
     """)
-    with connect(server, revision="2025-11-25", elicitation=pytest.fail, on_stderr=notes) as client:
+    with connect(
+        server, revision="2025-11-25", elicitation=pytest.fail, options=ClientOptions(on_stderr=notes)
+    ) as client:
         assert client.call_tool("x").text == "done"
         assert not client.asker.answering.callbacks.elicitations.wait("another", 0.0)
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, nothing_left
 
-from mcp_ref import Context, ErrorResponse, McpError, Server, connect
+from mcp_ref import ClientOptions, Context, ErrorResponse, McpError, Server, connect
 from mcp_ref.api.callbacks import Callbacks, CallbackTimeout
 from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, MethodNotFound, TooManyRequests
 from mcp_ref.basic.versioning import revision
@@ -583,7 +583,9 @@ def test_a_tool_loop_over_a_connection(date):
             return request.messages[-1]["content"]["content"][0]["text"]
         return USE
 
-    with connect(greeter(), revision=date, sampling=model, sampling_tools=True) as client:
+    with connect(
+        greeter(), revision=date, sampling=model, options=ClientOptions(sampling_tools=True)
+    ) as client:
         assert client.call_tool("weather").text == "Paris"
 
 

@@ -8,7 +8,7 @@ from requests.adapters import HTTPAdapter
 from urllib3.util.retry import Retry
 from web import certificate, web
 
-from mcp_ref import connect
+from mcp_ref import ClientOptions, connect
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.http_client.client import HttpClient
 from mcp_ref.runtime.http_client.settings import Settings, merge_headers
@@ -265,7 +265,7 @@ def retrying(retry, prefix="http://"):
 def test_a_session_whose_adapter_retries_is_refused_with_what_to_do_instead(retry):
     """What was sent again could be done twice."""
     with retrying(retry) as session, pytest.raises(ValueError) as refused:
-        connect("http://127.0.0.1:1/mcp", session=session)
+        connect("http://127.0.0.1:1/mcp", options=ClientOptions(session=session))
     assert str(refused.value).startswith("the adapter of the session retries (max_retries=Retry(")
     assert "mount HTTPAdapter() without max_retries" in str(refused.value)
 

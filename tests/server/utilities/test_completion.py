@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from peers import MODERN, PATIENCE, REVISIONS, RawClient, plain
 
 from mcp_ref import (
+    ClientOptions,
     Context,
     ErrorResponse,
     InvalidResponse,
@@ -314,7 +315,7 @@ def test_a_completer_may_want_the_context_of_the_request():
         return [f"{ctx.method} {value} {arguments}"]
 
     for source, said in ((one, "me x"), (all_three, "completion/complete x {'b': 'y'}")):
-        with connect(completing(source), name="me") as client:
+        with connect(completing(source), options=ClientOptions(name="me")) as client:
             got = client.complete(prompt="it", argument="a", value="x", arguments={"b": "y"})
             assert got["completion"]["values"] == [said]
 

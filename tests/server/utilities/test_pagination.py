@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from peers import MODERN, PATIENCE, REVISIONS, Notes, nothing_left, raw_server
 
-from mcp_ref import Caching, ErrorResponse, InvalidResponse, Server, ServerOptions, connect
+from mcp_ref import Caching, ClientOptions, ErrorResponse, InvalidResponse, Server, ServerOptions, connect
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.versioning import revision
 from mcp_ref.server.tools import Tool
@@ -392,7 +392,7 @@ def test_a_tool_that_is_on_two_pages_is_no_fault_of_the_list():
     answer(receive("tools/list"), page)
     go_on(text("called"))
     """
-    with connect(raw_server(script), on_stderr=Notes()) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=Notes())) as client:
         assert [tool["name"] for tool in client.list_tools()] == ["same", "same"]
         assert client.call_tool("same").text == "called"
 

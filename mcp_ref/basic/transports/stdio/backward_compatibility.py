@@ -78,8 +78,8 @@ __all__ = [
 _log = logger("mcp_ref.client")
 
 PROBE_TIMEOUT_SECONDS = 5.0
-"""How long the probe waits unless `connect(probe_timeout=...)` says otherwise. A modern server must have
-started by then, on a busy machine as well; each connection to a silent legacy server costs as much."""
+"""How long the probe waits unless `ClientOptions(probe_timeout=...)` says otherwise. A modern server must
+have started by then, on a busy machine as well; each connection to a silent legacy server costs as much."""
 
 MAX_KNOWN_ERAS = 1000
 """Servers whose era is remembered; the least recent is forgotten first."""
@@ -284,8 +284,8 @@ class _Opening:
             )
         _log.warning(
             "no answer to server/discover within %s, so the server is taken for a legacy one and sent "
-            "initialize: if it only starts slowly, connect with a longer probe_timeout; if it is a legacy "
-            "one, revision=%r saves this wait",
+            "initialize: if it only starts slowly, connect with options=ClientOptions(probe_timeout=...), a "
+            "longer one; if it is a legacy one, revision=%r saves this wait",
             span,
             str(newest(REVISIONS, Era.LEGACY)),
         )

@@ -34,6 +34,7 @@ from peers import (
 )
 
 from mcp_ref import (
+    ClientOptions,
     ConnectionClosed,
     Context,
     ErrorResponse,
@@ -153,7 +154,9 @@ def test_a_notification_has_no_id(revision: str, tmp_path: Path) -> None:
     wire = tmp_path / "wire"
     changed = threading.Event()
     command = tap(python(source(body)), wire)
-    with connect(command, env=ENV, revision=revision, on_notification=lambda m, p: changed.set()) as client:
+    with connect(
+        command, revision=revision, on_notification=lambda m, p: changed.set(), options=ClientOptions(env=ENV)
+    ) as client:
         client.set_log_level("debug")
         client.call_tool("work", on_progress=lambda *report: None)
         client.submit("tools/call", {"name": "slow", "arguments": {}}).cancel()
@@ -184,7 +187,7 @@ def test_an_array_is_no_message(revision: str) -> None:
 def test_a_client_sends_no_array(revision: str, tmp_path: Path) -> None:
     """Not even of many requests at once."""
     wire = tmp_path / "wire"
-    with connect(tap(python(source("")), wire), env=ENV, revision=revision) as client:
+    with connect(tap(python(source("")), wire), revision=revision, options=ClientOptions(env=ENV)) as client:
         method = "server/discover" if revision == MODERN else "ping"
         for call in [client.submit(method) for _ in range(20)]:
             call.result(PATIENCE)
@@ -356,7 +359,9 @@ def test_a_modern_client_answers_no_request(method: str) -> None:
     go_on()
     """
     notes, sent = Notes(), threading.Event()
-    with connect(raw_server(script), on_stderr=notes, on_notification=lambda m, p: sent.set()) as client:
+    with connect(
+        raw_server(script), on_notification=lambda m, p: sent.set(), options=ClientOptions(on_stderr=notes)
+    ) as client:
         client.request("vendor/first")
         assert sent.wait(PATIENCE)
         client.ping()
@@ -392,7 +397,7 @@ def test_what_travels_in_which_direction(tmp_path: Path) -> None:
         ctx.request("roots/list", timeout=0.01)
     """
     wire = tmp_path / "wire"
-    with connect(tap(python(source(body)), wire), env=ENV) as client:
+    with connect(tap(python(source(body)), wire), options=ClientOptions(env=ENV)) as client:
         client.set_log_level("debug")
         client.list_tools()
         client.call_tool("work", on_progress=lambda *report: None)
@@ -437,7 +442,7 @@ def test_a_server_asks_and_the_client_answers(revision: str) -> None:
     def ask(ctx: Context, n: int) -> dict:
         return ctx.request("vendor/double", {"n": n})
     """
-    with connect(python(source(body)), env=ENV, revision=revision) as client:
+    with connect(python(source(body)), revision=revision, options=ClientOptions(env=ENV)) as client:
 
         @client.on_request("vendor/double")
         def double(params: Json) -> Json:
@@ -669,7 +674,9 @@ def test_a_message_beyond_the_limit_fails_its_call_at_once(revision: str, where:
     limit = 20_000 if where == "answer" else 64 << 20
     arguments = {"text": "x", "times": 40_000} if where == "answer" else {"text": "x" * 40_000, "times": 0}
     problem = InvalidResponse if where == "answer" else ErrorResponse
-    with connect(server, revision=revision, max_message_bytes=limit, timeout=60) as client:
+    with connect(
+        server, revision=revision, timeout=60, options=ClientOptions(max_message_bytes=limit)
+    ) as client:
         started = time.monotonic()
         with pytest.raises(problem, match=r"a message of \d{5} bytes is longer"):
             client.call_tool("repeat", arguments)

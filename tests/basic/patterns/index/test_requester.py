@@ -36,6 +36,7 @@ from peers import (
 )
 
 from mcp_ref import (
+    ClientOptions,
     ConnectionClosed,
     Context,
     ErrorResponse,
@@ -265,7 +266,7 @@ def clean() -> Iterator[None]:
 def test_a_client_uses_no_id_twice(revision: str, tmp_path: Path) -> None:
     wire = tmp_path / "wire"
     method = "server/discover" if revision == MODERN else "ping"
-    with connect(tap(python(source("")), wire), env=ENV, revision=revision) as client:
+    with connect(tap(python(source("")), wire), revision=revision, options=ClientOptions(env=ENV)) as client:
         calls = [client.submit(method) for _ in range(500)]
         client.submit("vendor/unknown").exception(PATIENCE)
         for call in calls:
@@ -284,7 +285,7 @@ def test_answers_find_their_callers_whatever_their_order(revision: str) -> None:
         answer(call, text(call["params"]["arguments"]["word"]))
     go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=Notes())) as client:
         found: dict[str, str] = {}
 
         def ask(word: str) -> None:
@@ -318,7 +319,7 @@ def test_what_an_answer_is_worth(revision: str, members: str, kind: type[McpErro
     send(id=receive("vendor/x")["id"], {members})
     go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision) as client:
+    with connect(raw_server(script), revision=revision, options=ClientOptions(on_stderr=Notes())) as client:
         with pytest.raises(kind, match=words):
             client.request("vendor/x")
         client.ping()
@@ -338,7 +339,9 @@ def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_ignored(revision: str)
     answer(request, {{"late": True}})
     go_on({{"resultType": "complete", "in": "time"}})
     """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision, timeout=PATIENCE) as client:
+    with connect(
+        raw_server(script), revision=revision, timeout=PATIENCE, options=ClientOptions(on_stderr=Notes())
+    ) as client:
         with pytest.raises(RequestTimeout, match=r"vendor/x: no answer within 0\.05 s"):
             client.request("vendor/x", timeout=0.05)
         assert client.request("vendor/y")["in"] == "time"
@@ -348,7 +351,7 @@ def test_no_answer_in_time_is_a_timeout_and_a_late_one_is_ignored(revision: str)
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 def test_a_cancellation_and_an_answer_may_cross(revision: str) -> None:
     """Five hundred times, in whichever order they meet: each call ends once, and all goes on."""
-    with connect(python(source("")), env=ENV, revision=revision) as client:
+    with connect(python(source("")), revision=revision, options=ClientOptions(env=ENV)) as client:
         ends = {"answered": 0, "cancelled": 0}
         method = "server/discover" if revision == MODERN else "logging/setLevel"
         params = {} if revision == MODERN else {"level": "info"}
@@ -368,7 +371,9 @@ def test_a_cancellation_and_an_answer_may_cross(revision: str) -> None:
 def test_a_flood_of_our_own_is_bounded(revision: str) -> None:
     """10,000 requests may wait; one more is refused here; at the end all of them fail."""
     script = f"open_any({revision!r})\nwhile os.read(0, 1 << 20): pass"
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision, timeout=60) as client:
+    with connect(
+        raw_server(script), revision=revision, timeout=60, options=ClientOptions(on_stderr=Notes())
+    ) as client:
         calls = [client.submit("vendor/x") for _ in range(10_000)]
         with pytest.raises(McpError, match="10000 requests are waiting"):
             client.request("vendor/x")
@@ -391,7 +396,7 @@ def test_a_callback_that_raises_ends_the_call() -> None:
     def fail(*report: object) -> None:
         raise ZeroDivisionError
 
-    with connect(raw_server(script), on_stderr=notes) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes)) as client:
         with pytest.raises(ZeroDivisionError):
             client.request("vendor/x", on_progress=fail)
         assert notes.until(lambda note: note is True)
@@ -407,7 +412,7 @@ def test_a_peer_that_no_longer_reads_ends_the_call() -> None:
     time.sleep(60)
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, grace=0.05) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes, grace=0.05)) as client:
         notes.until(lambda note: note == "deaf")
         with pytest.raises(ConnectionClosed):
             client.request("vendor/x")
@@ -455,9 +460,10 @@ def test_many_interrupts_leave_a_connection_that_works() -> None:
     """Real ones, at any moment, over real pipes."""
     script = """
     import os, signal, sys, threading
-    from mcp_ref import connect
+    from mcp_ref import ClientOptions, connect
     code = "from mcp_ref import Server\\ns = Server('s')\\ns.tool(name='t')(lambda: 1)\\ns.run()"
-    client = connect([sys.executable, "-c", code], env={"PYTHONPATH": os.environ["PYTHONPATH"]})
+    options = ClientOptions(env={"PYTHONPATH": os.environ["PYTHONPATH"]})
+    client = connect([sys.executable, "-c", code], options=options)
     client.call_tool("t")
     told = []
 

@@ -13,10 +13,11 @@ import weakref
 from types import SimpleNamespace
 
 import pytest
-from choices import for_server
+from choices import for_connect, for_server
 from peers import LEGACY, META, MODERN, PATIENCE, Notes, RawClient, nothing_left, raw_server
 
 from mcp_ref import (
+    ClientOptions,
     Context,
     ErrorResponse,
     McpError,
@@ -1017,7 +1018,7 @@ def test_all_kinds_of_questions_may_be_of_a_handlers_own():
     }
     server = owning(lambda ctx: json.dumps(ctx.input_responses) if ctx.input_responses else own)
     options = {"elicitation": lambda q: True, "sampling": lambda request: request.system_prompt, "roots": []}
-    with connect(server, **options) as client:
+    with connect(server, **for_connect(**options)) as client:
         found = json.loads(client.call_tool("tool").text)
     assert found["form"] == {"action": "accept", "content": {}}
     assert found["sample"]["content"]["text"] == "be brief"
@@ -1165,7 +1166,7 @@ def test_a_client_sends_its_request_again_with_what_was_asked_for():
         input_required(requestState=""),
     )
     params = {"name": "x", "arguments": {"n": [1, 2.5]}, "_meta": {"com.example/trace": "t"}}
-    with connect(server, elicitation=lambda question: True, on_stderr=notes) as client:
+    with connect(server, elicitation=lambda question: True, options=ClientOptions(on_stderr=notes)) as client:
         assert client.request("tools/call", params).text == "done"
         notes.until(lambda _: len(calls(notes)) == 4)
     sent = calls(notes)
@@ -1193,7 +1194,7 @@ def test_what_was_asked_for_one_request_goes_with_no_other():
                               "requestState": f"state-{{n}}"}})
         go_on(text("done"))
     """)
-    with connect(server, elicitation=lambda question: True, on_stderr=notes) as client:
+    with connect(server, elicitation=lambda question: True, options=ClientOptions(on_stderr=notes)) as client:
         asked = [client.submit("tools/call", {"name": "x", "arguments": {"n": n}}) for n in (1, 2)]
         assert [future.result(PATIENCE).text for future in asked] == ["done", "done"]
         notes.until(lambda _: len(calls(notes)) == 4)
@@ -1213,7 +1214,9 @@ def always(**options):
     """A client of a server that never has enough, and what it asked."""
     asked = []
     server = owning(lambda ctx: OWN)
-    client = connect(server, revision=MODERN, elicitation=lambda q: asked.append(1) or True, **options)
+    client = connect(
+        server, **for_connect(revision=MODERN, elicitation=lambda q: asked.append(1) or True, **options)
+    )
     return client, asked
 
 
@@ -1290,7 +1293,7 @@ def test_the_caller_answers_some_and_the_client_the_rest():
 @pytest.mark.parametrize("how", ["call_tool", "submit"])
 def test_a_question_that_is_none_is_refused(result, said, how):
     options = {"elicitation": pytest.fail, "roots": pytest.fail}
-    with connect(rounds({"resultType": "input_required", **result}), **options) as client:
+    with connect(rounds({"resultType": "input_required", **result}), **for_connect(**options)) as client:
         with pytest.raises(InvalidResponse, match=said):
             if how == "submit":
                 client.submit("tools/call", {"name": "x"}).result(PATIENCE)
@@ -1341,7 +1344,7 @@ REFUSALS = {
 def test_what_cannot_be_had_is_told_to_the_caller_and_the_request_not_sent_again(why, how):
     options, said = REFUSALS[why]
     notes = Notes()
-    with connect(rounds(input_required("a")), on_stderr=notes, **options) as client:
+    with connect(rounds(input_required("a")), **for_connect(on_stderr=notes, **options)) as client:
         with pytest.raises(InputRefused, match=said) as problem:
             if how == "submit":
                 client.submit("tools/call", {"name": "x"}).result(PATIENCE)
@@ -1360,7 +1363,12 @@ def test_a_callback_that_hangs_is_given_up_in_the_modern_era():
             over.wait(0.001)
         over.set()
 
-    with nothing_left(), connect(rounds(input_required("a")), elicitation=hang, ask_timeout=0.02) as client:
+    with (
+        nothing_left(),
+        connect(
+            rounds(input_required("a")), elicitation=hang, options=ClientOptions(ask_timeout=0.02)
+        ) as client,
+    ):
         with pytest.raises(InputRefused, match=r"there was no answer within 0\.02 s"):
             client.call_tool("x")
         assert over.wait(PATIENCE)
@@ -1379,7 +1387,10 @@ def test_a_callback_that_hangs_is_an_error_to_the_server_in_the_legacy_era(date)
 
     let_go = threading.Event()
     with connect(
-        server, revision=date, elicitation=lambda q: let_go.wait(PATIENCE), ask_timeout=0.02
+        server,
+        revision=date,
+        elicitation=lambda q: let_go.wait(PATIENCE),
+        options=ClientOptions(ask_timeout=0.02),
     ) as client:
         assert client.call_tool("tool").text == "-32603: there was no answer within 0.02 s"
         let_go.set()
@@ -1415,7 +1426,12 @@ def test_a_future_that_is_cancelled_between_two_rounds_is_not_sent_again():
         return let_go.wait(PATIENCE)
 
     notes = Notes()
-    with nothing_left(), connect(rounds(input_required("a")), elicitation=ask, on_stderr=notes) as client:
+    with (
+        nothing_left(),
+        connect(
+            rounds(input_required("a")), elicitation=ask, options=ClientOptions(on_stderr=notes)
+        ) as client,
+    ):
         future = client.submit("tools/call", {"name": "x"})
         assert asked.wait(PATIENCE)
         future.cancel()
@@ -1448,7 +1464,7 @@ def test_nobody_is_asked_anything_where_one_of_the_questions_is_none():
     wrong = {"a": FORM, "b": {"method": 5}}
     server = rounds({"resultType": "input_required", "inputRequests": wrong})
     with (
-        connect(server, elicitation=asked.append, on_stderr=Notes()) as client,
+        connect(server, elicitation=asked.append, options=ClientOptions(on_stderr=Notes())) as client,
         pytest.raises(InvalidResponse, match=r"inputRequests\.b"),
     ):
         client.call_tool("x")

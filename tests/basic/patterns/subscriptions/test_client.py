@@ -5,6 +5,7 @@ import threading
 import time
 
 import pytest
+from choices import for_connect
 from peers import (
     ENV,
     LEGACY,
@@ -21,6 +22,7 @@ from peers import (
 from web import talking
 
 from mcp_ref import (
+    ClientOptions,
     ConnectionClosed,
     ErrorResponse,
     InvalidResponse,
@@ -142,7 +144,7 @@ def scripted(script, **options):
     """A client of a server that is a few lines of script."""
     notes = Notes()
     lines = [line.removeprefix("    ") for line in script.splitlines()]
-    return connect(raw_server(LISTENED + "\n".join(lines)), on_stderr=notes, **options), notes
+    return connect(raw_server(LISTENED + "\n".join(lines)), **for_connect(on_stderr=notes, **options)), notes
 
 
 # -- one call, either era --------------------------------------------------------------------------
@@ -156,7 +158,7 @@ def scripted(script, **options):
 )
 @every
 def test_whoever_listens_hears_what_it_asked_for_and_nothing_else(date):
-    with connect(python(CHILD), env=ENV, revision=date) as client:
+    with connect(python(CHILD), revision=date, options=ClientOptions(env=ENV)) as client:
         everything = {"tools", "prompts", "resources"}, ("demo://a", "demo://b")
         with client.listen(tools=True, resources=["demo://a"]) as changes:
             assert changes.refused == set()
@@ -654,7 +656,7 @@ def test_what_waits_is_bounded_and_what_was_asked_for_by_name_is_always_kept(dat
 @pytest.mark.parametrize(("date", "code"), [*((date, 9) for date in LEGACY), (MODERN, 0), (LEGACY[0], 0)])
 def test_a_server_that_is_gone_for_good_is_an_error_for_all_who_listen(date, code):
     """The session is over; and a modern server that ended by itself is not started again."""
-    with connect(python(CHILD), env=ENV, revision=date) as client:
+    with connect(python(CHILD), revision=date, options=ClientOptions(env=ENV)) as client:
         several = [client.listen(tools=True), client.listen(resources=["demo://a"])]
         iterating = [Iterating(changes) for changes in several]
         with pytest.raises(ConnectionClosed):
@@ -676,7 +678,7 @@ def test_a_server_that_is_gone_for_good_is_an_error_for_all_who_listen(date, cod
 @pytest.mark.parametrize("date", LEGACY)
 def test_a_session_that_ends_while_one_begins_to_listen_is_an_error(date, monkeypatch):
     """`listen` asks nothing of a legacy server for lists: it must find out all the same."""
-    with connect(python(CHILD), env=ENV, revision=date) as client:
+    with connect(python(CHILD), revision=date, options=ClientOptions(env=ENV)) as client:
         agree = Changes.agree
 
         def end_before(changes, agreed):
@@ -699,7 +701,7 @@ def test_a_session_that_ends_while_one_begins_to_listen_is_an_error(date, monkey
 )
 def test_a_server_that_crashed_is_listened_to_anew_and_all_may_have_changed():
     with (
-        connect(python(CHILD), env=ENV, revision=MODERN) as client,
+        connect(python(CHILD), revision=MODERN, options=ClientOptions(env=ENV)) as client,
         client.listen(tools=True, resources=["demo://a", "demo://nowhere"]) as changes,
     ):
         with pytest.raises(ConnectionClosed):

@@ -8,6 +8,7 @@ import threading
 import time
 
 import pytest
+from choices import for_connect
 from http_peers import serving
 from peers import PATIENCE, eventually
 
@@ -98,7 +99,7 @@ def served(fake):
 @contextlib.contextmanager
 def session(fake, **options):
     """A client in a session with it."""
-    with served(fake) as url, connect(url, **{"timeout": PATIENCE, **options}) as client:
+    with served(fake) as url, connect(url, **for_connect(**{"timeout": PATIENCE, **options})) as client:
         yield client
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from choices import for_connect
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import (
@@ -28,7 +29,15 @@ from peers import (
     tap,
 )
 
-from mcp_ref import ConnectionClosed, ErrorResponse, InvalidResponse, RequestTimeout, Server, connect
+from mcp_ref import (
+    ClientOptions,
+    ConnectionClosed,
+    ErrorResponse,
+    InvalidResponse,
+    RequestTimeout,
+    Server,
+    connect,
+)
 from mcp_ref.api import connect as connecting
 from mcp_ref.basic.transports.stdio import backward_compatibility as era
 from mcp_ref.basic.versioning import Era
@@ -65,7 +74,7 @@ def test_any_other_error_means_legacy(code: int) -> None:
     go_on({{"said": "yes"}})
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes)) as client:
         assert str(client.revision) == "2025-06-18"
         assert client.server_info["name"] == "raw server"
         assert client.request("vendor/x")["said"] == "yes"
@@ -77,7 +86,9 @@ def test_a_quick_legacy_server_does_not_wait_for_the_probe() -> None:
     """The time limit counts only for silence."""
     started = time.monotonic()
     command = raw_server("open_legacy('2024-11-05')\ngo_on()")
-    with connect(command, on_stderr=Notes(), probe_timeout=1000, timeout=1000) as client:
+    with connect(
+        command, timeout=1000, options=ClientOptions(on_stderr=Notes(), probe_timeout=1000)
+    ) as client:
         assert str(client.revision) == "2024-11-05"
     assert time.monotonic() - started < 100
 
@@ -97,7 +108,9 @@ def test_a_legacy_server_that_stays_silent(date: str, caplog: pytest.LogCaptureF
     """It ignores what it does not know: after `probe_timeout` it is sent initialize, and the log says so."""
     notes = Notes()
     started = time.monotonic()
-    with connect(raw_server(f"DATE = {date!r}\n{SILENT}"), on_stderr=notes, probe_timeout=0.3) as client:
+    with connect(
+        raw_server(f"DATE = {date!r}\n{SILENT}"), options=ClientOptions(on_stderr=notes, probe_timeout=0.3)
+    ) as client:
         assert time.monotonic() - started >= 0.3
         assert str(client.revision) == date
         assert client.request("vendor/x")["said"] == "yes"
@@ -110,7 +123,7 @@ def test_a_legacy_server_that_stays_silent_is_reached_whatever_the_time_limits_a
     """A `probe_timeout` beyond `timeout` counts as `timeout`; initialize has its own."""
     notes = Notes()
     command = raw_server(f"DATE = '2025-06-18'\n{SILENT}")
-    with connect(command, on_stderr=notes, probe_timeout=1000, timeout=3) as client:
+    with connect(command, timeout=3, options=ClientOptions(on_stderr=notes, probe_timeout=1000)) as client:
         assert str(client.revision) == "2025-06-18"
     assert methods(notes)[:2] == ["server/discover", "initialize"]
 
@@ -118,7 +131,7 @@ def test_a_legacy_server_that_stays_silent_is_reached_whatever_the_time_limits_a
 @pytest.mark.parametrize("wrong", [0, -1, float("nan"), True, "5", None])
 def test_a_probe_timeout_that_is_none_is_refused(wrong: Any) -> None:
     with pytest.raises((TypeError, ValueError), match="probe_timeout is a number of seconds"):
-        connect(["no-such-program-at-all"], probe_timeout=wrong)
+        connect(["no-such-program-at-all"], options=ClientOptions(probe_timeout=wrong))
 
 
 @pytest.mark.spec("basic/transports/stdio/probe-legacy-fallback")
@@ -133,7 +146,7 @@ def test_a_legacy_server_that_ends_itself_when_probed(code: int) -> None:
     go_on({{"said": "yes"}})
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes)) as client:
         assert str(client.revision) == "2025-03-26"
         assert client.request("vendor/x")["said"] == "yes"
     assert methods(notes)[:2] == ["server/discover", "initialize"]
@@ -142,7 +155,8 @@ def test_a_legacy_server_that_ends_itself_when_probed(code: int) -> None:
 def test_a_server_that_always_ends_itself_is_an_error_with_its_last_words() -> None:
     with pytest.raises(ConnectionClosed, match=r"exited with code 3(.|\n)*no licence"):
         connect(
-            raw_server("receive()\nos.write(2, b'no licence' + bytes([10]))\nsys.exit(3)"), on_stderr=Notes()
+            raw_server("receive()\nos.write(2, b'no licence' + bytes([10]))\nsys.exit(3)"),
+            options=ClientOptions(on_stderr=Notes()),
         )
 
 
@@ -153,7 +167,7 @@ def test_a_legacy_server_that_refuses_initialize_as_well() -> None:
     go_on()
     """
     with pytest.raises(ErrorResponse, match="out of order"):
-        connect(raw_server(script), on_stderr=Notes())
+        connect(raw_server(script), options=ClientOptions(on_stderr=Notes()))
 
 
 @pytest.mark.parametrize(
@@ -172,7 +186,7 @@ def test_a_bad_answer_to_initialize_is_an_error(result: str, kind: type[McpError
     go_on()
     """
     with pytest.raises(kind):
-        connect(raw_server(script), on_stderr=Notes())
+        connect(raw_server(script), options=ClientOptions(on_stderr=Notes()))
 
 
 # ------------------------------------------------------------------------ modern servers
@@ -186,7 +200,7 @@ def test_a_discover_result_means_modern() -> None:
     go_on({"resultType": "complete", "said": "yes"})
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes)) as client:
         assert client.revision.era is Era.MODERN
         assert client.instructions == "be brief"
         assert client.server_info["name"] == "raw server"
@@ -205,7 +219,7 @@ def test_a_modern_error_is_followed_by_a_second_try_and_never_by_initialize(code
     go_on()
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes)) as client:
         assert str(client.revision) == MODERN
         client.ping()
     assert methods(notes) == ["server/discover"] * 3
@@ -221,7 +235,7 @@ def test_a_modern_server_that_refuses_twice_is_given_up(code: int) -> None:
     """
     notes = Notes()
     with pytest.raises(McpError, match="not today"):
-        connect(raw_server(script), on_stderr=notes)
+        connect(raw_server(script), options=ClientOptions(on_stderr=notes))
     assert methods(notes) == ["server/discover"] * 2
 
 
@@ -237,7 +251,10 @@ def test_a_modern_server_without_a_version_in_common(versions: list[Any], how: s
     )
     notes = Notes()
     with pytest.raises(McpError) as caught:
-        connect(raw_server(f"request = receive('server/discover')\n{said}\ngo_on()"), on_stderr=notes)
+        connect(
+            raw_server(f"request = receive('server/discover')\n{said}\ngo_on()"),
+            options=ClientOptions(on_stderr=notes),
+        )
     assert MODERN in str(caught.value)
     assert all(str(version) in str(caught.value) for version in versions)
     assert methods(notes) == ["server/discover"]
@@ -267,7 +284,9 @@ def test_a_server_of_ours_that_starts_slowly_is_not_sent_initialize(served: Any,
     os.mkfifo(fifo)
     command = python(f"open({str(fifo)!r}).read()\n" + source("", options=f"revisions={list(served)!r}"))
     thread = let_go(fifo, 1.0)
-    with connect(tap(command, record), env=ENV, probe_timeout=100, timeout=100) as client:
+    with connect(
+        tap(command, record), timeout=100, options=ClientOptions(env=ENV, probe_timeout=100)
+    ) as client:
         assert str(client.revision) == MODERN
         client.ping()
     thread.join()
@@ -300,7 +319,7 @@ def test_a_server_that_answers_both_is_a_legacy_one(order: str) -> None:
     """It was sent initialize and opened a session: what it says to the probe so late decides nothing."""
     notes = Notes()
     script = BOTH + order + "\nreceive('notifications/initialized')\ngo_on({'said': 'yes'})"
-    with connect(raw_server(script), on_stderr=notes, probe_timeout=0.2) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes, probe_timeout=0.2)) as client:
         assert str(client.revision) == "2025-11-25"
         assert client.request("vendor/x")["said"] == "yes"
         assert "_meta" not in notes.message("vendor/x").get("params", {})
@@ -311,7 +330,7 @@ def test_a_server_that_refuses_initialize_and_answers_the_probe_is_a_modern_one(
     """However late: a modern server that took long to start knows no initialize."""
     notes = Notes()
     script = BOTH + order + "\ngo_on({'resultType': 'complete', 'said': 'yes'})"
-    with connect(raw_server(script), on_stderr=notes, probe_timeout=0.2) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes, probe_timeout=0.2)) as client:
         assert str(client.revision) == MODERN
         assert client.request("vendor/x")["said"] == "yes"
     assert methods(notes) == ["server/discover", "initialize", "vendor/x"]
@@ -322,7 +341,9 @@ def test_a_late_answer_to_the_probe_is_not_enough_where_initialize_is_not_answer
     """It may still open a session: nothing that is said then would be understood."""
     with pytest.raises(RequestTimeout, match="did not answer initialize within 2 s"):
         connect(
-            raw_server(BOTH + "discover()\nreceive('never')"), on_stderr=Notes(), probe_timeout=0.2, timeout=2
+            raw_server(BOTH + "discover()\nreceive('never')"),
+            timeout=2,
+            options=ClientOptions(on_stderr=Notes(), probe_timeout=0.2),
         )
 
 
@@ -336,7 +357,7 @@ open_modern()
 go_on()
 """
     )
-    with connect(raw_server(script), on_stderr=Notes(), probe_timeout=0.2) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=Notes(), probe_timeout=0.2)) as client:
         assert str(client.revision) == MODERN
         client.ping()
 
@@ -348,7 +369,7 @@ def test_silence_after_a_modern_error_is_a_time_out_and_no_reason_to_initialize(
     """
     notes = Notes()
     with pytest.raises(RequestTimeout, match="did not answer server/discover within 2 s"):
-        connect(raw_server(script), on_stderr=notes, probe_timeout=0.2, timeout=2)
+        connect(raw_server(script), timeout=2, options=ClientOptions(on_stderr=notes, probe_timeout=0.2))
     assert methods(notes) == ["server/discover"] * 2
 
 
@@ -356,12 +377,15 @@ def test_silence_after_a_modern_error_is_a_time_out_and_no_reason_to_initialize(
 def test_a_server_that_refuses_both_raises_what_initialize_was_told(order: str) -> None:
     script = BOTH + f"def no(): error(request, -32000, 'no initialize')\n{order}\ngo_on()"
     with pytest.raises(ErrorResponse, match="no initialize"):
-        connect(raw_server(script), on_stderr=Notes(), probe_timeout=0.2)
+        connect(raw_server(script), options=ClientOptions(on_stderr=Notes(), probe_timeout=0.2))
 
 
 def test_a_server_that_dies_between_the_two_is_told_with_its_last_words() -> None:
     with pytest.raises(ConnectionClosed, match="exited with code 3"):
-        connect(raw_server("receive('initialize')\nsys.exit(3)"), on_stderr=Notes(), probe_timeout=0.2)
+        connect(
+            raw_server("receive('initialize')\nsys.exit(3)"),
+            options=ClientOptions(on_stderr=Notes(), probe_timeout=0.2),
+        )
 
 
 def test_a_hook_of_ours_that_is_slow_does_not_change_the_era() -> None:
@@ -375,7 +399,7 @@ def test_a_hook_of_ours_that_is_slow_does_not_change_the_era() -> None:
             threading.Event().wait(1.0)
         return proceed(params)
 
-    with connect(server, probe_timeout=100, timeout=100) as client:
+    with connect(server, timeout=100, options=ClientOptions(probe_timeout=100)) as client:
         assert str(client.revision) == MODERN
         client.ping()
     assert seen == ["server/discover"] * 2
@@ -405,21 +429,24 @@ def test_garbage_for_an_answer_to_the_probe_means_legacy(result: str) -> None:
     answer(request, {{"protocolVersion": "2025-11-25", "capabilities": ABLE, "serverInfo": INFO}})
     go_on({{"said": "yes"}})
     """
-    with connect(raw_server(script), on_stderr=Notes()) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=Notes())) as client:
         assert str(client.revision) == "2025-11-25"
         assert client.request("vendor/x")["said"] == "yes"
 
 
 def test_garbage_for_both_answers_is_an_error() -> None:
     with pytest.raises(McpError):
-        connect(raw_server("go_on = None\nwhile True: answer(receive(), {'a': 1})"), on_stderr=Notes())
+        connect(
+            raw_server("go_on = None\nwhile True: answer(receive(), {'a': 1})"),
+            options=ClientOptions(on_stderr=Notes()),
+        )
 
 
 @pytest.mark.parametrize("more", ["capabilities=None", "capabilities=[]", "resultType='odd'"])
 def test_a_discover_result_that_breaks_its_shape_is_an_error(more: str) -> None:
     script = f"answer(receive('server/discover'), discovered({more}))\ngo_on()"
     with pytest.raises(InvalidResponse):
-        connect(raw_server(script), on_stderr=Notes())
+        connect(raw_server(script), options=ClientOptions(on_stderr=Notes()))
 
 
 def test_bytes_that_are_no_message_before_the_answer_are_stepped_over() -> None:
@@ -429,7 +456,7 @@ def test_bytes_that_are_no_message_before_the_answer_are_stepped_over() -> None:
     open_modern()
     go_on()
     """
-    with connect(raw_server(script), on_stderr=Notes()) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=Notes())) as client:
         client.ping()
 
 
@@ -439,7 +466,9 @@ def test_bytes_that_are_no_message_before_the_answer_are_stepped_over() -> None:
 @pytest.mark.parametrize("date", LEGACY)
 def test_who_insists_on_a_legacy_revision_does_not_probe(date: str) -> None:
     notes = Notes()
-    with connect(raw_server("open_legacy()\ngo_on()"), on_stderr=notes, revision=date) as client:
+    with connect(
+        raw_server("open_legacy()\ngo_on()"), revision=date, options=ClientOptions(on_stderr=notes)
+    ) as client:
         assert str(client.revision) == date
     assert methods(notes)[0] == "initialize"
     assert notes.message("initialize")["params"]["protocolVersion"] == date
@@ -458,18 +487,20 @@ def test_who_insists_gets_that_revision_or_an_error(asked: str, spoken: str) -> 
     """
     command = raw_server(modern if spoken == MODERN else f"open_legacy({spoken!r})\ngo_on()")
     if asked == spoken:
-        with connect(command, on_stderr=Notes(), revision=asked) as client:
+        with connect(command, revision=asked, options=ClientOptions(on_stderr=Notes())) as client:
             assert str(client.revision) == asked
             client.ping()
     else:
         with pytest.raises(McpError):
-            connect(command, on_stderr=Notes(), revision=asked)
+            connect(command, revision=asked, options=ClientOptions(on_stderr=Notes()))
 
 
 def test_who_speaks_legacy_revisions_only_does_not_probe() -> None:
     notes = Notes()
     command = raw_server("open_legacy()\ngo_on()")
-    with connect(command, on_stderr=notes, revisions=["2024-11-05", "2025-06-18"]) as client:
+    with connect(
+        command, options=ClientOptions(on_stderr=notes, revisions=["2024-11-05", "2025-06-18"])
+    ) as client:
         assert str(client.revision) == "2025-06-18"
     assert methods(notes)[0] == "initialize"
 
@@ -491,7 +522,7 @@ def test_a_modern_client_says_what_to_do_about_a_legacy_server(script: str, opti
     """The version that it speaks, and the argument of `connect` that helps. Nothing but the probe is sent."""
     notes = Notes()
     with pytest.raises(McpError) as caught:
-        connect(raw_server(script), on_stderr=notes, timeout=2, **options)
+        connect(raw_server(script), **for_connect(on_stderr=notes, timeout=2, **options))
     assert MODERN in str(caught.value)
     assert "revision='2025-11-25'" in str(caught.value)
     assert methods(notes) == ["server/discover"]
@@ -501,7 +532,9 @@ def test_a_modern_client_says_what_to_do_about_a_legacy_server(script: str, opti
 def test_who_speaks_the_modern_revision_only_tells_a_legacy_server_from_a_slow_one() -> None:
     notes = Notes()
     command = raw_server("time.sleep(0.7)\nopen_modern()\ngo_on()")
-    with connect(command, on_stderr=notes, revisions=[MODERN], probe_timeout=0.1) as client:
+    with connect(
+        command, options=ClientOptions(on_stderr=notes, revisions=[MODERN], probe_timeout=0.1)
+    ) as client:
         assert str(client.revision) == MODERN
     assert "initialize" not in methods(notes)
 
@@ -514,7 +547,12 @@ def test_a_server_that_never_answers_is_a_time_out_and_leaves_no_child(asked: st
     notes = Notes()
     started = time.monotonic()
     with pytest.raises(RequestTimeout):
-        connect(raw_server("while receive(): pass"), on_stderr=notes, revision=asked, timeout=0.8)
+        connect(
+            raw_server("while receive(): pass"),
+            revision=asked,
+            timeout=0.8,
+            options=ClientOptions(on_stderr=notes),
+        )
     assert time.monotonic() - started < 3 * PATIENCE
 
 
@@ -547,7 +585,7 @@ def changing(tmp_path: Path) -> tuple[list[str], Path]:
 def opening_of(command: list[str], **options: Any) -> tuple[str, list[str]]:
     """The revision that a new client agrees on, and what it sent until then."""
     notes = Notes()
-    with connect(command, on_stderr=notes, **options) as client:
+    with connect(command, **for_connect(on_stderr=notes, **options)) as client:
         client.request("vendor/x")
         notes.message("vendor/x")
         return str(client.revision), methods(notes)[: methods(notes).index("vendor/x")]
@@ -591,7 +629,7 @@ def test_a_modern_client_probes_also_where_a_legacy_server_is_known(tmp_path: Pa
     command, _ = changing(tmp_path)
     opening_of(command)
     with pytest.raises(LocalError, match="revision='2025-11-25'"):
-        connect(command, on_stderr=Notes(), revision=MODERN)
+        connect(command, revision=MODERN, options=ClientOptions(on_stderr=Notes()))
 
 
 def test_a_known_modern_server_that_is_slow_is_not_sent_initialize() -> None:
@@ -604,7 +642,7 @@ def test_a_known_modern_server_that_is_slow_is_not_sent_initialize() -> None:
     server = connecting._known_era(eras, command, None, None)
     server.store(Era.MODERN)
     with pytest.raises(RequestTimeout, match="did not answer server/discover within 2 s"):
-        connect(command, on_stderr=notes, eras=eras, probe_timeout=0.1, timeout=2)
+        connect(command, timeout=2, options=ClientOptions(on_stderr=notes, eras=eras, probe_timeout=0.1))
     assert methods(notes) == ["server/discover"]
     assert server.find() is None, "the next client finds out anew"
 
@@ -627,7 +665,9 @@ def test_only_an_error_in_answer_to_the_probe_is_remembered_as_legacy(script: st
 answer(request, {"protocolVersion": "2025-11-25", "capabilities": ABLE, "serverInfo": INFO})
 go_on()
 """
-    with connect(raw_server(script + more), on_stderr=Notes(), eras=eras, probe_timeout=0.3) as client:
+    with connect(
+        raw_server(script + more), options=ClientOptions(on_stderr=Notes(), eras=eras, probe_timeout=0.3)
+    ) as client:
         assert str(client.revision) == "2025-11-25"
     assert len(eras) == 0
 
@@ -642,14 +682,14 @@ def test_a_server_that_dies_of_what_it_was_remembered_for_is_started_again_and_p
     """
     notes, eras, command = Notes(), era.KnownEras(), raw_server(script)
     connecting._known_era(eras, command, None, None).store(Era.LEGACY)
-    with connect(command, on_stderr=notes, eras=eras) as client:
+    with connect(command, options=ClientOptions(on_stderr=notes, eras=eras)) as client:
         assert str(client.revision) == MODERN
     assert methods(notes) == ["initialize", "server/discover"]
 
 
 def test_a_server_that_answered_the_probe_is_remembered_as_a_modern_one() -> None:
     eras, command = era.KnownEras(), raw_server("answer(receive(), discovered())\ngo_on()")
-    with connect(command, on_stderr=Notes(), eras=eras) as client:
+    with connect(command, options=ClientOptions(on_stderr=Notes(), eras=eras)) as client:
         assert str(client.revision) == MODERN
     assert connecting._known_era(eras, command, None, None).find() is Era.MODERN
 
@@ -660,7 +700,7 @@ def test_a_server_that_refuses_what_it_was_remembered_for_is_forgotten_whatever_
     server = connecting._known_era(eras, command, None, None)
     server.store(Era.LEGACY)
     with pytest.raises(ErrorResponse, match="Method not found"):
-        connect(command, on_stderr=notes, eras=eras)
+        connect(command, options=ClientOptions(on_stderr=notes, eras=eras))
     assert methods(notes) == ["initialize", "server/discover", "initialize"]
     assert server.find() is None
 
@@ -709,7 +749,7 @@ def test_what_is_remembered_holds_no_secrets_and_may_be_used_by_many_threads() -
 @pytest.mark.parametrize("wrong", [None, 1, "yes", {}])
 def test_eras_that_are_none_are_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match="eras is True, False or a KnownEras"):
-        connect(["no-such-program-at-all"], eras=wrong)
+        connect(["no-such-program-at-all"], options=ClientOptions(eras=wrong))
 
 
 # ----------------------------------------------------------------------------- judge

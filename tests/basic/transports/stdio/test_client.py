@@ -33,7 +33,7 @@ from peers import (
     tap,
 )
 
-from mcp_ref import ConnectionClosed, connect
+from mcp_ref import ClientOptions, ConnectionClosed, connect
 from mcp_ref.basic.transports.stdio import client as stdio
 from mcp_ref.runtime.errors import LocalError, McpError
 
@@ -55,7 +55,9 @@ def test_the_server_is_a_child_without_a_shell(revision: str, tmp_path: Path) ->
     def self() -> list[str]:
         return [str(os.getpid()), str(os.getppid()), os.getcwd(), *sys.argv[1:]]
     """
-    with connect([*python(source(body)), *words], env=ENV, cwd=tmp_path, revision=revision) as client:
+    with connect(
+        [*python(source(body)), *words], revision=revision, options=ClientOptions(env=ENV, cwd=tmp_path)
+    ) as client:
         found = json.loads(client.call_tool("self").text) if revision < "2025-06-18" else None
         structured = client.call_tool("self").structured
         pid, parent, cwd, *arguments = found or structured["result"]
@@ -82,7 +84,9 @@ def test_every_line_either_way_is_a_message(revision: str, tmp_path: Path) -> No
         ctx.progress(1)
         return "two\\nlines \\u2028 more"
     """
-    with connect(tap(python(source(body)), wire), env=ENV, revision=revision) as client:
+    with connect(
+        tap(python(source(body)), wire), revision=revision, options=ClientOptions(env=ENV)
+    ) as client:
         client.list_tools()
         client.call_tool("work", on_progress=lambda *report: None)
         client.submit("tools/call", {"name": "work", "arguments": {}}).cancel()
@@ -100,7 +104,8 @@ def test_the_environment_is_safe_and_can_be_added_to(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("LANG", "C.UTF-8")
     notes = Notes()
     with connect(
-        raw_server("note(dict(os.environ))\nopen_modern()\ngo_on()"), on_stderr=notes, env={"OWN": "é"}
+        raw_server("note(dict(os.environ))\nopen_modern()\ngo_on()"),
+        options=ClientOptions(on_stderr=notes, env={"OWN": "é"}),
     ):
         seen = notes.until(lambda note: "PATH" in note)
     assert seen["OWN"] == "é"
@@ -158,7 +163,7 @@ def test_close_is_as_gentle_as_it_can_be(stays: str, ended: int) -> None:
         + stays
     )
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, grace=0.3) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes, grace=0.3)) as client:
         notes.until(lambda note: note == "open")
         process = client.asker.line.link.process
         started = time.monotonic()
@@ -174,7 +179,7 @@ def test_close_is_as_gentle_as_it_can_be(stays: str, ended: int) -> None:
 def test_close_waits_for_a_server_that_takes_a_while() -> None:
     script = "open_modern()\nwhile os.read(0, 100): pass\ntime.sleep(0.5)\nnote('finished')"
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, grace=PATIENCE) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes, grace=PATIENCE)) as client:
         process = client.asker.line.link.process
     assert process.poll() == 0
     assert "finished" in notes.all
@@ -192,7 +197,7 @@ def test_a_grandchild_that_holds_the_pipes_holds_up_neither_close_nor_the_news_o
     """Our server is dead; that somebody else has its stdout open means nothing."""
     script = GRANDCHILD.format(options="stdin=subprocess.DEVNULL") + "receive('vendor/x')\nos._exit(5)"
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, timeout=60) as client:
+    with connect(raw_server(script), timeout=60, options=ClientOptions(on_stderr=notes)) as client:
         holder = notes.until(lambda note: "holder" in note)["holder"]
         started = time.monotonic()
         try:
@@ -211,7 +216,7 @@ def test_what_a_killed_server_started_is_killed_with_it() -> None:
         "import signal\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: time.sleep(60)"
     )
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, grace=0.1):
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes, grace=0.1)):
         holder = notes.until(lambda note: "holder" in note)["holder"]
 
     def is_gone() -> bool:
@@ -243,7 +248,9 @@ def test_a_dying_server_fails_every_waiting_call_at_once(revision: str, end: str
     note("out of memory")
     {end}
     """
-    with connect(raw_server(script), on_stderr=Notes(), revision=revision, timeout=60) as client:
+    with connect(
+        raw_server(script), revision=revision, timeout=60, options=ClientOptions(on_stderr=Notes())
+    ) as client:
         problems: list[Exception] = []
 
         def ask() -> None:
@@ -273,7 +280,7 @@ def test_a_dying_server_fails_every_waiting_call_at_once(revision: str, end: str
 def test_a_server_that_closes_its_output_but_lives_is_the_end_as_well() -> None:
     script = "open_modern()\nreceive('vendor/x')\nos.close(1)\nreceive()"
     with (
-        connect(raw_server(script), on_stderr=Notes(), timeout=60) as client,
+        connect(raw_server(script), timeout=60, options=ClientOptions(on_stderr=Notes())) as client,
         pytest.raises(ConnectionClosed, match="closed its output"),
     ):
         client.request("vendor/x")
@@ -294,7 +301,9 @@ def half_way(revision: str, end: str) -> list[McpError]:
     """What is said to a call beside the large one, to that itself and to one that comes later."""
     notes = Notes()
     command = raw_server(HALF_WAY.format(revision=revision, end=end))
-    with connect(command, on_stderr=notes, revision=revision, timeout=60, grace=0.1) as client:
+    with connect(
+        command, revision=revision, timeout=60, options=ClientOptions(on_stderr=notes, grace=0.1)
+    ) as client:
         problems: list[McpError] = []
 
         def fails(method: str, params: Any = None) -> None:
@@ -338,11 +347,11 @@ def test_stderr_goes_to_ours_or_to_the_callback(capfd: pytest.CaptureFixture[str
         print(words, file=sys.stderr, flush=True)
         return "said"
     """
-    with connect(python(source(body)), env=ENV) as client:
+    with connect(python(source(body)), options=ClientOptions(env=ENV)) as client:
         assert client.call_tool("say", {"words": "für Menschen"}).text == "said"
     assert "ready to serve\nfür Menschen\n" in capfd.readouterr().err
     heard: list[str] = []
-    with connect(python(source(body)), env=ENV, on_stderr=heard.append) as client:
+    with connect(python(source(body)), options=ClientOptions(env=ENV, on_stderr=heard.append)) as client:
         client.call_tool("say", {"words": "für Menschen"})
         assert eventually(lambda: heard == ["ready to serve", "für Menschen"])
     assert capfd.readouterr().err == ""
@@ -365,7 +374,7 @@ def test_what_stderr_carries_harms_nobody(caplog: pytest.LogCaptureFixture) -> N
         if "\ufffd" in line:
             raise ValueError("cannot read that")
 
-    with connect(raw_server(script), on_stderr=fail) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=fail)) as client:
         client.ping()
     assert "on_stderr failed" in caplog.text
     assert sum(line.count("x") for line in heard) >= 1 << 20
@@ -377,7 +386,7 @@ def test_a_child_without_pidfds_is_watched_all_the_same(monkeypatch: pytest.Monk
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     script = GRANDCHILD.format(options="stdin=subprocess.DEVNULL") + "receive('vendor/x')\nos._exit(5)"
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes, timeout=60) as client:
+    with connect(raw_server(script), timeout=60, options=ClientOptions(on_stderr=notes)) as client:
         holder = notes.until(lambda note: "holder" in note)["holder"]
         try:
             with pytest.raises(ConnectionClosed, match="exited with code 5"):
@@ -391,7 +400,9 @@ def test_close_fails_what_waits_and_what_is_being_written(revision: str) -> None
     """A server that reads nothing at all: a call of 20 MB is stuck in the pipe."""
     script = f"open_any({revision!r})\nnote('deaf')\ntime.sleep(60)"
     notes = Notes()
-    client = connect(raw_server(script), on_stderr=notes, revision=revision, grace=0.1, timeout=60)
+    client = connect(
+        raw_server(script), revision=revision, timeout=60, options=ClientOptions(on_stderr=notes, grace=0.1)
+    )
     notes.until(lambda note: note == "deaf")
     problems: list[BaseException] = []
 
@@ -419,7 +430,7 @@ def test_what_close_cuts_off_lands_in_no_other_file(tmp_path: Path) -> None:
     """Nobody closes a descriptor under a write: its number may be another file's at once."""
     script = "open_modern()\nnote('open')\ntime.sleep(60)"
     notes, failed = Notes(), []
-    client = connect(raw_server(script), on_stderr=notes, grace=0.2)
+    client = connect(raw_server(script), options=ClientOptions(on_stderr=notes, grace=0.2))
     notes.until(lambda note: note == "open")
 
     def say_much() -> None:
@@ -450,7 +461,7 @@ def test_a_server_behind_a_wrapper_is_ended_as_well() -> None:
     script = "note({'pid': os.getpid()})\nopen_modern()\nwhile True: time.sleep(60)"
     command = ["sh", "-c", '"$@"; true', "wrapper", *raw_server(script)]
     notes = Notes()
-    with connect(command, on_stderr=notes, grace=0.1):
+    with connect(command, options=ClientOptions(on_stderr=notes, grace=0.1)):
         pid = notes.until(lambda note: "pid" in note)["pid"]
     assert eventually(lambda: not is_running(pid))
 
@@ -478,7 +489,7 @@ def test_no_descriptor_is_left_though_a_grandchild_holds_stderr() -> None:
     """
     before = descriptors()
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes):
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes)):
         holder = notes.until(lambda note: "holder" in note)["holder"]
     try:
         assert descriptors() == before
@@ -504,7 +515,7 @@ def test_an_on_stderr_that_would_end_its_thread_does_not(problem: type[BaseExcep
         heard.append(line)
         raise problem
 
-    with connect(raw_server(script), on_stderr=fail) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=fail)) as client:
         for _ in range(3):
             client.request("vendor/x", timeout=PATIENCE)
         assert eventually(lambda: sum(line.startswith("x") for line in heard) == 60)
@@ -532,7 +543,9 @@ def test_a_time_out_holds_also_when_the_server_reads_nothing(revision: str) -> N
     open_any({revision!r})
     time.sleep(60)
     """
-    with connect(raw_server(script), revision=revision, on_stderr=Notes(), grace=0.2) as client:
+    with connect(
+        raw_server(script), revision=revision, options=ClientOptions(on_stderr=Notes(), grace=0.2)
+    ) as client:
         start = time.monotonic()
         with pytest.raises(TimeoutError):
             client.request("vendor/big", {"a": "x" * (3 << 20)}, timeout=0.5)

@@ -30,7 +30,7 @@ from peers import (
     source,
 )
 
-from mcp_ref import Context, Server, ServerOptions, connect
+from mcp_ref import ClientOptions, Context, Server, ServerOptions, connect
 from mcp_ref.basic.transports.stdio import server as stdio
 
 
@@ -50,7 +50,7 @@ def test_a_server_process_belongs_to_no_thread_and_to_no_task() -> None:
         return os.getpid()
     """
     found: list[Any] = []
-    with connect(python(source(body)), env=ENV) as client:
+    with connect(python(source(body)), options=ClientOptions(env=ENV)) as client:
         for _ in range(3):
             thread = threading.Thread(target=lambda: found.append(client.call_tool("pid").structured))
             thread.start()
@@ -497,8 +497,8 @@ def test_a_server_of_ours_ends_with_its_client(revision: str) -> None:
     """Even when the client is killed: end of input is enough."""
     text = f"""
 import os, time
-from mcp_ref import connect
-client = connect({python(source("import os"))!r}, env={ENV!r}, revision={revision!r})
+from mcp_ref import ClientOptions, connect
+client = connect({python(source("import os"))!r}, revision={revision!r}, options=ClientOptions(env={ENV!r}))
 print(client.asker.line.link.process.pid, flush=True)
 time.sleep(60)
 """

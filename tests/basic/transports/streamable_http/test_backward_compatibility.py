@@ -4,11 +4,12 @@ import json
 import threading
 
 import pytest
+from choices import for_connect
 from http_peers import endpoint
 from peers import LEGACY, MODERN
 from web import ABLE, INFO, opened, text, web
 
-from mcp_ref import Denied, Server, connect
+from mcp_ref import ClientOptions, Denied, Server, connect
 from mcp_ref.api import connect as connecting
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.transports.stdio.backward_compatibility import KnownEras
@@ -32,7 +33,7 @@ def probed(answer, revision="2025-11-25", **more):
         else:
             opened(rest, revision)(request, wire)
 
-    with web(handle) as site, connect(site.url, **more) as client:
+    with web(handle) as site, connect(site.url, **for_connect(**more)) as client:
         assert client.call_tool("a").text == "hello"
         return client.revision, [r.rpc for r in site.requests if r.method == "POST"]
 
@@ -198,7 +199,7 @@ def test_they_say_no_more_with_a_json_rpc_error_in_them(status, code):
 
     with web(handle) as site:
         with pytest.raises(HttpError, match="come back later") as caught:
-            connect(site.url, eras=eras)
+            connect(site.url, options=ClientOptions(eras=eras))
         assert caught.value.status == status
         assert [r.rpc for r in site.requests] == ["server/discover"]
     assert len(eras) == 0
@@ -377,7 +378,7 @@ class Changing:
 
     def opening(self, site, query="", **options):
         before = len(site.requests)
-        with connect(site.url + query, **options) as client:
+        with connect(site.url + query, **for_connect(**options)) as client:
             client.call_tool("a")
             asked = [r.rpc for r in site.requests[before:] if r.method == "POST"]
             return client.revision.date, [rpc for rpc in asked if not rpc.startswith("tools/")]
@@ -404,7 +405,7 @@ def test_a_server_that_refuses_what_it_was_remembered_for_is_forgotten_whatever_
         server = connecting._known_era(eras, site.url, None, None)
         server.store(Era.LEGACY)
         with pytest.raises(ErrorResponse, match="Method not found"):
-            connect(site.url, eras=eras)
+            connect(site.url, options=ClientOptions(eras=eras))
         assert [r.rpc for r in site.requests] == ["initialize", "server/discover", "initialize"]
         assert server.find() is None
 
@@ -424,7 +425,7 @@ def test_a_list_without_a_version_of_ours_is_not_remembered_as_legacy(how):
             wire.error(request, -32022, "not that one", 400, {"supported": ["2025-11-25"], "requested": "x"})
 
     eras = KnownEras()
-    with web(handle) as site, connect(site.url, eras=eras) as client:
+    with web(handle) as site, connect(site.url, options=ClientOptions(eras=eras)) as client:
         assert client.revision == "2025-11-25"
     assert len(eras) == 0
 

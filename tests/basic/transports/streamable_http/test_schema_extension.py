@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from peers import LEGACY, MODERN, PATIENCE, Notes, RawClient, raw_server
 from web import opened, talking, text, web
 
-from mcp_ref import Server, connect
+from mcp_ref import ClientOptions, Server, connect
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.transports.streamable_http.schema_extension import (
@@ -613,7 +613,7 @@ def test_on_a_pipe_where_no_header_can_be_wrong_nothing_is_sent_again(wait):
             error(request, -32020, "Header mismatch")
     """
     notes = Notes()
-    with connect(raw_server(script), on_stderr=notes) as client:
+    with connect(raw_server(script), options=ClientOptions(on_stderr=notes)) as client:
         with pytest.raises(ErrorResponse):
             if wait:
                 client.request("tools/call", {"name": "query", "arguments": {}})
