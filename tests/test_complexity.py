@@ -19,7 +19,7 @@ SOURCES = {path.relative_to(PACKAGE).as_posix(): path.read_text() for path in so
 
 MAX_COMPLEXITY, MAX_METHODS, MAX_ATTRIBUTES, MAX_MEDIAN_LINES = 10, 30, 15, 180
 
-COMPLEX = {}
+COMPLEX: set[str] = set()
 
 LARGE = {
     "Application",

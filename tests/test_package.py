@@ -102,7 +102,7 @@ PROMISED = {
     Server.on_request: "self method *since *until",
     Server.on_notification: "self method",
     Server.around: "self hook",
-    connect: "target *revision *timeout *on_log *on_notification *name *version *confirm",
+    connect: "target *revision *timeout *on_log *on_notification *confirm *options",
     Client.list_tools: "self",
     Client.pages: "self method params",
     Client.call_tool: "self name arguments *timeout *on_progress",

@@ -102,10 +102,7 @@ class Callbacks:
 
     def arguments_for(self, data: Any) -> list[str]:
         """The arguments of `connect` that declare what a server missed, as the `data` of -32021 tells it."""
-        required = data.get("requiredCapabilities") if isinstance(data, dict) else None
-        if not isinstance(required, dict) or not all(isinstance(parts, dict) for parts in required.values()):
-            return []
-        missing = missing_capabilities(required, self.capabilities())
+        missing = missing_capabilities(_required(data), self.capabilities())
         arguments = [ARGUMENTS[name] for name in missing if name in ARGUMENTS and getattr(self, name) is None]
         options = [option for name, parts in missing.items() for option in self._options_for(name, parts)]
         return [*arguments, f"options=ClientOptions({', '.join(options)})"] if options else arguments
@@ -167,6 +164,13 @@ class Callbacks:
             self._closed = True
             for asking in self._under_way:
                 asking.done.set()
+
+
+def _required(data: Any) -> Json:
+    """The capabilities in the `data` of an error -32021; none in data of another form."""
+    found = data.get("requiredCapabilities") if isinstance(data, dict) else None
+    is_valid = isinstance(found, dict) and all(isinstance(parts, dict) for parts in found.values())
+    return found if found is not None and is_valid else {}
 
 
 class _Asking:

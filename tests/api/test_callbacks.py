@@ -73,12 +73,6 @@ def test_a_callback_is_a_function(name):
         Callbacks(**{**options, name: "yes"})
 
 
-@pytest.mark.parametrize("options", [{"seconds": 0}, {"seconds": -1}, {"seconds": float("inf")}])
-def test_the_time_limit_is_one(options):
-    with pytest.raises(ValueError, match="ask_timeout"):
-        Callbacks(**options)
-
-
 @pytest.mark.spec(
     "client/elicitation/capability-at-initialize",
     "client/elicitation/capability-per-request",
@@ -273,8 +267,6 @@ def test_what_goes_with_sampling_goes_with_nothing_else():
     for options in ({"sampling_tools": True}, {"sampling_context": True}, {"sampling_review": print}):
         with pytest.raises(ValueError, match="go with sampling"):
             Callbacks(**options)
-    with pytest.raises(TypeError, match="ask_limit is a Limit"):
-        Callbacks(limit=5)
 
 
 @pytest.mark.parametrize("date", LEGACY[2:])
@@ -372,25 +364,29 @@ NEEDS = [
     (
         lambda ctx: ctx.elicit_url("Go", "https://example.org/"),
         {"elicitation": lambda question: True, "elicitation_modes": ["form"]},
-        "elicitation_modes=['form', 'url']",
+        "options=ClientOptions(elicitation_modes=['form', 'url'])",
     ),
     (lambda ctx: ctx.sample("Hi", max_tokens=9), {}, "sampling=..."),
     (
         lambda ctx: ctx.require_capability(sampling={"tools": {}, "context": {}}),
         {"sampling": lambda request: "x"},
-        "sampling_tools=True, sampling_context=True",
+        "options=ClientOptions(sampling_tools=True, sampling_context=True)",
     ),
-    (lambda ctx: ctx.require_capability(sampling={"tools": {}}), {}, "sampling=..., sampling_tools=True"),
+    (
+        lambda ctx: ctx.require_capability(sampling={"tools": {}}),
+        {},
+        "sampling=..., options=ClientOptions(sampling_tools=True)",
+    ),
     (lambda ctx: ctx.list_roots(), {}, "roots=[...]"),
     (
         lambda ctx: ctx.require_capability(extensions={"com.example/x": {}}),
         {},
-        "extensions={'com.example/x': {}}",
+        "options=ClientOptions(extensions={'com.example/x': {}})",
     ),
     (
         lambda ctx: ctx.require_capability(roots={}, experimental={"a": {}}),
         {},
-        "roots=[...], experimental={'a': {}}",
+        "roots=[...], options=ClientOptions(experimental={'a': {}})",
     ),
 ]
 

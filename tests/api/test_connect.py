@@ -597,7 +597,7 @@ def test_what_one_origin_said_of_its_era_counts_for_no_other(other):
     eras = KnownEras()
 
     def remembered(url):
-        return connecting._known_era(eras, url, None, None)
+        return connecting._known_era(url, ClientOptions(eras=eras))
 
     remembered("http://a.test/mcp").store(Era.LEGACY)
     assert remembered("http://A.test:80/mcp").find() is Era.LEGACY

@@ -1,4 +1,4 @@
-"""api/options: what few servers need to say, and how it is refused."""
+"""api/options: what few servers and clients need to say, and how it is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import HttpOptions, Server, ServerOptions
+from mcp_ref import ClientOptions, HttpOptions, Server, ServerOptions, connect
 from mcp_ref.api.http_server import serve
 from mcp_ref.api.options import AppOptions, RunOptions
 from mcp_ref.basic.transports.streamable_http.endpoint import Application
@@ -95,3 +95,42 @@ def test_every_option_says_what_it_is(kind):
         assert f"    {field.name}: " in source
         after = source.partition(f"    {field.name}: ")[2].partition("\n")[2]
         assert after.lstrip().startswith('"""'), field.name
+
+
+@pytest.mark.parametrize(
+    ("given", "error"),
+    [
+        ({"name": 5}, TypeError),
+        ({"title": 5}, TypeError),
+        ({"revisions": []}, ValueError),
+        ({"revisions": ["1999-01-01"]}, ValueError),
+        ({"extensions": [1]}, TypeError),
+        ({"elicitation_modes": ["telepathy"]}, ValueError),
+        ({"sampling_review": "yes"}, TypeError),
+        ({"ask_limit": 5}, TypeError),
+        *(({"ask_timeout": odd}, ValueError) for odd in (0, -1, float("inf"))),
+        ({"max_rounds": 0}, ValueError),
+        ({"max_timeout": "long"}, TypeError),
+        ({"ping_every": 0}, ValueError),
+        ({"max_message_bytes": 0}, ValueError),
+        ({"eras": "now"}, TypeError),
+        ({"principal": []}, TypeError),
+        ({"env": {"A": 5}}, TypeError),
+        ({"on_stderr": 5}, TypeError),
+        ({"grace": -1}, ValueError),
+    ],
+    ids=str,
+)
+def test_an_option_of_a_client_that_cannot_be_is_refused(given, error):
+    with pytest.raises(error):
+        ClientOptions(**given)
+
+
+def test_connect_takes_twelve_parameters_and_no_option_by_itself():
+    names = list(inspect.signature(connect).parameters)
+    assert len(names) == 12
+    assert not set(names) & {field.name for field in dataclasses.fields(ClientOptions)}
+    with pytest.raises(TypeError, match=r"options is a ClientOptions, not \{'name': 'x'\}"):
+        connect(Server("any"), options={"name": "x"})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'grace'"):
+        connect(Server("any"), grace=1)
