@@ -24,10 +24,8 @@ COMPLEX: set[str] = set()
 LARGE = {
     "Application",
     "Connection",
-    "Context",
     "HttpStream",
     "OldConnection",
-    "RequestContext",
     "Server",
     "UrlConnection",
     "_SessionStream",

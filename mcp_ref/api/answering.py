@@ -101,7 +101,7 @@ class Answering:
             raise InvalidRequest(f"{context.method[:80]}: not before initialization")
         context.revision = session.revision
         token = context.meta.get("progressToken")
-        context.progress_token = token if type(token) in (str, int) else None
+        context.reports.progress_token = token if type(token) in (str, int) else None
         handler = self._handler_of(context.method)
         if context.method == "ping":
             return {}

@@ -65,16 +65,16 @@ class Context(RequestContext):
         Over HTTP, in a session of 2025-11-25 (basic/transports/streamable_http); False where there is no such
         thing: then nothing happens.
         """
-        return self.outbox.let_go()
+        return self.arrival.outbox.let_go()
 
     @property
     def http(self) -> Any:
         """The HTTP request that brought this one, as werkzeug has it; None over stdio."""
-        if self.environ is None:
+        if self.arrival.environ is None:
             return None
         from werkzeug.wrappers import Request
 
-        return Request(self.environ, populate_request=False)
+        return Request(self.arrival.environ, populate_request=False)
 
     def request(
         self,
@@ -171,7 +171,7 @@ class Context(RequestContext):
     @property
     def request_state(self) -> str | None:
         """The requestState of that result, as the handler made it."""
-        return None if self.exchange is None else self.exchange.handler_state
+        return None if self.handling.exchange is None else self.handling.exchange.handler_state
 
     def require_capability(self, **required: Json) -> None:
         """Go on only with a client that declared this: `ctx.require_capability(sampling={})`."""

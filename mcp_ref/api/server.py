@@ -315,7 +315,7 @@ class Server(Registry):
         # Step 4: a retry brings the answers to what was asked before, by the same principal.
         if self._principal is not None:
             self._find_principal(context)
-        context.asks = row.asks
+        context.handling.asks = row.asks
         if row.asks and context.revision.asks == "in results" and not RETRY_FIELDS.isdisjoint(context.params):
             mrtr.resume(context)
         token = log_page.current.set(context)
@@ -346,9 +346,9 @@ class Server(Registry):
             versioning.context_from_meta(context, self._modern, self._supported)
         else:
             lifecycle.context_from_session(context, has_modern=bool(self._modern))
-        context.server = self
+        context.handling.server = self
         context.lifespan = self._lifespan_value
-        context.identity = self._identity
+        context.handling.identity = self._identity
 
     def _row_of(self, context: RequestContext) -> Method:
         """Step 2. Raises MethodNotFound.
@@ -382,9 +382,9 @@ class Server(Registry):
         result = {} if result is None else result
         if not isinstance(result, dict):
             raise InternalError(f"{row.name}: the handler returned no object")
-        if context.exchange is None and "resultType" not in result:
+        if context.handling.exchange is None and "resultType" not in result:
             return result  # most results: nothing was asked, and nothing is
-        pending = context.exchange is not None and context.exchange.pending
+        pending = context.handling.exchange is not None and context.handling.exchange.pending
         if not is_question(result):
             # Still pending: the handler went on after it was unwound, with nothing to go on with.
             return mrtr.question(context) if pending else result
@@ -400,7 +400,7 @@ class Server(Registry):
         if at.modern:
             result = add_modern_fields(result, context)
             if row.cacheable:
-                result = with_hints(result, context.hints or self.hints[row.name])
+                result = with_hints(result, context.handling.hints or self.hints[row.name])
         if page is not None:
             page.encoded[at] = Encoded([to_json(result).encode("utf-8")])
             return page.encoded[at]
@@ -481,7 +481,7 @@ def _question_or_raise(context: RequestContext, problem: BaseException) -> Json:
 
     Any other problem is raised again.
     """
-    is_pending = context.exchange is not None and context.exchange.pending
+    is_pending = context.handling.exchange is not None and context.handling.exchange.pending
     if not is_pending and not isinstance(problem, InputRequired | UrlElicitationRequired):
         raise problem
     if isinstance(problem, UrlElicitationRequired):

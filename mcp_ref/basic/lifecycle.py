@@ -347,8 +347,8 @@ def context_from_session(context: RequestContext, *, has_modern: bool = True) ->
     context.revision = session.revision
     context.client_info = session.client_info
     context.client_capabilities = session.client_capabilities
-    context.log_level = session.log_level
-    context.progress_token = token
+    context.reports.log_level = session.log_level
+    context.reports.progress_token = token
 
 
 METHODS = (

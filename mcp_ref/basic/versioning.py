@@ -370,8 +370,8 @@ def context_from_meta(context: RequestContext, modern: Iterable[str], supported:
     # spec: schema/meta-empty-capabilities, architecture/index/capabilities-per-request
     context.client_capabilities = meta[CLIENT_CAPABILITIES]
     context.client_info = meta.get(CLIENT_INFO, {})
-    context.log_level = meta.get(LOG_LEVEL)
-    context.progress_token = meta.get("progressToken")
+    context.reports.log_level = meta.get(LOG_LEVEL)
+    context.reports.progress_token = meta.get("progressToken")
 
 
 def refuse_initialize(params: Any, supported: Iterable[str]) -> NoReturn:

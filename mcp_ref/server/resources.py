@@ -349,7 +349,7 @@ def on_read_resource(server: ResourceHost, params: Json, context: RequestContext
     if isinstance(found, dict):  # spec: server/resources/input-required
         return found
     if resource.hints is not None:
-        context.hints = resource.hints
+        context.handling.hints = resource.hints
     # spec: server/resources/multiple-contents
     return {"contents": [_pruned(item, context.revision.date) for item in found]}
 

@@ -159,7 +159,7 @@ def test_who_speaks_to_a_client_that_is_gone_is_told_that_the_request_was_given_
     connection = Lost()
     context = Context(connection, 1, "vendor/x", {"_meta": {"progressToken": "t"}})
     context.revision = revision_of("2025-11-25")
-    context.progress_token = "t"
+    context.reports.progress_token = "t"
     connection.serving[1] = context
     with pytest.raises(RequestCancelled, match="vendor/x: the client hung up"):
         speak(context)

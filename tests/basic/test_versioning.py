@@ -190,8 +190,8 @@ def telling(**options):
             "revision": str(ctx.revision),
             "info": ctx.client_info,
             "capabilities": ctx.client_capabilities,
-            "level": ctx.log_level,
-            "token": ctx.progress_token,
+            "level": ctx.reports.log_level,
+            "token": ctx.reports.progress_token,
         }
 
     @server.on_request("vendor/needs")
@@ -411,10 +411,14 @@ def test_requests_of_different_clients_run_side_by_side_on_one_pipe():
 
     @server.on_request("vendor/who")
     def who(params, ctx: Context):
-        before = (ctx.client_info, ctx.client_capabilities, ctx.log_level)
+        before = (ctx.client_info, ctx.client_capabilities, ctx.reports.log_level)
         together.wait(PATIENCE)
-        assert before == (ctx.client_info, ctx.client_capabilities, ctx.log_level)
-        return {"name": ctx.client_info["name"], "level": ctx.log_level, "can": ctx.client_capabilities}
+        assert before == (ctx.client_info, ctx.client_capabilities, ctx.reports.log_level)
+        return {
+            "name": ctx.client_info["name"],
+            "level": ctx.reports.log_level,
+            "can": ctx.client_capabilities,
+        }
 
     levels = ["debug", "info", "warning", "error"]
     with RawClient(server) as raw:

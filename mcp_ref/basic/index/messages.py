@@ -278,7 +278,7 @@ def add_modern_fields(result: Json, context: RequestContext) -> Json:
     """Add the fields of a modern result that handlers leave out: resultType, and the server's identity."""
     # spec: basic/index/result-type-present, basic/index/result-type-complete
     full = {"resultType": "complete", **result}
-    identity = context.identity
+    identity = context.handling.identity
     if identity is not None:  # spec: basic/index/meta-server-info
         full["_meta"] = {SERVER_INFO: identity, **result.get("_meta", {})}
     return full

@@ -86,7 +86,7 @@ def report(context: RequestContext, progress: float, total: float | None, messag
     # spec: basic/patterns/progress/send-optional, basic/patterns/progress/active-token-only
     # spec: basic/patterns/progress/may-send-none
     """
-    token = context.progress_token
+    token = context.reports.progress_token
     # spec: basic/patterns/progress/stop-after-completion, basic/patterns/progress/in-progress-only
     if token is None or context.is_over:
         return
@@ -97,10 +97,10 @@ def report(context: RequestContext, progress: float, total: float | None, messag
     # spec: basic/patterns/progress/payload, basic/patterns/progress/omit-total
     fields = {"progressToken": token, "progress": progress, "total": total, "message": message}
     params = {name: value for name, value in fields.items() if value is not None}
-    with context.speaking:
-        last = context.progress_sent
+    with context.reports.speaking:
+        last = context.reports.progress_sent
         if last is None or progress > last:  # spec: basic/patterns/progress/value-increases
-            context.progress_sent = progress
+            context.reports.progress_sent = progress
             context.say("notifications/progress", params)  # spec: basic/patterns/progress/rate-limit
 
 

@@ -128,9 +128,9 @@ def _lowest_level(context: RequestContext) -> LoggingLevel | None:
 
     # spec: server/utilities/logging/capability-declared
     """
-    if context.server is not None and not context.server.logging:
+    if context.handling.server is not None and not context.handling.server.logging:
         return None  # a server that did not declare `logging` must not send messages
-    return context.session.log_level or DEFAULT_LEVEL if context.session else context.log_level
+    return context.session.log_level or DEFAULT_LEVEL if context.session else context.reports.log_level
 
 
 def level_of(number: int) -> LoggingLevel:

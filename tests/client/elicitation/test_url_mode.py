@@ -17,6 +17,7 @@ from mcp_ref import (
     UrlElicitationNeeded,
     connect,
 )
+from mcp_ref.basic.patterns.index.context import Handling
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client.elicitation import url_mode as url_elicitation
@@ -34,7 +35,8 @@ ABLE = {"elicitation": {"form": {}, "url": {}}}
 def asked_in(date, connection=None):
     """As much of a request's context as a question looks at."""
     server = SimpleNamespace(elicitations={})
-    return SimpleNamespace(revision=revision(date), server=server, connection=connection)
+    handling = Handling(server=server)
+    return SimpleNamespace(revision=revision(date), handling=handling, connection=connection)
 
 
 # ---------------------------------------------------------------------------- shapes
@@ -74,7 +76,7 @@ def test_a_question_of_2025_11_25_has_an_id():
     assert len(ids) == 3
     own = ElicitUrl("Sign in", WHERE, "mine").question(context).params["elicitationId"]
     assert own == "mine"
-    assert context.server.elicitations == dict.fromkeys([*ids, "mine"], "ours")
+    assert context.handling.server.elicitations == dict.fromkeys([*ids, "mine"], "ours")
 
 
 @pytest.mark.parametrize("date", REVISIONS[:3])
@@ -230,13 +232,13 @@ def test_a_server_remembers_so_many_and_forgets_the_oldest(monkeypatch):
     context = asked_in("2025-11-25", connection="ours")
     for name in "abcbd":
         url_elicitation.remember(context, name)
-    assert list(context.server.elicitations) == ["c", "b", "d"]
+    assert list(context.handling.server.elicitations) == ["c", "b", "d"]
 
 
 def test_nothing_is_remembered_in_the_modern_era():
     context = asked_in(MODERN)
     ElicitUrl("Sign in", WHERE, "a").question(context)
-    assert context.server.elicitations == {}
+    assert context.handling.server.elicitations == {}
 
 
 # -------------------------------------------------------------------- what must be done first

@@ -240,9 +240,9 @@ class Connection(Requester):
         if type(params) is not dict:
             raise InvalidParams(f"{method[:80]}: params must be an object")
         context = self.endpoint.context_type(self, request_id, method, params, outbox)
-        context.batch = batch
+        context.arrival.batch = batch
         outbox.begins(context)
-        if self.serving.setdefault(context.key, context) is not context:
+        if self.serving.setdefault(context.arrival.key, context) is not context:
             raise InvalidRequest(f"the id {request_id!r:.80} is in use by a request that still runs")
         return context
 
@@ -255,7 +255,7 @@ class Connection(Requester):
 
     def _run(self, context: RequestContext, is_reader: bool = False) -> None:
         """Run one request and send its answer: the one place where exceptions become errors."""
-        if context.cancelled:
+        if context.cancellation.requested:
             return
         error: ProtocolError | None = None
         try:
@@ -293,10 +293,10 @@ class Connection(Requester):
     ) -> None:
         # A request that was cancelled is no longer in the table: its answer is dropped.
         # spec: basic/patterns/cancellation/no-response-after-cancel
-        with context.speaking:  # what another thread of the tool is saying gets out before
+        with context.reports.speaking:  # what another thread of the tool is saying gets out before
             taken = self._take_off(context)
         if taken:
-            self._send_answer(line, context.outbox, context.batch, error, wait)
+            self._send_answer(line, context.arrival.outbox, context.arrival.batch, error, wait)
 
     def complete(self, context: RequestContext, result: Json, *, wait: float) -> None:
         """The answer to a request whose handler deferred it. Any thread; once.
@@ -308,9 +308,9 @@ class Connection(Requester):
     def _take_off(self, context: RequestContext) -> bool:
         """No longer serve a request; False if its end came before. Its id may be another's by now."""
         with self._ending:  # spec: basic/patterns/cancellation/race-handling
-            if self.serving.get(context.key) is not context:
+            if self.serving.get(context.arrival.key) is not context:
                 return False
-            del self.serving[context.key]
+            del self.serving[context.arrival.key]
             return True
 
     def _send_answer(
@@ -360,10 +360,10 @@ class Connection(Requester):
         if not self._take_off(context):
             return False
         context.cancel(reason)
-        if context.batch is None:
-            context.outbox.abandon(reason or "the request was cancelled")
+        if context.arrival.batch is None:
+            context.arrival.outbox.abandon(reason or "the request was cancelled")
         else:
-            context.batch.add(None)
+            context.arrival.batch.add(None)
         return True
 
     def _notice(self, message: Json, size: int) -> None:
@@ -401,7 +401,7 @@ class Connection(Requester):
         super().forked()
         self._ending = threading.Lock()
         for context in self.serving.values():
-            context.speaking = threading.Lock()
+            context.reports.speaking = threading.Lock()
         self.serving.clear()  # so that nothing more is said of these requests
         for limiter in (self.limiter, self._notices):
             limiter.forked()

@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.messages import Json, RequestId
@@ -27,6 +28,7 @@ from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
     from mcp_ref.basic.index.batching import Batch
+    from mcp_ref.basic.index.general_fields import Implementation
     from mcp_ref.basic.lifecycle import Session
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType
@@ -97,38 +99,77 @@ class WayOut(Protocol):
         """Nothing can be sent any more."""
 
 
+@dataclass(slots=True)
+class Arrival:
+    """How a request came, and where its answer goes."""
+
+    outbox: WayOut
+    """Where all that belongs to the request goes."""
+    key: Hashable
+    """What tells it from all others that the connection serves."""
+    batch: Batch | None = None
+    environ: Json | None = None
+    """Over HTTP: what WSGI says of the request."""
+
+
+@dataclass(slots=True)
+class Reports:
+    """What is said of a request while it runs."""
+
+    log_level: LoggingLevel | None = None
+    progress_token: RequestId | None = None
+    progress_sent: float | None = None
+    """The last progress; guarded by `speaking`."""
+    speaking: threading.Lock = field(default_factory=threading.Lock)
+    """Held while anything is said, by any thread: reports keep their order, and none follows the answer."""
+
+
+@dataclass(slots=True)
+class Handling:
+    """What the server notes of a request that it handles."""
+
+    server: ServerRole | None = None
+    identity: Implementation | None = None
+    """What its results say of the server."""
+    asks: bool = False
+    """Whether the answer may be a question (basic/patterns/mrtr)."""
+    exchange: Exchange | None = None
+    """What was asked, and answered."""
+    hints: Json | None = None
+    """A resource's own, see server/utilities/caching."""
+
+
+@dataclass(slots=True)
+class Cancellation:
+    """Whether the answer is still wanted: written by the reader, read by anyone."""
+
+    requested: bool = False
+    reason: str | None = None
+    wakes: threading.Event | None = None
+    """What `sleep` waits for."""
+    enders: list[Callable[[str], object]] = field(default_factory=list)
+    """What ends with the request."""
+
+
 class RequestContext:
     """One request that a peer asked of this side."""
 
     __slots__ = (
-        "_enders",
-        "_wakes",
-        "asks",
-        "batch",
-        "cancelled",
+        "arrival",
+        "cancellation",
         "client_capabilities",
         "client_info",
         "connection",
-        "environ",
-        "exchange",
-        "hints",
-        "identity",
-        "key",
+        "handling",
         "lifespan",
-        "log_level",
         "meta",
         "method",
-        "outbox",
         "params",
         "principal",
-        "progress_sent",
-        "progress_token",
-        "reason",
+        "reports",
         "request_id",
         "revision",
-        "server",
         "session",
-        "speaking",
     )
 
     def __init__(
@@ -143,42 +184,33 @@ class RequestContext:
         self.request_id = request_id
         self.method = method
         self.params = params
-        self.outbox = outbox or connection.outbox
-        """Where all that belongs to this request goes."""
-        self.key: Hashable = request_id
-        """What tells it from all others that the connection serves."""
-        self.environ: Json | None = None  # over HTTP: what WSGI says of the request
+        self.arrival = Arrival(outbox or connection.outbox, request_id)
         meta = params.get("_meta")
         # Whatever keys it has, with whatever values.
         self.meta: Json = meta if type(meta) is dict else {}
-        self.batch: Batch | None = None
         # What the door fills in.
         self.revision: Revision = TABLE[0]
         self.session: Session | None = None
         self.client_info: Any = {}
         self.client_capabilities: Any = {}
-        self.log_level: LoggingLevel | None = None
-        self.progress_token: RequestId | None = None
         # What the server fills in.
-        self.server: ServerRole | None = None
-        self.lifespan: Any = None
         self.principal: str | None = None
-        self.identity: Any = None
-        self.asks = False  # whether the answer may be a question (basic/patterns/mrtr)
-        self.hints: Json | None = None  # a resource's own, see server/utilities/caching
-        self.exchange: Exchange | None = None  # what was asked, and answered, in this request
-        self.progress_sent: float | None = None  # guarded by speaking
-        # Held while something is said of this request, by whichever thread: so reports keep their
-        # order, and none comes after the answer.
-        self.speaking = threading.Lock()
-        # Written by the reader, read by anyone.
-        self.cancelled = False
-        """Whether the answer is no longer wanted. A long tool looks at this now and then."""
-        self.reason: str | None = None
-        self._wakes: threading.Event | None = None
-        self._enders: list[Callable[[str], object]] = []
+        self.lifespan: Any = None
+        self.handling = Handling()
+        self.reports = Reports()
+        self.cancellation = Cancellation()
 
     # -- cancellation (basic/patterns/cancellation) ---------------------------------
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the answer is no longer wanted. A long tool looks at this now and then."""
+        return self.cancellation.requested
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is no longer wanted, if its client said so."""
+        return self.cancellation.reason
 
     def check_cancelled(self) -> None:
         """Raise RequestCancelled if the answer is no longer wanted."""
@@ -187,11 +219,11 @@ class RequestContext:
 
     def sleep(self, seconds: float) -> None:
         """Like `time.sleep`, but ends at once with RequestCancelled when the request is cancelled."""
-        if self._wakes is None:
-            self._wakes = threading.Event()
-        end = time.monotonic() + seconds
-        while not self.cancelled and (left := end - time.monotonic()) > 0:
-            self._wakes.wait(min(left, threading.TIMEOUT_MAX))
+        end, state = time.monotonic() + seconds, self.cancellation
+        if state.wakes is None:
+            state.wakes = threading.Event()
+        while not state.requested and (left := end - time.monotonic()) > 0:
+            state.wakes.wait(min(left, threading.TIMEOUT_MAX))
         self.check_cancelled()
 
     def cancel(self, reason: str | None) -> None:
@@ -199,11 +231,11 @@ class RequestContext:
 
         # spec: basic/transports/stdio/stop-cancelled-work
         """
-        self.reason = reason
-        self.cancelled = True
-        if self._wakes is not None:
-            self._wakes.set()
-        for end in list(self._enders):
+        state = self.cancellation
+        state.reason, state.requested = reason, True
+        if state.wakes is not None:
+            state.wakes.set()
+        for end in list(state.enders):
             try:
                 end(reason or "the request it belongs to was cancelled")
             except Exception:  # the reader goes on reading, whatever a tool does here
@@ -214,7 +246,7 @@ class RequestContext:
 
         The reader calls it: it is to be quick. It may be called twice if both happen at once.
         """
-        self._enders.append(end)
+        self.cancellation.enders.append(end)
         if self.cancelled:
             end(self.reason or "the request it belongs to was cancelled")
 
@@ -225,12 +257,12 @@ class RequestContext:
         try:
             yield
         finally:
-            self._enders.remove(end)
+            self.cancellation.enders.remove(end)
 
     @property
     def is_over(self) -> bool:
         """Whether the request was answered or cancelled, so that nothing more belongs to it."""
-        return self.connection.serving.get(self.key) is not self
+        return self.connection.serving.get(self.arrival.key) is not self
 
     # -- what is said while it runs -----------------------------------------------------
 
@@ -239,7 +271,7 @@ class RequestContext:
 
         # spec: basic/patterns/index/request-scoped-notifications, basic/transports/stdio/silent-after-cancel
         """
-        with self.speaking:
+        with self.reports.speaking:
             self.say(method, params)
 
     def say(self, method: str, params: Json | None) -> None:
@@ -247,7 +279,7 @@ class RequestContext:
         # spec: basic/transports/stdio/server-message-kinds
         if not self.is_over and self.connection.may_notify():
             try:
-                self.connection.notify(method, params, outbox=self.outbox)
+                self.connection.notify(method, params, outbox=self.arrival.outbox)
             except ConnectionClosed as problem:
                 raise self.given_up(problem) from problem
 

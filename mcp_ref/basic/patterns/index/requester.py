@@ -220,7 +220,7 @@ class Requester:
 
         Raises ErrorResponse (the peer refused), RequestTimeout, ConnectionClosed, RequestCancelled.
         """
-        outbox = self.outbox if on_behalf_of is None else on_behalf_of.outbox
+        outbox = self.outbox if on_behalf_of is None else on_behalf_of.arrival.outbox
         call = self.call(
             method, params, timeout=timeout, wants_progress=on_progress is not None, outbox=outbox
         )
@@ -253,7 +253,9 @@ class Requester:
             try:
                 for method, params in requests:
                     # Appended one by one, so that those before one that fails are cancelled.
-                    calls.append(self.call(method, params, timeout=timeout, outbox=on_behalf_of.outbox))
+                    calls.append(
+                        self.call(method, params, timeout=timeout, outbox=on_behalf_of.arrival.outbox)
+                    )
                 on_behalf_of.check_cancelled()
                 return [self._outcome(call, None) for call in calls]
             finally:

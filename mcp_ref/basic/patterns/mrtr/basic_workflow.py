@@ -188,9 +188,9 @@ def ask(context: RequestContext, questions: Sequence[Question], timeout: float |
 
 def server_of(context: RequestContext) -> ServerRole:
     """The server that answers a request. Raises LocalError where a client answers it."""
-    if context.server is None:
+    if context.handling.server is None:
         raise LocalError("only the handlers of a server can ask; this request is answered by a client")
-    return context.server
+    return context.handling.server
 
 
 def check_declared(context: RequestContext, method: str, needs: Json) -> None:
@@ -215,7 +215,7 @@ def check_may_request(
     if method != "ping" and context.session is not None and not context.session.is_ready:
         raise LocalError(f"{method}: the client did not send notifications/initialized yet; ask it later")
     _check_needs(context, method, params or {})
-    if not context.outbox.two_way:
+    if not context.arrival.outbox.two_way:
         raise LocalError(
             f"{method}: a client cannot be asked here while its request runs: responses are JSON "
             "only (answers='json'), or the HTTP server has one thread"
@@ -228,7 +228,7 @@ def check_may_request(
 
 def _check_needs(context: RequestContext, method: str, params: Json) -> None:
     """Raise LocalError if the client did not declare what the page of this method requires."""
-    kind = context.server.input_requests.get(method) if context.server is not None else None
+    kind = context.handling.server.input_requests.get(method) if context.handling.server is not None else None
     if kind is not None:
         check_declared(context, method, kind.needs(params, context.revision))
 
@@ -257,7 +257,7 @@ def _ask_by_request(
 
 def _ask_in_round(context: RequestContext, questions: Sequence[Question], timeout: float | None) -> list[Any]:
     """Modern: take the answers that the retry brought, or end this round with InputRequired."""
-    if not context.asks:  # spec: basic/patterns/mrtr/unsupported-requests
+    if not context.handling.asks:  # spec: basic/patterns/mrtr/unsupported-requests
         raise LocalError(f"{context.method}: only {', '.join(METHODS_THAT_ASK)} may ask the client")
     needs: Json = {}
     for question in questions:
@@ -287,9 +287,9 @@ def once(context: RequestContext, name: str, run: Callable[[], Any]) -> Any:
 
 def exchange_of(context: RequestContext) -> Exchange:
     """The questions and answers of this request."""
-    if context.exchange is None:
-        context.exchange = Exchange(context.method)
-    return context.exchange
+    if context.handling.exchange is None:
+        context.handling.exchange = Exchange(context.method)
+    return context.handling.exchange
 
 
 # ------------------------------------------------------------------ server half: the rounds
@@ -314,7 +314,7 @@ def resume(context: RequestContext) -> None:
             state = server_of(context).seal.verify(text, _binding(context))
         except BadSeal as problem:
             raise InvalidParams(f"{context.method}: requestState is refused: {problem}") from None
-    exchange = context.exchange = Exchange(context.method, state)
+    exchange = context.handling.exchange = Exchange(context.method, state)
     exchange.responses = responses
     exchange.take_responses(
         responses, lambda key, method, response: check_response(key, method, response, context)
@@ -428,7 +428,7 @@ def responses(context: RequestContext) -> Json:
 
     Only the handler knows its questions, so each answer is checked to be one to any request for input.
     """
-    answers = context.exchange.responses if context.exchange is not None else {}
+    answers = context.handling.exchange.responses if context.handling.exchange is not None else {}
     kinds = server_of(context).input_requests.values() if answers else ()
     for key, response in answers.items():
         if not any(_is_result(kind, response, context) for kind in kinds):

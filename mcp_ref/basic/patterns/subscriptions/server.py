@@ -272,10 +272,10 @@ class Stream(Listener):
 
         # spec: basic/patterns/subscriptions/id-is-request-id
         """
-        with self.context.speaking:
+        with self.context.reports.speaking:
             if not self.context.is_over:
                 tagged = {**(params or {}), "_meta": {SUBSCRIPTION_ID: self.context.request_id}}
-                self.connection.notify(method, tagged, wait=wait, outbox=self.context.outbox)
+                self.connection.notify(method, tagged, wait=wait, outbox=self.context.arrival.outbox)
 
     def end(self, reason: str) -> None:
         """End the subscription, as the server: notifications/cancelled first, the response last.
@@ -287,7 +287,7 @@ class Stream(Listener):
         # spec: basic/patterns/subscriptions/graceful-result-meta
         """
         name = self.context.request_id
-        if not self.context.outbox.closes:
+        if not self.context.arrival.outbox.closes:
             self.say("notifications/cancelled", {"requestId": name, "reason": reason}, wait=1.0)
         result = add_modern_fields({"_meta": {SUBSCRIPTION_ID: name}}, self.context)
         self.connection.complete(self.context, result, wait=1.0)
@@ -349,7 +349,9 @@ class Listeners:
             streams = self._streams.get(stream.connection, [])
             if len(streams) >= MAX_STREAMS:
                 raise TooManyRequests(f"a connection has at most {MAX_STREAMS} subscriptions", 1.0)
-            beside = [each for each in streams if each.context.outbox is stream.context.outbox]
+            beside = [
+                each for each in streams if each.context.arrival.outbox is stream.context.arrival.outbox
+            ]
             if sum(len(each.uris) for each in (*beside, stream)) > MAX_URIS:
                 raise TooManyRequests(TOO_MANY_URIS, 1.0)
             self._streams[stream.connection] = [*streams, stream]

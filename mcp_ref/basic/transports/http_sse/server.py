@@ -105,7 +105,7 @@ class _PostOutgoing:
 
     def begins(self, context: RequestContext) -> None:
         """Give a request that is about to run the facts of its HTTP request."""
-        context.environ, context.principal = self._environ, self._principal
+        context.arrival.environ, context.principal = self._environ, self._principal
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """Send a response like any other message."""

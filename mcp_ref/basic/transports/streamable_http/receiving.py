@@ -173,9 +173,9 @@ class HttpStream:
     def begins(self, context: RequestContext) -> None:
         """Its request is about to run."""
         self.context = context
-        context.environ, context.principal = self.environ, self.principal
+        context.arrival.environ, context.principal = self.environ, self.principal
         if self.is_modern:
-            context.key = self
+            context.arrival.key = self
 
     def send(self, line: bytes, wait: float | None = None) -> None:
         """One message; its end of line is not part of it.

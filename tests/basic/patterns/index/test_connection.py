@@ -966,7 +966,7 @@ def test_a_request_that_outlives_its_connection_is_logged(
 def test_a_forked_child_says_nothing_of_the_requests_that_its_parent_serves(desk: Desk) -> None:
     """No answer, no notification; and nothing waits for a lock that a thread of the parent held."""
     context = desk.serve_later()
-    with context.speaking, desk.connection._ending, desk.connection._notices._lock:  # held for ever
+    with context.reports.speaking, desk.connection._ending, desk.connection._notices._lock:  # held for ever
         desk.connection.forked()
         assert context.is_over
         context.notify("vendor/x")

@@ -175,7 +175,7 @@ def test_what_fails_while_it_ends_harms_neither_the_others_nor_the_connection(ca
     with RawClient(handler.server, revision="2025-11-25") as raw, caplog.at_level(logging.ERROR):
         request_id = raw.ask("vendor/x")
         handler.is_entered()
-        while not (handler.contexts and len(handler.contexts[0]._enders) == 2):
+        while not (handler.contexts and len(handler.contexts[0].cancellation.enders) == 2):
             assert raw.is_alive()
         cancel(raw, request_id, reason="enough")
         assert raw.is_alive()

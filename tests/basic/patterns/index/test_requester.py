@@ -47,6 +47,7 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.basic.patterns.index import requester as module
+from mcp_ref.basic.patterns.index.context import Arrival
 from mcp_ref.basic.patterns.index.requester import Call, Requester
 from mcp_ref.basic.patterns.progress import Report
 from mcp_ref.runtime.errors import LocalError
@@ -809,7 +810,7 @@ class Work:
     def __init__(self, cancelled: bool = False) -> None:
         self.ends: list[Any] = []
         self.cancelled = cancelled
-        self.outbox = None  # the usual way
+        self.arrival = Arrival(None, 1)  # the usual way out
 
     @contextlib.contextmanager
     def ending(self, end: Any) -> Any:

@@ -28,6 +28,7 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.basic.index.error_responses import InvalidParams
+from mcp_ref.basic.patterns.index.context import Handling
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused, InputRequired
 from mcp_ref.basic.versioning import revision
@@ -508,14 +509,12 @@ def stand_in(principal="ann", seal=None, **params):
     """As much of a request's context as `resume` and `question` look at."""
     return SimpleNamespace(
         is_over=False,
-        server=SimpleNamespace(seal=seal or Seal([SECRET.encode()])),
+        handling=Handling(server=SimpleNamespace(seal=seal or Seal([SECRET.encode()])), asks=True),
         revision=revision(MODERN),
         client_capabilities=ALL,
         principal=principal,
         method="tools/call",
         params={"name": "book", **params},
-        exchange=None,
-        asks=True,
     )
 
 
@@ -933,7 +932,7 @@ def test_no_other_method_asks(server, raw):
 
 def test_a_client_asks_nobody():
     """Its handlers of a server's requests have a context too."""
-    context = SimpleNamespace(server=None)
+    context = SimpleNamespace(handling=Handling())
     with pytest.raises(LocalError, match="only the handlers of a server can ask"):
         mrtr.ask(context, [])
 

@@ -1102,7 +1102,7 @@ def test_one_subscriber_that_leaves_takes_no_other_along(server, monkeypatch):
             assert each.message()["method"] == "notifications/subscriptions/acknowledged"
         streams = server.listeners._streams[at.app.modern]
         [leaves] = [stream for stream in streams if stream.context.request_id == 1]
-        monkeypatch.setattr(leaves.context.outbox, "send", gone)
+        monkeypatch.setattr(leaves.context.arrival.outbox, "send", gone)
         for number in (1, 2):
             server.add_tool(lambda: 1, name=f"tool_{number}")
             assert second.message()["method"] == "notifications/tools/list_changed"

@@ -25,6 +25,7 @@ from mcp_ref.basic.index.error_responses import (
     TooManyRequests,
 )
 from mcp_ref.basic.index.general_fields import InvalidMeta, MissingRequiredClientCapability
+from mcp_ref.basic.patterns.index.context import Arrival
 from mcp_ref.basic.transports.streamable_http import receiving
 from mcp_ref.basic.transports.streamable_http import receiving as module
 from mcp_ref.basic.transports.streamable_http.receiving import (
@@ -155,14 +156,12 @@ def test_nothing_can_be_asked_where_one_thread_serves_all():
 
 
 def test_the_context_of_a_request_learns_who_asks_and_how():
-    class Context:
-        key = environ = principal = None
-
     for keyed in (False, True):
-        stream, context = HttpStream(environ=ENVIRON, principal="ann", keyed=keyed), Context()
+        stream = HttpStream(environ=ENVIRON, principal="ann", keyed=keyed)
+        context = SimpleNamespace(arrival=Arrival(stream, 1), principal=None)
         stream.begins(context)
-        assert (context.environ, context.principal) == (ENVIRON, "ann")
-        assert (context.key is stream) == keyed
+        assert (context.arrival.environ, context.principal) == (ENVIRON, "ann")
+        assert (context.arrival.key is stream) == keyed
         assert stream.context is context
 
 
