@@ -127,7 +127,6 @@ class Callbacks:
         """What the function returns, within the time limit. Raises what it raises, as an InternalError.
 
         `over` is set when the answer is not wanted any more.
-        # spec: client/elicitation/rate-limit, client/sampling/rate-limit
         """
         wait = self.limiter.enter()
         if wait:

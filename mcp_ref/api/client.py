@@ -114,7 +114,6 @@ class Client(contextlib.AbstractContextManager["Client"]):
         """Send any request and wait for its result.
 
         Raises ErrorResponse, RequestTimeout, ConnectionClosed, InvalidResponse, InputRefused.
-        # spec: basic/patterns/cancellation/timeout-configurable
         """
         return self.asker.request(method, params, timeout=timeout, on_progress=on_progress, rounds=rounds)
 

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Unpack
 
+from mcp_ref.basic.transports.streamable_http.security import LOOPBACK
 from mcp_ref.runtime.checks import check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.http_server.receiving import Limits
 from mcp_ref.runtime.http_server.server import HttpServer
@@ -39,7 +40,7 @@ _log = logger("mcp_ref.http")
 def serve(
     server: Server,
     *,
-    host: str = "127.0.0.1",
+    host: str = LOOPBACK,
     port: int = 8000,
     path: str = "/mcp",
     grace: float = 3.0,
@@ -47,10 +48,7 @@ def serve(
     on_ready: Callable[[str], object] | None = None,
     **more: Unpack[AppOptions],
 ) -> None:
-    """Serve until a signal; `on_ready(url)` is called when connections are taken. The rest: `wsgi_app`.
-
-    # spec: basic/transports/streamable-http/bind-localhost
-    """
+    """Serve until a signal; `on_ready(url)` is called when connections are taken. The rest: `wsgi_app`."""
     check_text(host=host, path=path)
     check_callable(on_ready=on_ready)
     check_count(1, max_connections=max_connections)

@@ -429,9 +429,9 @@ class Negotiated:
             raise LocalError(f"{method}: the server did not declare the capability {lacking!r}")
 
     def initialize(self, connection: Connection, timeout: float | None = None) -> None:
-        """Open a session: nothing else is sent until initialize is answered.
+        """Open a session: nothing else is sent until initialize is answered. Raises RequestTimeout.
 
-        # spec: basic/lifecycle/no-requests-before-init-response
+        # spec: basic/lifecycle/no-requests-before-init-response, basic/lifecycle/handle-init-timeout
         """
         self.open_legacy(connection, connection.request("initialize", self.hello(), timeout=timeout))
 

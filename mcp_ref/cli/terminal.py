@@ -181,8 +181,7 @@ class _Dialog:
     def _read_line(self, prompt: str) -> str:
         """A line that the person typed. Raises _NoContent for `!decline`, `!cancel`, Ctrl-D and Ctrl-C.
 
-        # spec: client/elicitation/decline-anytime, client/elicitation/privacy-decline
-        # spec: client/elicitation/privacy-decline-should
+        # spec: client/elicitation/decline-anytime
         """
         self._write(f"{prompt} > ")
         data = b""
@@ -226,7 +225,7 @@ def _ask_for_content(dialog: _Dialog) -> dict[str, Any] | None:
     dialog.discard_input()
     dialog.say("\nThis server asks you something:")
     dialog.quote(question.server, 2)
-    dialog.say("It says:")  # spec: client/elicitation/clear-presentation
+    dialog.say("It says:")
     dialog.quote(question.message, MAX_MESSAGE_LINES)
     if question.mode == "url":
         _ask_for_consent(dialog, question.url)
@@ -412,17 +411,12 @@ def _parse_action(actions: list[str], line: str) -> str:
 
 
 def _ask_for_consent(dialog: _Dialog, url: str) -> None:
-    """Show a URL, and return if the person accepts it. It is not opened. Raises _NoContent.
-
-    # spec: client/elicitation/url-no-prefetch, client/elicitation/url-no-open-without-consent
-    # spec: client/elicitation/url-handled-carefully, client/elicitation/url-opened-securely
-    """
+    """Show a URL, and return if the person accepts it. It is not opened. Raises _NoContent."""
     dialog.say("It wants you to open this page in a browser:")
-    if re.fullmatch(r"[!-~]+", url):  # spec: client/elicitation/url-shown-in-full
+    if re.fullmatch(r"[!-~]+", url):
         dialog.say(url)  # in one piece, so that it can be copied
     else:
         dialog.quote(url, MAX_URL_LINES)
-    # spec: client/elicitation/url-domain-consent
     dialog.say("It leads to this host:")
     dialog.quote(host_of(url) or "(none)", MAX_LABEL_LINES)
     for warning in warnings_about(url):

@@ -224,6 +224,7 @@ METHODS = (
         encode=write,
     ),
 )
+# spec: server/prompts/list-changed-subscribed
 NOTIFICATIONS = (Notification("notifications/prompts/list_changed", "PromptListChanged", "server"),)
 
 

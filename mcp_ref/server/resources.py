@@ -439,6 +439,8 @@ METHODS = (
 NOTIFICATIONS = (
     # spec: server/resources/list-changed
     Notification("notifications/resources/list_changed", "ResourceListChanged", "server"),
+    # To a client that subscribed (basic/patterns/subscriptions/server).
+    # spec: server/resources/updated-notification, server/resources/updated-on-listen
     Notification(
         "notifications/resources/updated",
         "ResourceUpdated",

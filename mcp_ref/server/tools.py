@@ -410,6 +410,7 @@ METHODS = (
         encode=write,
     ),
 )
+# spec: server/tools/list-changed-subscribed
 NOTIFICATIONS = (Notification("notifications/tools/list_changed", "ToolListChanged", "server"),)
 
 # ----------------------------------------------------------------------- client half
@@ -585,8 +586,7 @@ def _fault(tool: Any, result: Json) -> str | None:
 def check_list(client: CallsTools, params: Json, result: Json, timeout: float | None) -> None:
     """Leave out malformed definitions; the others are still good."""
     tools = pagination.definitions_of("tools/list", result, "tools", "name", Tool)
-    # spec: basic/transports/streamable-http/x-mcp-header-ignored-elsewhere
-    result["tools"] = schema_extension.usable(tools) if client.repeats_arguments else tools
+    result["tools"] = schema_extension.usable(tools, over_http=client.repeats_arguments)
 
 
 def ended(client: CallsTools, params: Json, outcome: Json | BaseException | str) -> None:

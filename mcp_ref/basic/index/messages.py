@@ -22,9 +22,10 @@ Not here    JSON itself (runtime/json_text), errors (basic/index/error_responses
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict, TypeGuard
 
 from mcp_ref.basic.index.error_responses import InvalidRequest, ParseError, ProtocolError
@@ -220,6 +221,14 @@ def readable_id(message: Any) -> RequestId | None:
 
 
 # ---------------------------------------------------------------------------- writing
+
+
+def new_ids() -> Iterator[int]:
+    """The ids of the requests of one connection: none comes twice, whether or not it was answered.
+
+    # spec: basic/index/request-id-unique-in-session, basic/index/request-id-unique-in-flight
+    """
+    return itertools.count(1)
 
 
 def encode(message: Any) -> bytes:

@@ -214,7 +214,10 @@ def host_of(url: str) -> str:
 
 
 def warnings_about(url: str) -> list[str]:
-    """What makes a URL suspicious, for people.  # spec: client/elicitation/url-suspicious-warning"""
+    """What makes a URL suspicious, for people.
+
+    # spec: client/elicitation/url-suspicious-warning, client/elicitation/url-handled-carefully
+    """
     parts = _split_url(url)
     host = parts.hostname or ""
     is_number = re.fullmatch(r"[0-9]+|0x[0-9a-f]*", host.rstrip(".").rpartition(".")[2])
@@ -280,10 +283,13 @@ class ElicitationRequest:
         # spec: client/elicitation/ui-identifies-server, client/elicitation/indicate-server
         # spec: client/elicitation/ui-identifies-server-should, client/elicitation/indicate-server-should
         self.server = server
-        self.message: str = params["message"]
+        self.message: str = params["message"]  # spec: client/elicitation/clear-presentation
         # spec: client/elicitation/absent-mode-is-form
         self.mode: str = params.get("mode", "form")
         self.schema: Json = params.get("requestedSchema", {})
+        # Whole, and as text: nothing in this package opens a URL, or fetches anything of it.
+        # spec: client/elicitation/url-shown-in-full, client/elicitation/url-no-prefetch
+        # spec: client/elicitation/url-no-open-without-consent, client/elicitation/url-opened-securely
         self.url: str | None = params.get("url")
         self.elicitation_id: str | None = params.get("elicitationId")
         self._over = over
@@ -295,7 +301,7 @@ class ElicitationRequest:
 
     @property
     def host(self) -> str:
-        """The host of the URL, to be shown to the user."""
+        """The host of the URL, to be shown to the user.  # spec: client/elicitation/url-domain-consent"""
         return host_of(self.url or "")
 
     @property
@@ -308,7 +314,7 @@ class ElicitationRequest:
         return Answer("accept", content)
 
     def decline(self) -> Answer:
-        """No."""
+        """No.  # spec: client/elicitation/privacy-decline, client/elicitation/privacy-decline-should"""
         return Answer("decline")
 
     def cancel(self) -> Answer:
@@ -336,6 +342,7 @@ def answer(client: AnswersServers, params: Json, context: RequestContext | None)
     request = ElicitationRequest(client.negotiated.server_name, params, over)
     if request.elicitation_id is not None:
         callbacks.elicitations.expect(request.elicitation_id)
+    # spec: client/elicitation/rate-limit
     returned = callbacks.run(callbacks.elicitation, request, context=context, over=over)
     return _result(request, _as_answer(request, returned))
 

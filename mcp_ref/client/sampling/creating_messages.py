@@ -332,6 +332,7 @@ def answer(client: AnswersServers, params: Json, context: RequestContext | None)
         raise MethodNotFound("sampling/createMessage: this client has no model to ask")
     request = _received(client, params)
     tools = may_use_tools(request)
+    # spec: client/sampling/rate-limit
     returned = callbacks.run(
         *_callback_of(callbacks.sampling, callbacks.sampling_review, request), context=context
     )

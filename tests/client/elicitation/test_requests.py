@@ -16,7 +16,7 @@ from peers import LEGACY, MODERN, REVISIONS, Notes, RawClient, nothing_left, pla
 
 from mcp_ref import Context, McpError, ProtocolError, Server, connect
 from mcp_ref.api.callbacks import Callbacks
-from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, MethodNotFound
+from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, MethodNotFound, TooManyRequests
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client.elicitation import requests as elicitation
@@ -24,6 +24,7 @@ from mcp_ref.client.elicitation.requests import Answer, Elicit, ElicitationReque
 from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationRequired
 from mcp_ref.client.roots import ListRoots
 from mcp_ref.runtime.errors import InvalidResponse, LocalError
+from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.schema import Mismatch, checker, definitions
 
@@ -552,6 +553,7 @@ def test_a_url_without_encryption_is_warned_of(caplog):
     assert "should be https" in caplog.text
 
 
+@pytest.mark.spec("client/elicitation/privacy-decline")
 @pytest.mark.spec("client/elicitation/content-on-accept", "client/elicitation/three-actions")
 @pytest.mark.parametrize("date", REVISIONS[3:])
 @pytest.mark.parametrize(
@@ -578,6 +580,14 @@ def test_only_true_accepts_a_url(said):
         elicitation.answer(client(MODERN, lambda question: said), URL, None)
 
 
+@pytest.mark.spec(
+    "client/elicitation/url-shown-in-full",
+    "client/elicitation/url-no-prefetch",
+    "client/elicitation/url-no-open-without-consent",
+    "client/elicitation/url-opened-securely",
+    "client/elicitation/url-domain-consent",
+    "client/elicitation/clear-presentation",
+)
 @pytest.mark.parametrize("date", REVISIONS[3:])
 def test_a_callback_sees_the_whole_url_and_its_host(date):
     seen = []
@@ -827,3 +837,18 @@ def test_what_is_suspicious_about_a_url_is_said(url, warnings):
     assert len(found) == len(warnings)
     for warning, word in zip(found, warnings, strict=True):
         assert word in warning
+
+
+@pytest.mark.spec("client/elicitation/rate-limit")
+def test_a_server_asks_only_so_often():
+    slow = client(MODERN, lambda question: None, limit=Limit(rate=0.01, burst=1))
+    elicitation.answer(slow, FORM, None)
+    with pytest.raises(TooManyRequests):
+        elicitation.answer(slow, FORM, None)
+
+
+@pytest.mark.spec("client/elicitation/privacy-decline-should")
+def test_a_user_may_decline_or_leave_in_the_first_revision_too():
+    for said, action in ((False, "decline"), (None, "cancel")):
+        asked = client("2025-06-18", lambda question, said=said: said)
+        assert elicitation.answer(asked, FORM, None) == {"action": action}

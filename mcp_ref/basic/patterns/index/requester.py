@@ -14,14 +14,13 @@ Threads     caller      any thread in `request`: waits for its own answer and ru
 from __future__ import annotations
 
 import contextlib
-import itertools
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.error_responses import InvalidRequest, error_response
-from mcp_ref.basic.index.messages import Json, RequestId, encode, encode_notification, is_id
+from mcp_ref.basic.index.messages import Json, RequestId, encode, encode_notification, is_id, new_ids
 from mcp_ref.basic.patterns import cancellation, progress
 from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.errors import (
@@ -134,7 +133,7 @@ class Requester:
         self.max_timeout = 20 * timeout if max_timeout is None else check_seconds("max_timeout", max_timeout)
         self.outbox = outbox
         self.clock = Clock()
-        self._ids = itertools.count(1)  # spec: basic/index/request-id-unique-in-session
+        self._ids = new_ids()
         self.waiting: dict[RequestId, Call] = {}
         self._reason: str | None = None  # why the connection is over, once it is
         self._over = threading.Lock()  # held until the connection is over
@@ -181,7 +180,7 @@ class Requester:
         line = encode(message)
         if prepare is not None:
             prepare(call)
-        self.waiting[call.id] = call  # spec: basic/index/request-id-unique-in-flight
+        self.waiting[call.id] = call
         if self._reason is not None:
             self.settle(call, ConnectionClosed(self._reason))
         else:

@@ -234,7 +234,6 @@ class Listener:
     def wants(self, change: Change) -> bool:
         """Whether this client is to hear of a change.
 
-        # spec: server/resources/updated-notification
         # spec: schema/list-changed-unsubscribed
         """
         if change.uri is not None:
@@ -262,8 +261,7 @@ class Stream(Listener):
     def wants(self, change: Change) -> bool:
         """Whether the filter names a change.
 
-        # spec: basic/patterns/subscriptions/only-requested-types, server/resources/updated-on-listen
-        # spec: server/tools/list-changed-subscribed, server/prompts/list-changed-subscribed
+        # spec: basic/patterns/subscriptions/only-requested-types
         """
         return change.kind in self.kinds if change.uri is None else change.uri in self.uris
 

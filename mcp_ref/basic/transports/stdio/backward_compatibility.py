@@ -275,7 +275,7 @@ class _Opening:
             raise RequestTimeout(f"the server did not answer server/discover within {span}")
         if self._refusal is not None:
             raise self._refusal
-        if self._initialize is not None:  # spec: basic/lifecycle/handle-init-timeout
+        if self._initialize is not None:
             raise RequestTimeout(f"the server did not answer initialize within {span}")
         if self._modern_only:
             raise RequestTimeout(

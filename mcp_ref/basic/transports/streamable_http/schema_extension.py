@@ -187,13 +187,17 @@ def annotated_by_us(tool: Json) -> dict[str, tuple[str, ...]]:
 # ----------------------------------------------------------------------- client half
 
 
-def usable(tools: list[Json]) -> list[Json]:
+def usable(tools: list[Json], *, over_http: bool = True) -> list[Json]:
     """The tools of a list whose annotations keep the rules; what is wrong with the others is logged.
 
+    Over another transport annotations mean nothing, and all tools are usable.
+    # spec: basic/transports/streamable-http/x-mcp-header-ignored-elsewhere
     # spec: basic/transports/streamable-http/x-mcp-header-reject-tool
     # spec: basic/transports/streamable-http/x-mcp-header-exclude-tool
     # spec: server/tools/x-mcp-header-rejected, server/tools/x-mcp-header-excluded
     """
+    if not over_http:
+        return tools
     kept = []
     for tool in tools:
         try:

@@ -127,7 +127,9 @@ LONG = 1024
 
 # ------------------------------------------------------------------------------ the gate
 
-LOCAL = ("localhost", "127.0.0.1", "[::1]")
+LOOPBACK = "127.0.0.1"  # spec: basic/transports/streamable-http/bind-localhost
+"""Where a server is reached unless it is told another host: from this machine alone."""
+LOCAL = ("localhost", LOOPBACK, "[::1]")
 """The names of this machine, to this machine."""
 
 METHODS = "GET, POST, DELETE"
