@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from clauses import Clause, marks_in_code, read_registry
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "mcp_ref"
 FLOORS = ("runtime", "schema", "basic", "server", "client", "api", "cli", "extras")
@@ -170,3 +172,53 @@ def test_no_heading_is_in_more_than_two_modules_of_its_page() -> None:
         for heading in {CLAUSES[clause][1] for clause in tagged(path) if CLAUSES[clause][0] == page}:
             found.setdefault((page, heading), []).append(module)
     assert {place: modules for place, modules in found.items() if len(modules) > 2} == {}
+
+
+# -- the homes of the clauses -----------------------------------------------------------------------
+
+REGISTRY = read_registry(ROOT / "docs" / "clauses.tsv")
+MARKS = {
+    clause: {place.partition(".py:")[0].removesuffix("/__init__") for place in places}
+    for clause, places in marks_in_code(PACKAGE).items()
+}
+"""For each clause that is tagged, the modules that it is tagged in."""
+HOMES = {row["id"]: row for row in read_tsv("clause_homes.tsv")}
+"""docs/clause_homes.tsv: the clauses that are kept by a module of another page, or of none, and why."""
+
+
+def modules_of(page: str) -> set[str]:
+    modules = {module for module, (its_page, _) in HEADINGS.items() if its_page == page}
+    packages = {module.rpartition("/")[0] for module in modules} - HEADINGS.keys()
+    return modules | {package for package in packages if len({HEADINGS[m][0] for m in below(package)}) == 1}
+
+
+def below(package: str) -> list[str]:
+    return [module for module in HEADINGS if module.startswith(f"{package}/")]
+
+
+def rooms(clause: Clause) -> set[str]:
+    """Where a clause may be tagged.
+
+    A page without modules of its own is an overview, or `schema`, which says of each page what its shapes
+    mean: the registry names the module of each of its clauses, and that module's page is the clause's.
+    """
+    if modules := modules_of(clause.page):
+        return modules
+    return modules_of(HEADINGS[clause.module][0]) if clause.module in HEADINGS else {clause.module}
+
+
+def test_clauses_are_kept_on_their_page_or_the_exception_has_a_reason() -> None:
+    outside = {}
+    for name, modules in MARKS.items():
+        clause = REGISTRY[name]
+        at_home = rooms(clause) | (rooms(REGISTRY[clause.same]) if clause.same else set())
+        if modules - at_home:
+            outside[name] = modules - at_home
+    assert outside == {name: set(row["module"].split()) for name, row in HOMES.items()}
+    assert all(row["reason"] for row in HOMES.values())
+    assert len(HOMES) < 60
+
+
+def test_the_registry_names_a_module_that_keeps_the_clause() -> None:
+    wrong = {name: modules for name, modules in MARKS.items() if REGISTRY[name].module not in modules}
+    assert wrong == {}
