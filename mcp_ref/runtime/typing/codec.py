@@ -51,8 +51,10 @@ def json_kind(value: Any) -> str:
     """JSON Schema's word for what a value is."""
     if isinstance(value, bool):  # before int, which it extends
         return "boolean"
-    kinds = {"null": type(None), "integer": int, "number": float, "array": list, "object": dict}
-    return next((word for word, kind in kinds.items() if isinstance(value, kind)), "string")
+    return next((word for word, kind in _JSON_KINDS.items() if isinstance(value, kind)), "string")
+
+
+_JSON_KINDS = {"null": type(None), "integer": int, "number": float, "array": list, "object": dict}
 
 
 def _load_int(value: Any) -> Any:

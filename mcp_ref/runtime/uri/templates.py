@@ -237,14 +237,17 @@ class _Pattern:
             self._run = None
 
     def _expression(self, part: Expression, later: list[Part]) -> None:
-        allowed = _allowed(part, later)
+        # The characters that each value may have. The separator ends all of them but the last.
+        ends = {other.operator.first for other in later if isinstance(other, Expression)} & {"?", "#"}
+        last = frozenset(UNRESERVED + part.operator.reserved + ENCODED) - ends
+        allowed = [last - {part.operator.separator}] * (len(part.names) - 1) + [last]
         optional, literal = _beginnings(later)
         _check_beginnings(part, optional, literal)
         guard = self._guard(part, allowed[0])
         more = "+"
-        if allowed[-1] & (optional | literal):
-            more = "?" if allowed[-1] & optional else ""
-            self._open(part, allowed[-1], is_lazy=bool(more))
+        if last & (optional | literal):
+            more = "?" if last & optional else ""
+            self._open(part, last, is_lazy=bool(more))
         values = [f"((?:{guard}{_class(of)})*{more})" for of in allowed]
         self._written.append((_named if part.operator.named else _unnamed)(part, values))
 
@@ -295,14 +298,6 @@ def _beginnings(parts: list[Part]) -> tuple[frozenset[str], frozenset[str]]:
             return frozenset(optional), _kinds(_characters(part)[0])
         optional.add(part.operator.first)
     return frozenset(optional), frozenset()
-
-
-def _allowed(part: Expression, later: list[Part]) -> list[frozenset[str]]:
-    """The characters that each value of an expression may have."""
-    operator = part.operator
-    ends = {other.operator.first for other in later if isinstance(other, Expression)} & {"?", "#"}
-    last = frozenset(UNRESERVED + operator.reserved + ENCODED) - ends
-    return [last - {operator.separator}] * (len(part.names) - 1) + [last]
 
 
 def _class(characters: frozenset[str]) -> str:
