@@ -68,7 +68,7 @@ class Lease:
         """Whether a byte of the response arrived."""
         self.response: _Response | None = None
         self._lock = threading.Lock()
-        self._aborted = threading.Event()
+        self.is_aborted = False
         self._socket: Any = None  # guarded by _lock
 
     @property
@@ -81,15 +81,10 @@ class Lease:
             return MAX_CONNECT_SECONDS
         return max(MIN_TIMEOUT_SECONDS, min(MAX_CONNECT_SECONDS, self.deadline.left()))
 
-    @property
-    def is_aborted(self) -> bool:
-        return self._aborted.is_set()
-
     def forked(self) -> None:
         """In a forked child: the socket is the parent's, and must not be shut down."""
         self._lock = threading.Lock()
-        self._aborted = threading.Event()
-        self._aborted.set()
+        self.is_aborted = True
         self._socket = None
 
     def take(self, connected: Any) -> None:
@@ -107,7 +102,7 @@ class Lease:
     def abort(self) -> None:
         """End the exchange: a thread that waits in it gets Aborted. Any thread, any number of times."""
         with self._lock:
-            self._aborted.set()
+            self.is_aborted = True
             if self._socket is not None:
                 with suppress(OSError):  # it was closed already
                     # Not the method of a TLS socket, which would go on in plain text.
