@@ -12,7 +12,8 @@ marks point at it:
     # spec: <id>, <id>                    in the package, at the line that keeps the clause
     @pytest.mark.spec("<id>", "<id>")     in the tests, at the test that proves it
 
-tests/marks_run.py finds the lines that none of their own tests runs.
+tests/marks_run.py finds the lines that none of their own tests runs. The first kind stands in the modules of
+the clause's page, or docs/clause_homes.tsv says why not (tests/test_tree.py).
 
 A MUST or MUST NOT that a library can keep is *missing* unless a test proves it, that is, has its id and
 passes. It is *waiting* as long as its module is not there, and becomes missing by itself the day the
