@@ -125,7 +125,9 @@ class Standing:
         served = [session.connection for session in self.app.sessions.all()]
         if hasattr(self.app, "modern"):
             served.append(self.app.modern)
-        return not busy and not any(connection.serving or connection.waiting for connection in served)
+        return not busy and not any(
+            connection.responder.serving or connection.waiting for connection in served
+        )
 
     def what_is_under_way(self) -> Json:
         """For the message of a test that fails."""
@@ -133,9 +135,9 @@ class Standing:
         return {
             "waiting": self.app.waiting.count,
             "connections": self.http.connections,
-            "serving": [list(session.connection.serving) for session in sessions],
+            "serving": [list(session.connection.responder.serving) for session in sessions],
             "asked": [list(session.connection.waiting) for session in sessions],
-            "modern": [context.method for context in self.app.modern.serving.values()],
+            "modern": [context.method for context in self.app.modern.responder.serving.values()],
         }
 
 

@@ -23,7 +23,6 @@ COMPLEX: set[str] = set()
 
 LARGE = {
     "Application",
-    "Connection",
     "HttpStream",
     "OldConnection",
     "Server",

@@ -321,7 +321,7 @@ def test_a_client_that_reads_nothing_of_its_stream(revision: str, monkeypatch: p
             assert deaf.socket.recv(1, socket.MSG_PEEK)
             at.answers()
             assert eventually(lambda: at.app.waiting.count == 0)
-            assert eventually(lambda: not at.app.modern.serving)
+            assert eventually(lambda: not at.app.modern.responder.serving)
 
 
 # ------------------------------------------------------------------------ clients that are slow

@@ -37,8 +37,9 @@ from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
 from mcp_ref.basic.index.general_fields import Implementation
 from mcp_ref.basic.index.messages import Json, add_modern_fields
-from mcp_ref.basic.patterns.index.connection import IMMEDIATE, Connection, Deferred
+from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
+from mcp_ref.basic.patterns.index.responder import IMMEDIATE, Deferred
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import RETRY_FIELDS, InputRequired, is_question
 from mcp_ref.basic.patterns.subscriptions import server as subscriptions
@@ -417,7 +418,7 @@ class Server(Registry):
             roots.on_list_changed(connection)
         if method in self.listeners_of:
             try:
-                connection.workers.submit(self.listeners_of[method], params, size=size)
+                connection.responder.workers.submit(self.listeners_of[method], params, size=size)
             except QueueFull:
                 _log.warning("dropped %s: too much is waiting", method)
 
@@ -454,7 +455,7 @@ class Server(Registry):
     def limiter(self, context: RequestContext) -> Limiter:
         """What counts the tool calls of this caller: its principal's, or its connection's."""
         if context.principal is None:
-            return context.connection.limiter
+            return context.connection.responder.limiter
         with self._lock:
             found = self._principals.setdefault(context.principal, Limiter(self.limit))
             self._principals.move_to_end(context.principal)

@@ -279,8 +279,9 @@ def on_list_tools(server: ToolHost, params: Json, context: RequestContext) -> Js
 
 
 def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Json:
-    """A call of a tool, in four steps. The audit has a line for each, however it ends."""
-    name, limiter, outcome = params["name"], server.limiter(context), "refused"
+    """A call of a tool, in five steps. The audit has a line for each, however it ends."""
+    name, limiter = params["name"], server.limiter(context)
+    outcome, is_counted = "refused", False
     try:
         # Step 1: find the tool.
         tool = server.tools.get(name)  # spec: server/tools/name-case-sensitive
@@ -290,47 +291,44 @@ def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Jso
         wait = limiter.enter()  # spec: server/tools/rate-limit
         if wait:
             raise TooManyRequests("too many tool calls", wait)
+        is_counted = True
+        # Step 3: make Python values of the arguments.
         try:
-            # Step 3: make Python values of the arguments.
             arguments = tool.load(params.get("arguments", {}))  # spec: server/tools/validate-inputs
-            # Step 4: run the tool, and make content of what it returns.
-            outcome = "failed"
-            result, outcome = _run(server, tool, arguments, context)
-            return result
         except Mismatch as problem:
             return BAD_ARGUMENTS[context.revision.bad_arguments](name, problem)
+        if tool.context is not None:
+            arguments[tool.context] = context
+        # Step 4: run the function.
+        outcome, begun = "failed", time.monotonic()
+        try:
+            value = tool.function(**arguments)
+        except (ProtocolError, RequestCancelled, InputRequired):
+            raise
+        except BaseException as problem:  # a tool's fault is its own, whatever it is
+            return _failed(tool, problem, context)
         finally:
-            limiter.leave()
+            server.pace.took(name, time.monotonic() - begun)
+        # Step 5: make content of what it returned.
+        result, outcome = _result_of(tool, value, context)
+        return result
     finally:
+        if is_counted:
+            limiter.leave()
         if audit.log.isEnabledFor(logging.INFO) and not context.connection.is_inherited:
             # spec: server/tools/log-usage
             audit.record("served", params, outcome, context.principal or "-", server.options.audit_arguments)
 
 
-def _run(
-    server: ToolHost, tool: RegisteredTool, arguments: Json, context: RequestContext
-) -> tuple[Json, str]:
-    """Step 4: the result of a tool, and how its line in the audit ends."""
-    if tool.context is not None:
-        arguments[tool.context] = context
-    name, begun = tool.definition["name"], time.monotonic()
-    try:
-        value = tool.function(**arguments)
-    except (ProtocolError, RequestCancelled, InputRequired):
-        raise
-    except BaseException as problem:  # a tool's fault is its own, whatever it is
-        if context.connection.is_inherited:
-            raise
-        return _failed(tool, problem), "failed"
-    finally:
-        server.pace.took(name, time.monotonic() - begun)
+def _result_of(tool: RegisteredTool, value: Any, context: RequestContext) -> tuple[Json, str]:
+    """Step 5: the result, and how the line in the audit ends."""
     if is_question(value):
         return typing.cast(Json, value), "failed"
     try:
         # spec: server/tools/output-schema-conforms
         return typing.cast(Json, tool.result(value, context.revision)), "done"
     except (ValueError, TypeError, RecursionError) as problem:
-        _log.error("%s returned what it does not declare: %s", name, problem)
+        _log.error("%s returned what it does not declare: %s", tool.definition["name"], problem)
         return tool_error(f"the result of this tool is not as declared: {problem}"), "failed"
 
 
@@ -368,8 +366,10 @@ BAD_ARGUMENTS: dict[str, Callable[[str, Mismatch], Json]] = {
 """By `Revision.bad_arguments`."""
 
 
-def _failed(tool: RegisteredTool, problem: BaseException) -> Json:
+def _failed(tool: RegisteredTool, problem: BaseException, context: RequestContext) -> Json:
     """A tool that raised: its message for the model, its traceback for the server's log."""
+    if context.connection.is_inherited:  # in a forked child there is no one to tell
+        raise problem
     _log.warning("tool %s failed", tool.definition["name"], exc_info=problem)
     said = message_of(problem)
     return tool_error(said if isinstance(problem, Exception) else f"the tool ended itself: {said}")

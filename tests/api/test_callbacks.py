@@ -34,7 +34,7 @@ def request():
     """A server's request that is under way."""
     connection = Server("asking").attach(Outbox(lambda line: None))
     context = Context(connection, 1, "elicitation/create", {})
-    connection.serving[1] = context
+    connection.responder.serving[1] = context
     return context
 
 

@@ -133,7 +133,7 @@ class Lost:
     """A connection to a client that is gone."""
 
     def __init__(self):
-        self.serving = {}
+        self.responder, self.serving = self, {}
         self.outbox = Outbox(lambda line: None)
 
     def may_notify(self):
@@ -160,7 +160,7 @@ def test_who_speaks_to_a_client_that_is_gone_is_told_that_the_request_was_given_
     context = Context(connection, 1, "vendor/x", {"_meta": {"progressToken": "t"}})
     context.revision = revision_of("2025-11-25")
     context.reports.progress_token = "t"
-    connection.serving[1] = context
+    connection.responder.serving[1] = context
     with pytest.raises(RequestCancelled, match="vendor/x: the client hung up"):
         speak(context)
 

@@ -21,7 +21,7 @@ PACKAGE = str(Path(mcp_ref.__file__).parent)
 FIRST = {"stdio": ("Connection.receive", "line"), "http": ("HttpConnection._serve_request", "text")}
 """By transport: where a request begins, and which argument says what it asks."""
 PATIENCE = 20.0
-ON_A_WORKER = "Connection._run"
+ON_A_WORKER = "Responder._run"
 """Where it goes on, if it does so on another thread."""
 
 

@@ -109,7 +109,7 @@ def on_cancelled(connection: Connection, params: Json) -> None:
         connection.settle(call, {})  # the server ends it; its response may still follow
     # Only a request that the peer sent: an id of ours may be the same number.
     # spec: basic/patterns/cancellation/same-direction-only
-    elif connection.cancel_serving(request_id, reason):
+    elif connection.responder.cancel_by_id(request_id, reason):
         # spec: basic/patterns/cancellation/log-reason, basic/patterns/cancellation/stop-processing
         # spec: basic/patterns/cancellation/free-resources, schema/cancelled-reason-shown
         _log.info("request %r was cancelled: %.200r", request_id, reason or "no reason given")

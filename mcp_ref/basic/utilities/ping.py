@@ -114,7 +114,7 @@ class Heartbeat:
     def _submit_ping(self) -> None:
         """Have a worker send a ping: sending may block, which the thread of the timers must not."""
         try:
-            self._connection.workers.submit(self._send, None)  # after the end, nothing is run
+            self._connection.responder.workers.submit(self._send, None)  # after the end, nothing is run
         except QueueFull:
             self._schedule(self._every, self._submit_ping)
 

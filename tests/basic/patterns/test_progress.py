@@ -414,15 +414,15 @@ def test_a_thread_that_outlives_its_tool_reports_nothing_after_the_answer(revisi
 def halting(ctx: Context) -> tuple[threading.Event, threading.Event]:
     """Make the next report halt just before it is sent: it says so, and waits until it may go on."""
     connection = ctx.connection
-    may_notify, halted, go_on = connection.may_notify, threading.Event(), threading.Event()
+    may_notify, halted, go_on = connection.responder.may_notify, threading.Event(), threading.Event()
 
     def halt() -> bool:
-        connection.may_notify = may_notify  # type: ignore[method-assign]
+        connection.responder.may_notify = may_notify  # type: ignore[method-assign]
         halted.set()
         assert go_on.wait(PATIENCE)
         return may_notify()
 
-    connection.may_notify = halt  # type: ignore[method-assign]
+    connection.responder.may_notify = halt  # type: ignore[method-assign]
     return halted, go_on
 
 

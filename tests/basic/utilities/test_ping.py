@@ -464,7 +464,7 @@ class Silent:
     failure = None
 
     def __init__(self) -> None:
-        self.workers = self
+        self.responder = self.workers = self
         self.heard_on: object | None = self
         self.pings: list[Any] = []
         self.refusal: Exception | None = None

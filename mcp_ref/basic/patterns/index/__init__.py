@@ -5,6 +5,7 @@ responder  -> requester   notifications that belong to it: progress, logs
 responder  -> requester   {id, result}     or     {id, error}
 
 requester    what we ask: a request is sent, waited for, given up
-connection   what we are asked: a request is received, run, answered; and one peer as a whole
+responder    what we are asked: a request is received, run, answered
     context      one request of those, as the pages see it
+connection   one peer as a whole: which message goes where, and the end
 """

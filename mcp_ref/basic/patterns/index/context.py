@@ -262,7 +262,7 @@ class RequestContext:
     @property
     def is_over(self) -> bool:
         """Whether the request was answered or cancelled, so that nothing more belongs to it."""
-        return self.connection.serving.get(self.arrival.key) is not self
+        return self.connection.responder.serving.get(self.arrival.key) is not self
 
     # -- what is said while it runs -----------------------------------------------------
 
@@ -277,7 +277,7 @@ class RequestContext:
     def say(self, method: str, params: Json | None) -> None:
         """Send one notification now. Holds `speaking`."""
         # spec: basic/transports/stdio/server-message-kinds
-        if not self.is_over and self.connection.may_notify():
+        if not self.is_over and self.connection.responder.may_notify():
             try:
                 self.connection.notify(method, params, outbox=self.arrival.outbox)
             except ConnectionClosed as problem:

@@ -38,7 +38,7 @@ from mcp_ref.basic.index.general_fields import (
     RequestMeta,
 )
 from mcp_ref.basic.index.messages import Json, RequestId, add_modern_fields
-from mcp_ref.basic.patterns.index.connection import DEFERRED, Deferred
+from mcp_ref.basic.patterns.index.responder import DEFERRED, Deferred
 from mcp_ref.basic.versioning import Method, Notification
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
@@ -288,7 +288,7 @@ class Stream(Listener):
         if not self.context.arrival.outbox.closes:
             self.say("notifications/cancelled", {"requestId": name, "reason": reason}, wait=1.0)
         result = add_modern_fields({"_meta": {SUBSCRIPTION_ID: name}}, self.context)
-        self.connection.complete(self.context, result, wait=1.0)
+        self.connection.responder.complete(self.context, result, wait=1.0)
 
 
 class Listeners:

@@ -230,7 +230,7 @@ class OldTransport:
             session.connection.route(message, outgoing)
         else:
             problem = UnsupportedProtocolVersion(date, self._legacy)
-            session.connection.refuse(message["id"], problem, outgoing)
+            session.connection.responder.refuse(message["id"], problem, outgoing)
 
     def _find(self, environ: Json, principal: str | None) -> _Session:
         """The session that a POST names. Raises Refused."""

@@ -399,7 +399,7 @@ class Application:
             self.modern.route(message, stream)
             return ACCEPTED
         self.waiting.admit(stream, is_long=lasts)
-        self.modern.start(message, stream)
+        self.modern.responder.start(self.modern, message, stream)
         return self.waiting.answered(stream, environ, gone=self._cancel, over=ignore)
 
     def _check_headers(self, environ: Json, message: Json, kind: str) -> None:
@@ -429,7 +429,7 @@ class Application:
         # spec: basic/transports/streamable-http/sse-broken-stream-not-resumed
         """
         if stream.context is not None:
-            self.modern.give_up(stream.context, "the client closed the stream")
+            self.modern.responder.cancel(stream.context, "the client closed the stream")
 
     # -- its life ----------------------------------------------------------------------------------
 

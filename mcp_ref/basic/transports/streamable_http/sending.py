@@ -40,12 +40,12 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_ref.basic.index.batching import Batch
-from mcp_ref.basic.index.error_responses import ParseError, ProtocolError, error_response
+from mcp_ref.basic.index.error_responses import ParseError, error_response
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
-from mcp_ref.basic.index.messages import Json, RequestId, decode, encode_notification
-from mcp_ref.basic.patterns.index.connection import Connection, Endpoint
+from mcp_ref.basic.index.messages import Json, decode, encode_notification
+from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
+from mcp_ref.basic.patterns.index.responder import Endpoint
 from mcp_ref.basic.transports.streamable_http import receiving, request_metadata
 from mcp_ref.basic.transports.streamable_http.http_errors import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.streamable_http.sessions import UrlSession
@@ -159,7 +159,7 @@ class Way(Posts):
         if exchange is not None:
             exchange.abort()
         for context in asked:
-            self._connection.give_up(context, "the request that it was asked for is over")
+            self._connection.responder.cancel(context, "the request that it was asked for is over")
 
 
 _log = logger("mcp_ref.http")
@@ -207,6 +207,7 @@ class UrlConnection(Connection):
         super().__init__(
             client.endpoint, Posts(self), workers=Workers(20, 100), timeout=timeout, max_timeout=max_timeout
         )
+        self.responder.answers_unreadable = False
         self.client = client
         self.exchanges = exchanges
         self.limit = max_message_bytes
@@ -438,19 +439,6 @@ class UrlConnection(Connection):
             _log.exception("a message could not be handled: %.200r", message)
         finally:
             self._here.reads = False
-
-    def refuse(
-        self,
-        request_id: RequestId | None,
-        problem: ProtocolError,
-        outbox: WayOut,
-        batch: Batch | None = None,
-    ) -> None:
-        """Answer a request with an error. Without an id there is no answer: it would belong to no request."""
-        if request_id is None and batch is None:
-            _log.info("ignored what the server sent: %.300r", problem)
-        else:
-            super().refuse(request_id, problem, outbox, batch)
 
     def reply(self, line: bytes, wait: float | None) -> None:
         """POST a response; not on a thread that reads: others wait for what it has still to read."""

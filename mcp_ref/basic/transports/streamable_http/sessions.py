@@ -159,7 +159,7 @@ class HttpSession:
     @property
     def is_busy(self) -> bool:
         """Whether something runs or is open: then it is not idle."""
-        return bool(self.streams or self.connection.serving or self.unrelated.is_read)
+        return bool(self.streams or self.connection.responder.serving or self.unrelated.is_read)
 
     def idle_for(self, now: float) -> float:
         """Seconds since it was used last."""
@@ -353,7 +353,7 @@ class LegacyEra:
         self._app.waiting.admit(stream, is_long=False)
         streams[stream] = None
         if kind == "request":
-            connection.start(message, stream)
+            connection.responder.start(connection, message, stream)
         elif not self._batch(connection, message, stream):
             return self._no_answer(stream, streams)
         return self._app.waiting.answered(
@@ -425,7 +425,7 @@ class LegacyEra:
         app, at = self._app, revision(version or self._assumed())
         connection = app.server.connection(HttpStream(mute=True), app.workers)
         connection.session.assume(at, app.server.capabilities(at, tells=False))
-        connection.limiter = app.modern.limiter
+        connection.responder.limiter = app.modern.responder.limiter
         self._momentaries.add(connection)
         return connection
 

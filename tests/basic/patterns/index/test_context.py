@@ -267,11 +267,11 @@ def test_a_new_request_with_the_same_id_is_another_one(revision):
         for _ in range(2):
             assert raw.request("vendor/x", {"_meta": LOUD}, id=7)["result"]["value"] is False
         first, second = handler.contexts
-        first.connection.serving[7] = second
+        first.connection.responder.serving[7] = second
         assert first.is_over
         assert not second.is_over
         everything(first)
-        del first.connection.serving[7]
+        del first.connection.responder.serving[7]
         assert nothing_about(raw, 7)
 
 
@@ -301,7 +301,7 @@ def test_a_notification_to_nobody_is_a_lost_connection_and_no_more():
     out = []
     connection = server.attach(Outbox(out.append))
     context = Context(connection, 1, "vendor/x", {})
-    connection.serving[1] = context
+    connection.responder.serving[1] = context
     context.notify("vendor/news")
     assert [json.loads(line)["method"] for line in out] == ["vendor/news"]
     server.detach(connection, "the client went")

@@ -909,4 +909,4 @@ def test_one_ends_with_the_request_it_is_made_for(revision: str) -> None:
         assert asked.wait(PATIENCE)
         assert call.cancel()
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
-        assert eventually(lambda: not client.asker.connection.serving)
+        assert eventually(lambda: not client.asker.connection.responder.serving)

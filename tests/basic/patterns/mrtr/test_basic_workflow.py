@@ -389,7 +389,7 @@ def test_nothing_is_kept_for_a_retry_that_may_never_come(server, raw):
     for _ in range(50):
         call(raw, "tool")
     assert threading.active_count() < before + 25  # a few idle workers, and none for each question
-    assert all(connection.serving == {} for connection in connections)
+    assert all(connection.responder.serving == {} for connection in connections)
     gc.collect()
     assert len(held) == 50
     assert [thing for thing in held[:-1] if thing() is not None] == []

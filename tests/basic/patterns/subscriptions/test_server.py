@@ -334,7 +334,7 @@ def test_1000_subscriptions_of_one_connection_need_no_thread_each():
             for _ in range(200):
                 assert raw._next(PATIENCE)["method"] == ACK
         connection = stream_owner(server)
-        assert len(connection.serving) == 1000
+        assert len(connection.responder.serving) == 1000
         for n in range(1000):
             server.resource_updated(f"item:///{n}")
         heard = [raw._next(PATIENCE) for _ in range(1000)]
@@ -344,7 +344,7 @@ def test_1000_subscriptions_of_one_connection_need_no_thread_each():
         for message in asked[1:]:
             raw.notify("notifications/cancelled", {"requestId": message["id"]})
         assert raw.is_alive()
-        assert len(connection.serving) == 1
+        assert len(connection.responder.serving) == 1
         for n in range(1000):
             server.resource_updated(f"item:///{n}")
         assert told(raw, server) == [(asked[0]["id"], UPDATED, "item:///0")]
@@ -556,7 +556,7 @@ def test_a_subscription_ends_once_though_both_sides_end_it():
 
         def cancelled_first(stream):
             removed = remove(stream)
-            stream.connection.cancel_serving(name, "the client was quicker")
+            stream.connection.responder.cancel_by_id(name, "the client was quicker")
             return removed
 
         server.listeners._remove = cancelled_first

@@ -464,7 +464,7 @@ def test_a_post_whose_session_ends_meanwhile_leaves_nothing_running(at, server):
         params = {"name": "slow", "arguments": {}}
         message = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params}
         assert old.post(message)[0] == 404
-        assert not session.connection.serving
+        assert not session.connection.responder.serving
         assert not slow.begun.is_set() or slow.ended.wait(PATIENCE)
 
 

@@ -673,7 +673,7 @@ def test_a_client_that_leaves_has_cancelled(server, talks, reset):
         assert silent.ended.wait(PATIENCE)
         assert silent.cancelled
         assert time.monotonic() - begun < NOTICED
-        assert eventually(lambda: not at.app.modern.serving)
+        assert eventually(lambda: not at.app.modern.responder.serving)
 
 
 @pytest.mark.spec(
@@ -692,7 +692,7 @@ def test_nothing_is_said_to_a_client_that_has_left(server):
         assert silent.ended.wait(PATIENCE)
         rest = connection.rest()
         assert b"data" not in rest
-        assert not at.app.modern.serving
+        assert not at.app.modern.responder.serving
         assert "tools" in peer.request("tools/list", id=7)  # the id is free, and nothing comes with it
 
 
@@ -751,7 +751,7 @@ def test_a_subscription_is_a_stream_of_changes_and_of_nothing_else(server, answe
             told = stream.message()
             assert told["method"] == "notifications/resources/updated"
             assert SUBSCRIPTION in told["params"]["_meta"]
-        assert eventually(lambda: not at.app.modern.serving)
+        assert eventually(lambda: not at.app.modern.responder.serving)
 
 
 @pytest.mark.spec("basic/transports/streamable-http/sse-keep-alive")
@@ -771,7 +771,7 @@ def test_a_subscription_ends_when_its_client_leaves(server):
         assert at.app.waiting.count == 1
         stream.close()
         assert eventually(lambda: at.app.waiting.count == 0, NOTICED)
-        assert not at.app.modern.serving
+        assert not at.app.modern.responder.serving
 
 
 @pytest.mark.spec("basic/patterns/subscriptions/graceful-response")

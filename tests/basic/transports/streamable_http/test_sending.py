@@ -82,10 +82,10 @@ def test_what_the_server_asked_on_a_way_is_given_up_with_it():
 
     class Connection:
         def __init__(self):
-            self.given_up = []
+            self.responder, self.cancelled = self, []
 
-        def give_up(self, context, reason):
-            self.given_up.append(context)
+        def cancel(self, context, reason):
+            self.cancelled.append(context)
             assert "over" in reason
 
     connection = Connection()
@@ -97,7 +97,7 @@ def test_what_the_server_asked_on_a_way_is_given_up_with_it():
     way.begins(third)
     way.let_go_of_answer()
     way.let_go_of_answer()
-    assert connection.given_up == [second, third], "once, and not what is over anyway"
+    assert connection.cancelled == [second, third], "once, and not what is over anyway"
 
 
 def test_whatever_else_is_said_there_is_a_post_too():

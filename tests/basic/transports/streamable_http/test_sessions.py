@@ -325,11 +325,11 @@ def test_what_runs_or_is_open_is_not_idle(table, clock):
     calling, listening, serving = table.open_one(), table.open_one(), table.open_one()
     calling.streams[calling.unrelated] = None
     listening.unrelated.attach(object(), None)
-    serving.connection.serving[1] = None
+    serving.connection.responder.serving[1] = None
     clock.now += 1000
     table.sweep()
     assert len(table) == 3
-    serving.connection.serving.clear()
+    serving.connection.responder.serving.clear()
     table.sweep()
     assert set(table.all()) == {calling, listening}
 
@@ -1261,7 +1261,7 @@ def test_the_streams_of_a_session_end_with_it(demo_server):
             assert demo_server.gate.begun.wait(PATIENCE)
             silent = peer.send("POST", peer.message("tools/call", {"name": "gated", "arguments": {}}))
             (session,) = at.app.sessions.all()
-            assert eventually(lambda: len(session.connection.serving) == 2)
+            assert eventually(lambda: len(session.connection.responder.serving) == 2)
             assert peer.delete() == 204
             assert [m["method"] for m in reply.messages()] == ["notifications/progress"]
             assert get.events() == []
