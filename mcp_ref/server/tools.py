@@ -280,41 +280,40 @@ def on_list_tools(server: ToolHost, params: Json, context: RequestContext) -> Js
 
 def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Json:
     """A call of a tool, in five steps. The audit has a line for each, however it ends."""
-    name, limiter = params["name"], server.limiter(context)
-    outcome, is_counted = "refused", False
+    name, limiter, outcome = params["name"], server.limiter(context), "refused"
     try:
-        # Step 1: find the tool.
-        tool = server.tools.get(name)  # spec: server/tools/name-case-sensitive
-        if tool is None:  # spec: server/tools/protocol-errors
-            raise InvalidParams(f"Unknown tool: {name[:200]}{server.known(server.tools.keys())}")
-        # Step 2: count the call against the limit of its caller while it runs.
+        # Step 1: count the call against the limit of its caller while it runs.
         wait = limiter.enter()  # spec: server/tools/rate-limit
         if wait:
             raise TooManyRequests("too many tool calls", wait)
-        is_counted = True
-        # Step 3: make Python values of the arguments.
         try:
-            arguments = tool.load(params.get("arguments", {}))  # spec: server/tools/validate-inputs
-        except Mismatch as problem:
-            return BAD_ARGUMENTS[context.revision.bad_arguments](name, problem)
-        if tool.context is not None:
-            arguments[tool.context] = context
-        # Step 4: run the function.
-        outcome, begun = "failed", time.monotonic()
-        try:
-            value = tool.function(**arguments)
-        except (ProtocolError, RequestCancelled, InputRequired):
-            raise
-        except BaseException as problem:  # a tool's fault is its own, whatever it is
-            return _failed(tool, problem, context)
+            # Step 2: find the tool.
+            tool = server.tools.get(name)  # spec: server/tools/name-case-sensitive
+            if tool is None:  # spec: server/tools/protocol-errors
+                raise InvalidParams(f"Unknown tool: {name[:200]}{server.known(server.tools.keys())}")
+            # Step 3: make Python values of the arguments.
+            try:
+                arguments = tool.load(params.get("arguments", {}))  # spec: server/tools/validate-inputs
+            except Mismatch as problem:
+                return BAD_ARGUMENTS[context.revision.bad_arguments](name, problem)
+            if tool.context is not None:
+                arguments[tool.context] = context
+            # Step 4: run the function.
+            outcome, begun = "failed", time.monotonic()
+            try:
+                value = tool.function(**arguments)
+            except (ProtocolError, RequestCancelled, InputRequired):
+                raise
+            except BaseException as problem:  # a tool's fault is its own, whatever it is
+                return _failed(tool, problem, context)
+            finally:
+                server.pace.took(name, time.monotonic() - begun)
+            # Step 5: make content of what it returned.
+            result, outcome = _result_of(tool, value, context)
+            return result
         finally:
-            server.pace.took(name, time.monotonic() - begun)
-        # Step 5: make content of what it returned.
-        result, outcome = _result_of(tool, value, context)
-        return result
-    finally:
-        if is_counted:
             limiter.leave()
+    finally:
         if audit.log.isEnabledFor(logging.INFO) and not context.connection.is_inherited:
             # spec: server/tools/log-usage
             audit.record("served", params, outcome, context.principal or "-", server.options.audit_arguments)
