@@ -106,7 +106,8 @@ class Registry:
         )
         self.options = options
         self.logging = options.logging
-        self._declared = frozenset(options.offers)
+        self.offered: set[str | None] = {None, *options.offers}
+        """The capabilities behind which there is something, or will be."""
         self.directories: tuple[ResourceSource, ...] = ()
         self.hooks: tuple[Hook[Any], ...] = ()
         self._may_hide = False
@@ -236,7 +237,7 @@ class Registry:
                     known = table.get(method, row)
                     self._may_hide = self._may_hide or known is not row
                     if known.capability is not None:
-                        self._declared |= {known.capability}
+                        self.offered.add(known.capability)
                     table[method] = replace(row, asks=known.asks, cacheable=known.cacheable)
             return function
 
@@ -268,18 +269,18 @@ class Registry:
 
     def offers(self, capability: str) -> bool:
         """Whether there is anything behind a capability, or will be."""
-        if capability in self._declared:
-            return True
-        if capability == "tools":
-            return self.tools.used
-        if capability == "resources":
-            return self.resources.used or self.templates.used
-        if capability == "prompts":
-            return self.prompts.used
-        if capability == "completions":
+        if capability == "completions" and capability not in self.offered:
             completable: list[Any] = [*self.prompts.values(), *self.templates.values()]
             return any(item.complete for item in completable)
-        return self.logging
+        used = {
+            "tools": self.tools.used,
+            "resources": self.resources.used or self.templates.used,
+            "prompts": self.prompts.used,
+            "logging": self.logging,
+        }
+        if used.get(capability):
+            self.offered.add(capability)  # for good: a list that is empty again is still offered
+        return capability in self.offered
 
     def known(self, names: Iterable[str]) -> str:
         """The end of an error about an unknown name: what there is, unless a hook may hide some of it."""

@@ -45,7 +45,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import RETRY_FIELDS, InputRequir
 from mcp_ref.basic.patterns.subscriptions import server as subscriptions
 from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.basic.utilities import ping
-from mcp_ref.basic.versioning import Method, Revision, is_modern, revision
+from mcp_ref.basic.versioning import MODERN_FIELDS, Method, Revision, revision
 from mcp_ref.client import roots
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.client.elicitation.url_mode import UrlElicitationRequired
@@ -337,7 +337,7 @@ class Server(Registry):
 
     def _open_door(self, context: RequestContext) -> None:
         """Step 1. A server of the legacy era alone takes no modern request: its client would not go back."""
-        if self._modern and is_modern(context.params):
+        if self._modern and not MODERN_FIELDS.isdisjoint(context.meta):
             versioning.context_from_meta(context, self._modern, self._supported)
         elif self._is_modern_only:
             # No session can be opened here, so each request without the fields of `_meta` lacks them: also
@@ -357,7 +357,7 @@ class Server(Registry):
         # spec: schema/method-not-found-ungated, schema/removed-methods-2026
         """
         row = self.tables[context.revision.date].get(context.method)
-        if row is None or (row.capability and not self.offers(row.capability)):
+        if row is None or (row.capability not in self.offered and not self.offers(row.capability or "")):
             raise MethodNotFound(f"there is no method {context.method[:100]!r} here, in {context.revision}")
         return row
 

@@ -461,7 +461,7 @@ class Negotiated:
         # spec: schema/removed-notifications-2026
         """
         self.go_on_in(chosen)
-        connection.answers = False
+        connection.responder.is_mute = True
         self.server_capabilities = result["capabilities"]
         self.server_info = result.get("_meta", {}).get(SERVER_INFO, {})
         self.instructions = result.get("instructions")

@@ -338,14 +338,19 @@ MODERN_CODES = frozenset({HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, U
 # ------------------------------------------------------------------- server: the modern door
 
 
-def is_modern(params: Json) -> bool:
-    """Whether a request brings its own context. Each says so by itself: one connection may serve both eras.
+MODERN_FIELDS = frozenset({PROTOCOL_VERSION, CLIENT_CAPABILITIES})
+"""A request with one of these in its `_meta` brings its own context. Each request says so by itself: one
+connection may serve both eras.
 
-    # spec: basic/versioning/dual-era-selects-stateless
-    # spec: basic/versioning/dual-era-server, basic/versioning/dual-era-concurrent
-    """
+# spec: basic/versioning/dual-era-selects-stateless
+# spec: basic/versioning/dual-era-server, basic/versioning/dual-era-concurrent
+"""
+
+
+def is_modern(params: Json) -> bool:
+    """Whether a request brings its own context."""
     meta = params.get("_meta")
-    return type(meta) is dict and (PROTOCOL_VERSION in meta or CLIENT_CAPABILITIES in meta)
+    return type(meta) is dict and not MODERN_FIELDS.isdisjoint(meta)
 
 
 def context_from_meta(context: RequestContext, modern: Iterable[str], supported: Iterable[str]) -> None:

@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, 
 
 from mcp_ref.basic.index.general_fields import Icon, check_icons, check_meta
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.runtime.json_text import Encoded, to_json
-from mcp_ref.runtime.long_strings import LONG_CHARACTERS, LongStrings
 from mcp_ref.schema import REVISIONS, Bounds, Mismatch, checker, pruner, since, until
 
 if TYPE_CHECKING:
@@ -300,20 +298,3 @@ def texts(blocks: Any) -> str:
         return ""
     found = [b.get("text") for b in blocks if isinstance(b, dict) and b.get("type") == "text"]
     return "\n".join(t for t in found if isinstance(t, str))
-
-
-# -------------------------------------------------------------------------- writing
-
-
-def encode(result: Json) -> Encoded:
-    """A result with content, as JSON. A long text is encoded once, also if structured content repeats it."""
-    # The result of a hook may be an input_required result, which has no content.
-    blocks = result.get("content", ())
-    members = (m for block in blocks if isinstance(block, dict) for m in block.values())
-    if not any(type(member) is str and len(member) >= LONG_CHARACTERS for member in members):
-        return Encoded([to_json(result).encode("utf-8")])
-    long = LongStrings()
-    marked = {**result, "content": [long.mark(block) for block in blocks]}
-    if "structuredContent" in result:
-        marked["structuredContent"] = long.mark(result["structuredContent"])
-    return long.encode(marked)

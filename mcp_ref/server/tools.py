@@ -43,8 +43,9 @@ from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
 from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision, revision
 from mcp_ref.runtime import audit
 from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError, RequestCancelled
-from mcp_ref.runtime.json_text import Encoded
+from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.long_strings import LONG_CHARACTERS, LongStrings
 from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.schema import Mismatch, checker, opaque, pruner, required, since, until, was
 from mcp_ref.server import content
@@ -307,21 +308,27 @@ def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Jso
             except BaseException as problem:  # a tool's fault is its own, whatever it is
                 return _failed(tool, problem, context)
             finally:
-                server.pace.took(name, time.monotonic() - begun)
+                if context.outbox.waits:
+                    server.pace.took(name, time.monotonic() - begun)
             # Step 5: make content of what it returned.
             result, outcome = _result_of(tool, value, context)
             return result
         finally:
             limiter.leave()
     finally:
-        if audit.log.isEnabledFor(logging.INFO) and not context.connection.is_inherited:
-            # spec: server/tools/log-usage
-            audit.record("served", params, outcome, context.principal or "-", server.options.audit_arguments)
+        if audit.log.isEnabledFor(logging.INFO):
+            _record(server, params, outcome, context)
+
+
+def _record(server: ToolHost, params: Json, outcome: str, context: RequestContext) -> None:
+    """A line for the audit.  # spec: server/tools/log-usage"""
+    if not context.connection.is_inherited:  # in a forked child the call is the parent's
+        audit.record("served", params, outcome, context.principal or "-", server.options.audit_arguments)
 
 
 def _result_of(tool: RegisteredTool, value: Any, context: RequestContext) -> tuple[Json, str]:
     """Step 5: the result, and how the line in the audit ends."""
-    if is_question(value):
+    if type(value) is dict and is_question(value):
         return typing.cast(Json, value), "failed"
     try:
         # spec: server/tools/output-schema-conforms
@@ -382,10 +389,25 @@ def tool_error(message: str) -> Json:
 def write(result: Json) -> Encoded:
     """A result as it goes on the wire, or a result that says why it cannot."""
     try:
-        return content.encode(result)
+        # The result of a hook may be an input_required result, which has no content.
+        members = (
+            m for block in result.get("content", ()) if isinstance(block, dict) for m in block.values()
+        )
+        if any(type(member) is str and len(member) >= LONG_CHARACTERS for member in members):
+            return write_long(result)
+        return Encoded([to_json(result).encode("utf-8")])
     except (ValueError, TypeError, RecursionError) as problem:
         dress: Json = {key: result[key] for key in ("resultType", "_meta") if key in result}
-        return content.encode({**dress, **tool_error(f"the result of this tool is no JSON: {problem}")})
+        return write({**dress, **tool_error(f"the result of this tool is no JSON: {problem}")})
+
+
+def write_long(result: Json) -> Encoded:
+    """A result with a long text, which is encoded once, also if structured content repeats it."""
+    long = LongStrings()
+    marked = {**result, "content": [long.mark(block) for block in result["content"]]}
+    if "structuredContent" in result:
+        marked["structuredContent"] = long.mark(result["structuredContent"])
+    return long.encode(marked)
 
 
 # A server declares the capability of its rows as soon as it has an item of their list.

@@ -1,7 +1,6 @@
 """schema, "Content": blocks, the functions that make them, and what older clients get instead."""
 
 import base64
-import json
 
 import jsonschema
 import pytest
@@ -11,7 +10,6 @@ from peers import MODERN, REVISIONS
 
 from mcp_ref import Context, Server, ServerOptions, connect
 from mcp_ref.basic.versioning import revision
-from mcp_ref.runtime import long_strings
 from mcp_ref.schema import Mismatch, definitions
 from mcp_ref.server import content
 
@@ -239,47 +237,6 @@ def test_a_tool_may_link_what_is_not_listed(date):
 )
 def test_the_text_of_content_is_its_text_blocks_on_lines_of_their_own(blocks, said):
     assert content.texts(blocks) == said
-
-
-# -- long ones -----------------------------------------------------------------------------------
-
-
-def written(result):
-    return json.loads(b"".join(content.encode(result).pieces))
-
-
-@pytest.mark.parametrize(
-    "said",
-    ["short", "x" * 100_000, 'a "quoted" \\ back\nslash\t' * 5000, "ü€😀" * 20_000, "\x7f\u2028" * 40_000],
-    ids=["short", "plain", "escapes", "wide", "odd"],
-)
-def test_strings_of_any_length_arrive_as_they_are(said):
-    result = {
-        "content": [content.text(said), content.text("between"), content.text(said + "!")],
-        "structuredContent": {"result": said, "other": [said], "n": 1},
-        "_meta": {"a": said},
-    }
-    assert written(result) == result
-
-
-def test_a_long_string_that_stands_in_two_places_is_written_from_one():
-    said = "x" * 100_000
-    pieces = content.encode({"content": [content.text(said)], "structuredContent": {"result": said}}).pieces
-    long = [piece for piece in pieces if len(piece) > 1000]
-    assert len(long) == 2
-    assert long[0] is long[1]
-
-
-@settings(deadline=None, max_examples=100)
-@given(st.lists(st.text(max_size=20), max_size=5), st.one_of(st.none(), st.text(), st.integers()))
-def test_what_is_written_is_what_was_meant(texts, structured):
-    result = {"content": [content.text(said) for said in texts]}
-    if structured is not None:
-        result["structuredContent"] = {"result": structured, "again": texts}
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(long_strings, "LONG_CHARACTERS", 3)
-        patched.setattr(content, "LONG_CHARACTERS", 3)
-        assert written(result) == result
 
 
 @pytest.mark.spec("server/resources/binary-encoded")

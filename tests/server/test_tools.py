@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import dataclasses
+import json
 import logging
 import queue
 import threading
@@ -9,6 +10,8 @@ import time
 
 import pytest
 from choices import for_server
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventually, raw_server
 from web import opened, text, web
 
@@ -27,6 +30,8 @@ from mcp_ref import (
     ServerOptions,
     connect,
 )
+from mcp_ref.runtime import long_strings
+from mcp_ref.server import content
 from mcp_ref.server import tools as page
 
 BEFORE = LEGACY[:3]
@@ -1133,3 +1138,44 @@ def test_lists_and_tools_that_can_say_nothing_are_quick_once_they_were():
         server.pace.took(name, 0.0)
     assert quick("tools/call", name="plain")
     assert not quick("tools/call", name="speaks")
+
+
+# -- long ones -----------------------------------------------------------------------------------
+
+
+def written(result):
+    return json.loads(b"".join(page.write(result).pieces))
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["short", "x" * 100_000, 'a "quoted" \\ back\nslash\t' * 5000, "ü€😀" * 20_000, "\x7f\u2028" * 40_000],
+    ids=["short", "plain", "escapes", "wide", "odd"],
+)
+def test_strings_of_any_length_arrive_as_they_are(said):
+    result = {
+        "content": [content.text(said), content.text("between"), content.text(said + "!")],
+        "structuredContent": {"result": said, "other": [said], "n": 1},
+        "_meta": {"a": said},
+    }
+    assert written(result) == result
+
+
+def test_a_long_string_that_stands_in_two_places_is_written_from_one():
+    said = "x" * 100_000
+    pieces = page.write({"content": [content.text(said)], "structuredContent": {"result": said}}).pieces
+    long = [piece for piece in pieces if len(piece) > 1000]
+    assert len(long) == 2
+    assert long[0] is long[1]
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.lists(st.text(max_size=20), max_size=5), st.one_of(st.none(), st.text(), st.integers()))
+def test_what_is_written_is_what_was_meant(texts, structured):
+    result = {"content": [content.text(said) for said in texts]}
+    if structured is not None:
+        result["structuredContent"] = {"result": structured, "again": texts}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(long_strings, "LONG_CHARACTERS", 3)
+        patched.setattr(page, "LONG_CHARACTERS", 3)
+        assert written(result) == result

@@ -18,6 +18,7 @@ from mcp_ref.basic.index.messages import classify, is_broken_response
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import WayOut
+    from mcp_ref.runtime.errors import McpError
 
 __all__ = ["Batch", "wants_answer"]
 
@@ -27,7 +28,10 @@ MAX_BATCH = 1000
 
 
 class Batch:
-    """The answers to a JSON-RPC batch, until all are there.  # spec: basic/index/batch-receive"""
+    """The way out of the answers to a JSON-RPC batch: they go together, once all are there.
+
+    # spec: basic/index/batch-receive
+    """
 
     def __init__(self, outbox: WayOut, size: int) -> None:
         self._outbox = outbox
@@ -35,8 +39,15 @@ class Batch:
         self._open = size  # guarded by _lock
         self._lines: list[bytes] = []  # guarded by _lock
 
-    def add(self, line: bytes | None) -> None:
-        """One more request is answered; None if it was cancelled and has no answer."""
+    def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
+        """One more request is answered."""
+        self._end_one(line)
+
+    def abandon(self, reason: str) -> None:
+        """One more request has no answer: it was cancelled."""
+        self._end_one(None)
+
+    def _end_one(self, line: bytes | None) -> None:
         with self._lock:
             if line is not None:
                 self._lines.append(line.rstrip(b"\n"))

@@ -35,6 +35,8 @@ class Full(ConnectionClosed):
 class Outbox:
     """The way out of a connection."""
 
+    begins = None
+    """All requests share this way out: there is nothing to prepare."""
     closes = False
     waits = False
     two_way = True
@@ -72,9 +74,6 @@ class Outbox:
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """An answer goes like any other message."""
         self.send(line, wait)
-
-    def begins(self, context: object) -> None:
-        """All requests share this way out: there is nothing to prepare."""
 
     def abandon(self, reason: str) -> None:
         """On a pipe, silence says it."""

@@ -20,6 +20,7 @@ between `enter` and `leave` it counts as one. So `limit` bounds what runs, which
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import deque
@@ -56,6 +57,15 @@ class Jobs:
         self.bytes = 0
         self.waiting: deque[Job] = deque()
 
+    def add(self, job: Job, workers: float) -> bool:
+        """False if there is no room. A job whose worker is on its way, or could be, does not wait."""
+        waiting = len(self.waiting) - workers
+        if waiting >= self.max_jobs or (waiting > 0 and self.bytes + job[2] > self.max_bytes):
+            return False
+        self.waiting.append(job)
+        self.bytes += job[2]
+        return True
+
     def take(self, *, newest: bool = False) -> Job:
         job = self.waiting.pop() if newest else self.waiting.popleft()
         self.bytes -= job[2]
@@ -64,11 +74,6 @@ class Jobs:
     def clear(self) -> None:
         self.waiting.clear()
         self.bytes = 0
-
-    def is_full(self, size: int, workers: int) -> bool:
-        """Whether one more has no room. Those whose worker is on its way, or could be, do not wait."""
-        waiting = len(self.waiting) - workers
-        return waiting >= self.max_jobs or (waiting > 0 and self.bytes + size > self.max_bytes)
 
 
 class Workers:
@@ -115,10 +120,9 @@ class Workers:
         with self._lock:
             if self._closed:
                 return False
-            if not always and self._jobs.is_full(size, len(self._called) + self._startable()):
+            free = math.inf if always else len(self._called) + self._startable()
+            if not self._jobs.add((run, argument, size), free):
                 raise QueueFull
-            self._jobs.waiting.append((run, argument, size))
-            self._jobs.bytes += size
             latest, began = self._latest
             if latest is None or time.monotonic() - began > TICK_SECONDS:
                 if not self._wake() and not self._workers and not self._guests:

@@ -12,8 +12,8 @@ from mcp_ref.runtime.typing.codec import UNCHANGED, Convert, same
 from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, message_of, must, summary
 
 __all__ = [
-    "check_different", "convert_each", "convert_members", "convert_row", "equality_key", "object_dumper",
-    "object_loader", "text_key",
+    "check_different", "convert_each", "convert_members", "convert_row", "equality_key", "map_loader",
+    "object_dumper", "object_loader", "text_key",
 ]  # fmt: skip
 
 
@@ -34,6 +34,20 @@ def convert_each(convert: Convert, values: list[Any]) -> list[Any]:
 def convert_row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
     """All items converted, each by the conversion of its place."""
     return convert_each(lambda pair: pair[0](pair[1]), list(zip(converts, values, strict=True)))
+
+
+def map_loader(load_key: Convert, load: Convert) -> Convert:
+    """An object -> a dict with its keys and values converted."""
+    is_open = UNCHANGED.get(load_key) is str and load is same
+
+    def load_map(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise must("be an object", value)
+        if is_open and all(type(name) is str for name in value):
+            return dict(value)
+        return convert_members(load_key, load, value)
+
+    return load_map
 
 
 def convert_members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) -> dict[Any, Any]:

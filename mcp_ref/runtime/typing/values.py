@@ -30,7 +30,6 @@ from mcp_ref.runtime.typing.alternatives import choice, first
 from mcp_ref.runtime.typing.bounds import Bounds, apply_mark, check_informs
 from mcp_ref.runtime.typing.codec import (
     INT_KEY,
-    UNCHANGED,
     Codec,
     Convert,
     Field,
@@ -201,21 +200,13 @@ class Compiler:
             schema["additionalProperties"] = item.schema
         if key.schema:
             schema["propertyNames"] = key.schema
-        is_open = UNCHANGED.get(key.load) is str and item.load is same
-
-        def load(value: Any) -> Any:
-            if not isinstance(value, dict):
-                raise must("be an object", value)
-            if is_open and all(type(name) is str for name in value):
-                return dict(value)
-            return parts.convert_members(key.load, item.load, value)
 
         def dump(value: Any) -> Any:
             if not isinstance(value, Mapping):
                 raise must("be an object", value)
             return parts.convert_members(lambda k: str(key.dump(k)), item.dump, value)
 
-        return Codec(schema, load, dump, "an object")
+        return Codec(schema, parts.map_loader(key.load, item.load), dump, "an object")
 
     def _key(self, hint: Any) -> Codec:
         """The codec of a map's keys, all of which are strings, with the schema of `propertyNames`."""

@@ -152,7 +152,7 @@ class Connection(Requester):
         elif lacks_method(message) and is_id(message["id"]) and message["id"] in self.waiting:
             self.deliver_none(message["id"], problem)
             if batch is not None:
-                batch.add(None)
+                batch.abandon(problem.message)
         else:
             self.responder.refuse(readable_id(message), problem, outbox, batch)
 

@@ -77,8 +77,9 @@ class WayOut(Protocol):
     def is_busy(self) -> bool:
         """Whether a thread is writing just now."""
 
-    def begins(self, context: RequestContext) -> None:
-        """A request whose messages will go this way is about to run."""
+    @property
+    def begins(self) -> Callable[[RequestContext], object] | None:
+        """Called when a request whose messages will go this way is about to run."""
 
     def send(self, line: bytes, wait: float | None = None) -> None:
         """Have one message written; waits for room for so long. Raises ConnectionClosed, Full."""

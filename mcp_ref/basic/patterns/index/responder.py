@@ -15,6 +15,7 @@ Threads     reader      runs `start`, `cancel`, `refuse` and nothing slow. It an
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Protocol
@@ -160,7 +161,8 @@ class Responder:
             raise InvalidParams(f"{method[:80]}: params must be an object")
         context = self.endpoint.context_type(connection, request_id, method, params, outbox)
         context.arrival.batch = batch
-        outbox.begins(context)
+        if outbox.begins is not None:
+            outbox.begins(context)
         if self.serving.setdefault(context.arrival.key, context) is not context:
             raise InvalidRequest(f"the id {request_id!r:.80} is in use by a request that still runs")
         return context
@@ -217,7 +219,10 @@ class Responder:
         with context.reports.speaking:  # what another thread of the tool is saying gets out before
             taken = self._take_off(context)
         if taken:
-            self._send_answer(line, context.arrival.outbox, context.arrival.batch, error, wait)
+            try:
+                (context.arrival.batch or context.arrival.outbox).answer(line, error, wait)
+            except ConnectionClosed as problem:
+                _log.debug("the peer has gone, and an answer is dropped: %s", problem)
 
     def complete(self, context: RequestContext, result: Json, *, wait: float) -> None:
         """The answer to a request whose handler deferred it. Any thread; once.
@@ -234,22 +239,6 @@ class Responder:
             del self.serving[context.arrival.key]
             return True
 
-    def _send_answer(
-        self,
-        line: bytes,
-        outbox: WayOut,
-        batch: Batch | None,
-        error: ProtocolError | None = None,
-        wait: float | None = None,
-    ) -> None:
-        try:
-            if batch is not None:
-                batch.add(line)
-            else:
-                outbox.answer(line, error, wait)
-        except ConnectionClosed as problem:
-            _log.debug("the peer has gone, and an answer is dropped: %s", problem)
-
     def refuse(
         self,
         request_id: RequestId | None,
@@ -262,7 +251,8 @@ class Responder:
         if self.is_mute:  # spec: basic/patterns/index/client-sends-no-responses
             _log.warning("ignored what the server sent: %s", problem)
         elif request_id is not None or batch is not None or self.answers_unreadable:
-            self._send_answer(self._error(request_id, problem), outbox, batch, problem)
+            with contextlib.suppress(ConnectionClosed):  # the peer has gone, and needs no answer
+                (batch or outbox).answer(self._error(request_id, problem), problem)
 
     def _error(self, request_id: RequestId | None, problem: ProtocolError) -> bytes:
         if request_id is not None:
@@ -282,10 +272,7 @@ class Responder:
         if not self._take_off(context):
             return False
         context.cancel(reason)
-        if context.arrival.batch is None:
-            context.arrival.outbox.abandon(reason or "the request was cancelled")
-        else:
-            context.arrival.batch.add(None)
+        (context.arrival.batch or context.arrival.outbox).abandon(reason or "the request was cancelled")
         return True
 
     # -- the end -----------------------------------------------------------------------------

@@ -30,9 +30,10 @@ from typing import Protocol
 from urllib.parse import urljoin, urlsplit
 
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.index.connection import Connection, Endpoint
+from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.context import WayOut
 from mcp_ref.basic.patterns.index.requester import Call
+from mcp_ref.basic.patterns.index.responder import Endpoint
 from mcp_ref.basic.transports.streamable_http.http_errors import JSON, STREAM, refusal, wrong_type
 from mcp_ref.basic.transports.streamable_http.sending import Posts
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, McpError, RequestTimeout

@@ -84,6 +84,8 @@ class Posts:
     # spec: basic/transports/streamable-http/new-post-per-message, basic/transports/streamable-http/use-post
     """
 
+    begins: Callable[[RequestContext], object] | None = None
+    """Every message has a POST of its own: there is nothing to prepare."""
     closes = False
     waits = False
     two_way = True
@@ -91,9 +93,6 @@ class Posts:
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
-
-    def begins(self, context: RequestContext) -> None:
-        """Every message has a POST of its own: there is nothing to prepare."""
 
     def send(self, line: bytes, wait: float | None = None) -> None:
         """POST one message. Raises ConnectionClosed, HttpError."""

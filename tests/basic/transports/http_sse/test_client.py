@@ -261,7 +261,7 @@ def test_answers_that_cannot_be_sent_are_dropped_and_not_kept_for_ever(caplog):
     fake = Fake()
     with session(fake) as client:
         client.asker.connection._senders = Workers(1, 0)
-        client.asker.connection._senders._jobs.is_full = lambda size, workers: True
+        client.asker.connection._senders._jobs.add = lambda job, free: False
         fake.say(id="p", method="ping")
         assert eventually(lambda: "too many messages" in caplog.text)
         client.asker.connection._senders.close(0)
@@ -508,7 +508,7 @@ def test_a_request_that_nobody_waits_for_is_sent_all_the_same():
         fake.refuses["tools/list"] = ("500 Internal Server Error", [], b"")
         client.asker.connection.call("tools/list", {}, on_done=done.put)
         assert isinstance(done.get(timeout=PATIENCE).outcome, HttpError)
-        client.asker.connection._senders._jobs.is_full = lambda size, workers: True
+        client.asker.connection._senders._jobs.add = lambda job, free: False
         client.asker.connection.call("tools/list", {}, on_done=done.put)
         assert isinstance(done.get(timeout=PATIENCE).outcome, ConnectionClosed)
 
@@ -648,7 +648,6 @@ def test_its_way_out_is_what_a_connection_expects_of_one():
             False,
             True,
         )
-        way.begins(None)
         way.abandon("gone")
         way.fail(ConnectionClosed("gone"))
 

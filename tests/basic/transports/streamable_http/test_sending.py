@@ -65,7 +65,7 @@ def test_a_message_that_is_no_request_is_posted():
     with talking(handle, "2025-11-25", "s-1") as (site, client):
         posts = client.asker.connection.outbox
         assert isinstance(posts, Posts) and posts.is_busy and posts.two_way and not posts.closes
-        posts.begins(None)
+        assert posts.begins is None
         posts.answer(b'{"jsonrpc": "2.0", "id": "good", "result": {}}')
         posts.answer(b'{"jsonrpc": "2.0", "id": "bad", "result": {}}')
         assert [r.headers["mcp-session-id"] for r in site.requests if r.rpc is None and r.body] == ["s-1"] * 2
