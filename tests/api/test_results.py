@@ -1,6 +1,7 @@
 """What a client gives back: results with short-cuts, and futures that cancel on the wire."""
 
 import concurrent.futures
+import json
 import logging
 import threading
 import time
@@ -181,13 +182,18 @@ def test_many_threads_may_cancel_one_future(gate):
 
 @pytest.mark.spec("basic/patterns/cancellation/timeout-all-requests", "server/tools/call-timeouts")
 @pytest.mark.parametrize("date", REVISIONS)
-def test_a_future_without_an_answer_ends_with_a_time_out_and_a_cancellation(gate, date):
+def test_a_future_without_an_answer_ends_with_a_time_out_and_a_cancellation(gate, date, monkeypatch):
     with connect(gate.server, revision=date) as client:
+        outbox, said = client.asker.connection.outbox, []
+        send = outbox.send
+        monkeypatch.setattr(outbox, "send", lambda line, wait=None: (said.append(line), send(line, wait)))
         future = call(client, "wait", timeout=0.05)
         with pytest.raises(RequestTimeout):
             future.result(PATIENCE)
         assert isinstance(future.exception(), TimeoutError)
-        assert gate.cancelled.wait(PATIENCE)
+        asked, cancelled = map(json.loads, said)
+        assert cancelled["method"] == "notifications/cancelled"
+        assert cancelled["params"]["requestId"] == asked["id"]
         assert not client.asker.connection.waiting
 
 
