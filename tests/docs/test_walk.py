@@ -34,7 +34,7 @@ class Walk(NamedTuple):
     changes_of_file: int
 
 
-MOST = {"stdio": Walk(45, 15, 30), "http": Walk(109, 22, 60)}
+MOST = {"stdio": Walk(45, 15, 30), "http": Walk(108, 22, 60)}
 
 
 Functions = list[list[tuple[str, str]]]

@@ -180,8 +180,8 @@ class Connection(Requester):
         for message in messages:
             if type(message) is dict and message.get("method") == "initialize":
                 # spec: basic/lifecycle/init-not-in-batch
-                problem = InvalidRequest("initialize in a batch")
-                self.responder.refuse(readable_id(message), problem, outbox, batch)
+                refusal = InvalidRequest("initialize in a batch")
+                self.responder.refuse(readable_id(message), refusal, outbox, batch)
             else:
                 self.route(message, outbox, batch, size // len(messages))
 
