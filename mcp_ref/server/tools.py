@@ -308,7 +308,7 @@ def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Jso
             except BaseException as problem:  # a tool's fault is its own, whatever it is
                 return _failed(tool, problem, context)
             finally:
-                if context.outbox.waits:
+                if context.arrival.outbox.waits:
                     server.pace.took(name, time.monotonic() - begun)
             # Step 5: make content of what it returned.
             result, outcome = _result_of(tool, value, context)
