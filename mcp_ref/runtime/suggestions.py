@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -136,7 +137,7 @@ def _of_command(words: Sequence[str]) -> str | None:
     interpreter = _INTERPRETERS.get(Path(words[0]).suffix)
     if interpreter is not None:
         code.insert(0, interpreter)
-    elif words[0] in ("python", "python3") and not _is_program(words[0]):
+    elif words[0] in ("python", "python3") and not shutil.which(words[0]):
         code[0] = "sys.executable"
     return f"[{', '.join(code)}]"
 
@@ -157,7 +158,3 @@ def _url(text: str) -> str | None:
         return None  # more likely the name of a program
     scheme = "http" if is_local or port not in (None, ":443") else "https"
     return f"{scheme}://{text.removeprefix('//')}"
-
-
-def _is_program(name: str) -> bool:
-    return any(os.access(Path(folder) / name, os.X_OK) for folder in os.get_exec_path())
