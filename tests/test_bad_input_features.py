@@ -241,7 +241,7 @@ def booked(what: str, ctx: Context) -> str:
 def bookable(what: str, ctx: Context) -> str:
     return book(what, ctx)
 """
-OPTIONS = f"secret={SECRET!r}, max_message_bytes=8_000_000"
+OPTIONS = f"secret={SECRET!r}, options=ServerOptions(max_message_bytes=8_000_000)"
 
 
 @pytest.fixture(scope="module")
