@@ -78,14 +78,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 from mcp_ref import Elicit, ElicitUrl, ListRoots, ResourceNotFound, Sample
+from mcp_ref.api.serving import Serving
 
-class Owned(Server):
+class Owned(Serving):
     '''Who asks is what the request says: no transport of this issue knows better.'''
     def answer(self, context):
         context.principal = context.meta.get("vendor/principal")
         return super().answer(context)
 
-server.__class__ = Owned
+server.serving.__class__ = Owned
 directory = os.environ["DIRECTORY"]
 server.add_directory(directory, uri="dir:///")
 

@@ -25,7 +25,6 @@ LARGE = {
     "Application",
     "HttpStream",
     "OldConnection",
-    "Server",
     "UrlConnection",
     "_SessionStream",
 }

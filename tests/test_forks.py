@@ -440,12 +440,12 @@ def test_timers_workers_and_clients_work_in_a_forked_child() -> None:
     run(
         """
         import faulthandler, os, sys, threading
-        from mcp_ref import Server, connect
+        from mcp_ref import Server, ServerOptions, connect
         from mcp_ref.runtime.threads import timers
         from mcp_ref.runtime.threads.workers import Workers
         faulthandler.dump_traceback_later(50, exit=True)
 
-        server = Server("tests", ttl_ms=0)
+        server = Server("tests", options=ServerOptions(ttl_ms=0))
         server.add_tool(lambda: "done", name="t")
         over = threading.Event()
         workers = Workers(4)

@@ -46,7 +46,7 @@ from mcp_ref.server.tools import RegisteredTool, ToolAnnotations, listed
 from mcp_ref.server.utilities.caching import CacheScope
 from mcp_ref.server.utilities.pagination import PagedList
 
-__all__ = ["Registry"]
+__all__ = ["Handlers", "Registry"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -67,6 +67,21 @@ class ResourceOptions(TypedDict, total=False):
     allow_traversal: bool
     complete: Mapping[str, Any]
     replace: bool
+
+
+class Handlers:
+    """What answers each method, and what else an author hangs in."""
+
+    def __init__(self, rows: tuple[Method, ...], offers: Iterable[str]) -> None:
+        self.tables = {date: methods(rows, date) for date in REVISIONS}
+        self.offered: set[str | None] = {None, *offers}
+        """The capabilities behind which there is something, or will be."""
+        self.own_methods: set[str] = set()
+        """Methods that a function of the author's answers."""
+        self.by_notification: dict[str, Callable[..., Any]] = {}
+        self.hooks: tuple[Hook[Any], ...] = ()
+        self.may_hide = False
+        """Whether code of the author's stands between the lists and the clients."""
 
 
 class Registry:
@@ -105,17 +120,8 @@ class Registry:
             "prompts/list", "prompts", "name", partial(_listed, Prompt)
         )
         self.options = options
-        self.logging = options.logging
-        self.offered: set[str | None] = {None, *options.offers}
-        """The capabilities behind which there is something, or will be."""
         self.directories: tuple[ResourceSource, ...] = ()
-        self.hooks: tuple[Hook[Any], ...] = ()
-        self._may_hide = False
-        """Whether code of the author's stands between the lists and the clients."""
-        self.listeners_of: dict[str, Callable[..., Any]] = {}
-        self.own_methods: set[str] = set()
-        """Methods that a function of the author's answers."""
-        self.tables = {date: methods(rows, date) for date in REVISIONS}
+        self.handlers = Handlers(rows, options.offers)
 
     @overload
     def tool(self, function: F, /) -> F: ...
@@ -230,14 +236,14 @@ class Registry:
 
         def decorate(function: F) -> F:
             call = handler_of(function)
-            self.own_methods.add(method)
+            self.handlers.own_methods.add(method)
             row = Method(method, lambda server, params, context: call(params, context), since, until)
-            for date, table in self.tables.items():
+            for date, table in self.handlers.tables.items():
                 if row.holds(date):
                     known = table.get(method, row)
-                    self._may_hide = self._may_hide or known is not row
+                    self.handlers.may_hide = self.handlers.may_hide or known is not row
                     if known.capability is not None:
-                        self.offered.add(known.capability)
+                        self.handlers.offered.add(known.capability)
                     table[method] = replace(row, asks=known.asks, cacheable=known.cacheable)
             return function
 
@@ -249,7 +255,7 @@ class Registry:
 
         def decorate(function: F) -> F:
             check_callable(function=function)
-            self.listeners_of[method] = function
+            self.handlers.by_notification[method] = function
             return function
 
         return decorate
@@ -261,30 +267,30 @@ class Registry:
         `initialize` do not pass: they belong to the connection.
         """
         check_callable(hook=hook)
-        self.hooks = (*self.hooks, hook)
-        self._may_hide = True
+        self.handlers.hooks = (*self.handlers.hooks, hook)
+        self.handlers.may_hide = True
         return hook
 
     # -- what there is -----------------------------------------------------------------------------
 
     def offers(self, capability: str) -> bool:
         """Whether there is anything behind a capability, or will be."""
-        if capability == "completions" and capability not in self.offered:
+        if capability == "completions" and capability not in self.handlers.offered:
             completable: list[Any] = [*self.prompts.values(), *self.templates.values()]
             return any(item.complete for item in completable)
         used = {
             "tools": self.tools.used,
             "resources": self.resources.used or self.templates.used,
             "prompts": self.prompts.used,
-            "logging": self.logging,
+            "logging": self.options.logging,
         }
         if used.get(capability):
-            self.offered.add(capability)  # for good: a list that is empty again is still offered
-        return capability in self.offered
+            self.handlers.offered.add(capability)  # for good: a list that is empty again is still offered
+        return capability in self.handlers.offered
 
     def known(self, names: Iterable[str]) -> str:
         """The end of an error about an unknown name: what there is, unless a hook may hide some of it."""
-        if self._may_hide:
+        if self.handlers.may_hide:
             return ""
         return f"; known: {', '.join(islice(names, MAX_NAMES_KNOWN)) or 'none'}"
 

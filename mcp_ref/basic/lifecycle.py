@@ -29,7 +29,7 @@ Not here    shutdown and time-outs: the transports end a connection, and each re
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest
@@ -48,6 +48,7 @@ from mcp_ref.basic.versioning import (
     Notification,
     Revision,
     UnsupportedProtocolVersion,
+    Versions,
     newest,
     newest_first,
 )
@@ -254,11 +255,8 @@ class ServerFacts(Protocol):
         """How it is to be used."""
 
     @property
-    def revisions(self) -> Sequence[str]:
-        """The dates of those that it speaks."""
-
-    def supported_versions(self) -> list[str]:
-        """The same, newest first."""
+    def versions(self) -> Versions:
+        """Those that it speaks."""
 
     def capabilities(self, at: Revision, *, tells: bool = True) -> Json:
         """What a client of a revision may use; `tells` it of changes, if there is a way to it."""
@@ -278,7 +276,7 @@ def on_initialize(server: ServerFacts, params: Json, context: RequestContext) ->
     offered = params.get("protocolVersion")
     if type(offered) is not str:
         raise InvalidParams("initialize: protocolVersion: must be a string")
-    agreed = negotiate(offered, server.revisions)
+    agreed = negotiate(offered, server.versions.supported)
     try:
         checker(InitializeRequestParams, agreed.date, ("_meta",))(params)
     except Mismatch as problem:

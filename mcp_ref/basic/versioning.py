@@ -27,7 +27,17 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Required, TypeAlias, TypedDict
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    NoReturn,
+    Required,
+    TypeAlias,
+    TypedDict,
+)
 
 from mcp_ref.basic.index.error_responses import (
     HEADER_MISMATCH,
@@ -219,6 +229,23 @@ def newest(dates: Iterable[str], era: Era) -> Revision | None:
 def newest_first(dates: Iterable[str]) -> list[str]:
     """Dates in the order in which a peer is offered them: a peer that takes the first takes the newest."""
     return sorted(dates, reverse=True)
+
+
+class Versions(NamedTuple):
+    """The versions that a server speaks, newest first."""
+
+    supported: list[str]
+    modern: list[str]
+    """Those that a request may name."""
+    legacy: list[str]
+    """Those that a session may be of."""
+
+    @classmethod
+    def of(cls, dates: Iterable[str]) -> Versions:
+        """Raises ValueError for a date that is no revision."""
+        found = newest_first({revision(date).date for date in dates})
+        modern = [date for date in found if revision(date).modern]
+        return cls(found, modern, [date for date in found if date not in modern])
 
 
 Sender: TypeAlias = Literal["client", "server", "either"]

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import OrderedDict
 from dataclasses import dataclass
 
-__all__ = ["Limit", "Limiter"]
+from mcp_ref.runtime.threads import forks
+
+__all__ = ["Limit", "Limiter", "Limiters"]
 
 FULL_RETRY_SECONDS = 0.1
 """When a call may be tried again that was refused because too many are running."""
@@ -78,3 +81,34 @@ class Limiter:
         """A call that `enter` let in has ended."""
         with self._lock:
             self._running -= 1
+
+
+MAX_PRINCIPALS = 10_000
+"""Callers whose limits are remembered; the least recent is forgotten first."""
+
+
+class Limiters:
+    """The limiters of principals, however many connections each of them has."""
+
+    def __init__(self, limit: Limit) -> None:
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._by_principal: OrderedDict[str, Limiter] = OrderedDict()  # guarded by _lock
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """In a forked child: the calls that count here are the parent's."""
+        for limiter in self._by_principal.values():
+            limiter.forked()
+        self._lock, self._by_principal = threading.Lock(), OrderedDict()
+
+    def of(self, principal: str | None, own: Limiter) -> Limiter:
+        """What counts the calls of a caller: its principal's, or that of its connection."""
+        if principal is None:
+            return own
+        with self._lock:
+            found = self._by_principal.setdefault(principal, Limiter(self.limit))
+            self._by_principal.move_to_end(principal)
+            if len(self._by_principal) > MAX_PRINCIPALS:
+                self._by_principal.popitem(last=False)
+            return found

@@ -52,7 +52,7 @@ def on_discover(server: ServerFacts, params: Json, context: RequestContext) -> J
     can carry it.
     """
     result: Json = {
-        "supportedVersions": server.supported_versions(),
+        "supportedVersions": server.versions.supported,
         "capabilities": pruner(ServerCapabilities, context.revision.date)(
             server.capabilities(context.revision)
         ),

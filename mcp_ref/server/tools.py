@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
     from mcp_ref.basic.utilities.tasks import TaskMetadata
-    from mcp_ref.runtime.limits import Limiter
+    from mcp_ref.runtime.limits import Limiters
     from mcp_ref.runtime.threads.deadlines import Deadline
     from mcp_ref.runtime.threads.pace import Pace
 
@@ -265,8 +265,9 @@ class ToolHost(Protocol):
     def known(self, names: Iterable[str]) -> str:
         """The end of an error about an unknown name: the names that there are."""
 
-    def limiter(self, context: RequestContext) -> Limiter:
-        """What counts the calls of the caller."""
+    @property
+    def limiters(self) -> Limiters:
+        """What counts the calls of each caller."""
 
 
 def on_list_tools(server: ToolHost, params: Json, context: RequestContext) -> Json:
@@ -281,7 +282,8 @@ def on_list_tools(server: ToolHost, params: Json, context: RequestContext) -> Js
 
 def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Json:
     """A call of a tool, in five steps. The audit has a line for each, however it ends."""
-    name, limiter, outcome = params["name"], server.limiter(context), "refused"
+    name, outcome = params["name"], "refused"
+    limiter = server.limiters.of(context.principal, context.connection.responder.limiter)
     try:
         # Step 1: count the call against the limit of its caller while it runs.
         wait = limiter.enter()  # spec: server/tools/rate-limit

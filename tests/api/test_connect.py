@@ -479,7 +479,7 @@ def test_a_shared_cache_is_used_although_it_is_empty_at_first():
 def test_private_results_are_a_principals_own_in_a_shared_cache():
     reads, cache = [], Cache()
     server = counting(reads)
-    server.hints["resources/read"] = {"ttlMs": 60_000, "cacheScope": "private"}
+    server.serving.hints["resources/read"] = {"ttlMs": 60_000, "cacheScope": "private"}
     said = []
     for principal in ("alice", "bob", "alice", None, None):
         with connect(server, cache=cache, options=ClientOptions(principal=principal)) as client:

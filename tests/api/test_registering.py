@@ -172,8 +172,8 @@ def test_a_decorator_that_is_used_in_the_wrong_way_says_so_at_once(act, complain
     with pytest.raises(TypeError, match=complaint):
         act(server)
     assert changed == []
-    assert server.hooks == ()
-    assert server.listeners_of == {}
+    assert server.handlers.hooks == ()
+    assert server.handlers.by_notification == {}
 
 
 @pytest.mark.parametrize("dates", [{"since": "2024-01-01"}, {"until": "tomorrow"}])
@@ -275,14 +275,14 @@ def test_a_method_is_in_the_table_of_each_revision_that_has_it():
     rows = (Method("vendor/old", lambda s, p, c: {}, until="2025-03-26"),)
     server = Registry(10, lambda kind: None, rows, ServerOptions())
     server.on_request("vendor/new", since="2025-11-25")(lambda params: {"n": 1})
-    assert [list(server.tables[date]) for date in REVISIONS] == [
+    assert [list(server.handlers.tables[date]) for date in REVISIONS] == [
         ["vendor/old"],
         ["vendor/old"],
         [],
         ["vendor/new"],
         ["vendor/new"],
     ]
-    assert server.tables[MODERN]["vendor/new"].handler(server, {}, None) == {"n": 1}
+    assert server.handlers.tables[MODERN]["vendor/new"].handler(server, {}, None) == {"n": 1}
 
 
 @every
@@ -515,7 +515,7 @@ def test_hooks_are_added_while_requests_run(date):
                 return proceed({**params, "seen": [*params.get("seen", []), n]})
 
             assert raw.request("vendor/x")["result"]["seen"] == list(range(n + 1))
-        assert len(server.hooks) == 3
+        assert len(server.handlers.hooks) == 3
 
 
 def test_a_method_may_exist_in_some_revisions_only():

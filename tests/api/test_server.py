@@ -26,7 +26,6 @@ from mcp_ref import (
     ClientOptions,
     Context,
     ErrorResponse,
-    Limit,
     McpError,
     ProtocolError,
     Server,
@@ -168,7 +167,7 @@ def test_a_server_that_cannot_be_is_refused_at_once(options):
 @pytest.mark.parametrize("date", REVISIONS)
 def test_a_server_of_one_revision_serves_that_one(date):
     server = demo(revisions=[date])
-    assert server.revisions == [date]
+    assert server.versions.supported == [date]
     with connect(server) as client:
         assert client.revision.date == date
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
@@ -456,11 +455,11 @@ def test_a_lifespan_is_entered_once_for_all_connections_and_left_with_the_last()
 def test_a_lifespan_is_left_also_when_its_use_ends_in_an_error():
     life = Life()
     server = demo(lifespan=life)
-    with pytest.raises(ZeroDivisionError), server.running():
+    with pytest.raises(ZeroDivisionError), server.lifespan.used():
         assert life.events == [("entered", "demo")]
         raise ZeroDivisionError
     assert life.events[-1] == ("left",)
-    with server.running(), server.running():
+    with server.lifespan.used(), server.lifespan.used():
         assert len(life.events) == 3
     assert len(life.events) == 4
 
@@ -538,26 +537,6 @@ def test_a_child_leaves_its_lifespan_at_end_of_input():
 
 
 # -- principals ------------------------------------------------------------------------------------
-
-
-def test_the_limits_of_the_least_recent_principals_are_forgotten(monkeypatch):
-    monkeypatch.setattr(module, "PRINCIPALS", 3)
-    server = demo(limit=Limit(rate=0.001, burst=1))
-
-    class Asked:
-        def __init__(self, principal):
-            self.principal = principal
-
-    first = server.limiter(Asked("a"))
-    assert first.enter() == 0
-    assert server.limiter(Asked("a")) is first
-    for name in "bc":
-        server.limiter(Asked(name))
-    assert server.limiter(Asked("a")) is first  # used again, and so not the least recent
-    server.limiter(Asked("d"))
-    assert server.limiter(Asked("a")) is first
-    assert server.limiter(Asked("b")) is not None
-    assert len(server._principals) == 3
 
 
 def test_one_client_may_leave_while_others_are_told_of_changes(caplog):
@@ -904,7 +883,7 @@ def test_a_forked_child_begins_anew_and_leaves_the_parents_lifespan_alone():
     with connect(server) as client:
         assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
         inherited = len(forks.without_end)
-        server.forked()  # what the child of a fork calls
+        server.lifespan.forked()  # what the child of a fork calls
         assert len(forks.without_end) == inherited + 1
         with connect(server) as another:
             assert another.call_tool("add", {"a": 2, "b": 2}).text == "4"
@@ -943,14 +922,14 @@ def test_ping_every_is_a_number_of_seconds():
 def test_in_a_forked_child_a_lifespan_is_entered_anew_and_the_parents_is_not_left(monkeypatch):
     """Not by what the child serves, and not by its being forgotten either: it is kept."""
     kept = []
-    monkeypatch.setattr(module.forks, "without_end", kept)
+    monkeypatch.setattr(forks, "without_end", kept)
     life = Life()
     server = demo(lifespan=life)
-    parents = server.running()
+    parents = server.lifespan.used()
     parents.__enter__()
-    server.forked()
+    server.lifespan.forked()
     assert life.events == [("entered", "demo")]
-    with server.running():
+    with server.lifespan.used():
         assert life.events == [("entered", "demo")] * 2
     assert life.events == [("entered", "demo"), ("entered", "demo"), ("left",)]
     assert len(kept) == 1
@@ -958,27 +937,10 @@ def test_in_a_forked_child_a_lifespan_is_entered_anew_and_the_parents_is_not_lef
     assert life.events[2:] == [("left",)] * 2
 
 
-def test_in_a_forked_child_no_lock_of_the_parents_is_waited_for():
-    server = demo(limit=Limit(rate=0.001, burst=1))
-
-    class Asked:
-        principal = "a"
-
-    limiter = server.limiter(Asked())
-    with server._starting, server._lock, limiter._lock:
-        server.forked()
-        assert not server._starting.locked()
-        assert not server._lock.locked()
-        assert not limiter._lock.locked()
-        assert server.limiter(Asked()) is not limiter
-    with connect(server) as client:
-        assert client.call_tool("add", {"a": 1, "b": 2}).structured == {"result": 3}
-
-
 def test_in_a_forked_child_nobody_is_told_of_the_end_of_a_visit():
     server = demo()
-    server.elicitations["visit"] = object()
-    server.forked()
+    server.serving.elicitations["visit"] = object()
+    server.serving.forked()
     assert not server.elicitation_complete("visit")
 
 
@@ -1006,9 +968,9 @@ def test_a_forked_child_that_leaves_its_parents_service_can_serve_with_a_lifespa
         yield "here"
 
     server = demo(lifespan=lifespan)
-    with server.running():
+    with server.lifespan.used():
         monkeypatch.setattr(forks, "count", forks.count + 1)  # as the hook does in a child
-        server.forked()
+        server.lifespan.forked()
     forks.without_end.pop().close()
 
     @server.tool

@@ -911,7 +911,7 @@ def test_clients_are_notified_of_changes_of_files(root, revision):
     write(root, "a")
     server = Server("files")
     server.add_directory(root, uri=PREFIX, poll=SOON)
-    with nothing_left(), server.running(), RawClient(server, revision=revision) as client:
+    with nothing_left(), server.lifespan.used(), RawClient(server, revision=revision) as client:
         client.request("resources/subscribe", {"uri": PREFIX + "a"})
         write(root, "a", text="longer")
         assert client.until(said("resources/updated"))["params"] == {"uri": PREFIX + "a"}
@@ -924,7 +924,7 @@ def test_modern_clients_are_notified_of_changes_of_files(root):
     server = Server("files")
     server.add_directory(root, uri=PREFIX, poll=SOON)
     wanted = {"resourcesListChanged": True, "resourceSubscriptions": [PREFIX + "a"]}
-    with nothing_left(), server.running(), RawClient(server, revision=MODERN) as client:
+    with nothing_left(), server.lifespan.used(), RawClient(server, revision=MODERN) as client:
         client.send(client.message("subscriptions/listen", {"notifications": wanted}))
         acknowledged = client.until(said("subscriptions/acknowledged"))
         assert acknowledged["params"]["notifications"] == wanted

@@ -322,7 +322,7 @@ def test_calls_beyond_those_that_may_run_at_once_are_refused(date):
 )
 def test_a_call_that_fails_makes_room_for_the_next(ends):
     server = failing(ends)
-    server.limit = Limit(at_once=1)
+    server.limiters.limit = Limit(at_once=1)
     with connect(server) as client:
         for _ in range(3):
             try:

@@ -22,8 +22,7 @@ import select
 import socket
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.transports.stdio.framing import Writer, read_lines
 from mcp_ref.runtime.logs import logger
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import WayOut
     from mcp_ref.runtime.limits import Limit
+    from mcp_ref.runtime.threads.shared import Shared
 
 __all__ = ["Link", "Served", "ServedOptions"]
 
@@ -63,8 +63,9 @@ class Served(Protocol):
     @property
     def options(self) -> ServedOptions: ...
 
-    def running(self) -> AbstractContextManager[None]:
-        """Around the service: the server's lifespan."""
+    @property
+    def lifespan(self) -> Shared[Any]:
+        """What is entered while it is served."""
 
     def attach(self, outbox: WayOut) -> Connection:
         """A new client, which is sent its messages by `outbox`."""
@@ -107,7 +108,7 @@ class Link:
 
     def _serve_one(self) -> None:
         server, limit = self._server, self._server.options.max_message_bytes
-        with server.running():
+        with server.lifespan.used():
             write = Writer(self._theirs.fileno())
             connection = server.attach(Outbox(write))
             connection.lose = functools.partial(self._lose, connection)

@@ -54,7 +54,7 @@ from mcp_ref.runtime.typing.texts import TextParameters, choices_of, text_of
 from mcp_ref.schema import Bounds, required, since, until, was
 
 if TYPE_CHECKING:
-    from mcp_ref.runtime.limits import Limiter
+    from mcp_ref.runtime.limits import Limiters
     from mcp_ref.server.prompts import RegisteredPrompt
     from mcp_ref.server.resources import RegisteredResource, RegisteredTemplate, ResourceSource
     from mcp_ref.server.utilities.pagination import PagedList
@@ -287,8 +287,9 @@ class CompletionHost(Protocol):
     def known(self, names: Iterable[str]) -> str:
         """The end of an error about an unknown name: the names that there are."""
 
-    def limiter(self, context: RequestContext) -> Limiter:
-        """What counts the completions of the caller."""
+    @property
+    def limiters(self) -> Limiters:
+        """What counts the completions of each caller."""
 
 
 def on_complete(server: CompletionHost, params: Json, context: RequestContext) -> Json:
@@ -296,7 +297,7 @@ def on_complete(server: CompletionHost, params: Json, context: RequestContext) -
 
     # spec: server/utilities/completion/rate-limit, server/utilities/completion/rate-limit-requests
     """
-    limiter = server.limiter(context)
+    limiter = server.limiters.of(context.principal, context.connection.responder.limiter)
     wait = limiter.enter()
     if wait:
         raise TooManyRequests("too many completions", wait)

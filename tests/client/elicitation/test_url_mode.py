@@ -217,9 +217,9 @@ def test_a_client_that_is_gone_is_not_told():
     server = signing_in()
     with RawClient(server, revision="2025-11-25", capabilities=ABLE) as raw:
         accept(raw, "a")
-    assert eventually(lambda: not server.elicitations)
+    assert eventually(lambda: not server.serving.elicitations)
     assert not server.elicitation_complete("a")
-    server.elicitations["b"] = SimpleNamespace(notify=gone)
+    server.serving.elicitations["b"] = SimpleNamespace(notify=gone)
     assert not server.elicitation_complete("b")
 
 

@@ -35,7 +35,7 @@ from mcp_ref.basic.index.error_responses import InvalidRequest
 from mcp_ref.basic.index.messages import Json, classify, is_broken_response, is_id
 from mcp_ref.basic.transports.streamable_http.receiving import ACCEPTED, HttpAnswer, HttpStream, ignore
 from mcp_ref.basic.transports.streamable_http.security import Refused, accepts, check_post
-from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern, revision
+from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern
 from mcp_ref.runtime import events
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
@@ -149,9 +149,9 @@ class OldTransport:
         for path in (self._streams_at, self._posts_at):
             if path in (app.path, app.health_path):
                 raise ValueError(f"sse_path: {path} is the path of another endpoint; choose a different one")
-        self._legacy = [date for date in app.server.revisions if not revision(date).modern]
+        self._legacy = app.server.versions.legacy[::-1]
         if not self._legacy:
-            raise ValueError(f"sse_path: this server speaks {', '.join(app.server.revisions)} alone")
+            raise ValueError(f"sse_path: this server speaks {', '.join(app.server.versions.supported)} alone")
         self._lock = threading.Lock()
         self._sessions: dict[str, _Session] = {}  # guarded by _lock
 

@@ -42,7 +42,7 @@ def serve(server: Served) -> None:
 
     # spec: basic/transports/stdio/server-exits-on-eof
     """
-    with _own_streams() as (incoming, outgoing), _Signals(incoming) as signals, server.running():
+    with _own_streams() as (incoming, outgoing), _Signals(incoming) as signals, server.lifespan.used():
         write = Writer(outgoing)
         connection = server.attach(Outbox(write))
         connection.lose = signals.bell.ring

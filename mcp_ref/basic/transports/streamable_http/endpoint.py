@@ -33,7 +33,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest, ParseError, ProtocolError
@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.transports.http_sse.server import OldTransport
     from mcp_ref.basic.transports.index import ServedOptions
     from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
+    from mcp_ref.runtime.threads.shared import Shared
     from mcp_ref.runtime.threads.workers import Workers
 
 __all__ = ["Application"]
@@ -135,14 +136,12 @@ class HttpServed(ServerFacts, Protocol):
     @property
     def options(self) -> ServedOptions: ...
 
-    def modern_versions(self) -> list[str]:
-        """Versions that a request may name, newest first."""
-
     def new_workers(self) -> Workers:
         """Threads for the requests of all clients."""
 
-    def running(self) -> AbstractContextManager[None]:
-        """Around the service: the server's lifespan."""
+    @property
+    def lifespan(self) -> Shared[Any]:
+        """What is entered while it is served."""
 
     def attach(self, outbox: WayOut, workers: Workers, *, notices: Limit | None = None) -> Connection:
         """A new client, which is sent its messages by `outbox`."""
@@ -207,7 +206,7 @@ class Application:
         self.gate = Gate(allowed_hosts, allowed_origins, options.browser_origins)
         self._authenticate, self._rates = authenticate, Rates(options.rate)
         self._legacy = LegacyEra(self)
-        self._has_modern = bool(server.modern_versions())
+        self._has_modern = bool(server.versions.modern)
         self._decoding = threading.Lock()  # held while a large body becomes a message
         self._lock = threading.Lock()
         # Guarded by _lock.
@@ -314,7 +313,7 @@ class Application:
     def _has_sessions(self, environ: Json) -> bool:
         version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
         return (
-            bool(self._legacy.dates) and not self.stateless and (version not in self.server.modern_versions())
+            bool(self._legacy.dates) and not self.stateless and (version not in self.server.versions.modern)
         )
 
     def _options(self, environ: Json, principal: str | None) -> HttpAnswer:
@@ -363,7 +362,7 @@ class Application:
         if version is None or version in self._legacy.dates:
             return False
         # An unknown version within a session is a mistake of the legacy era's.
-        return "HTTP_MCP_SESSION_ID" not in environ or version in self.server.modern_versions()
+        return "HTTP_MCP_SESSION_ID" not in environ or version in self.server.versions.modern
 
     # -- 2026-07-28
 
@@ -378,7 +377,7 @@ class Application:
             kind = modern_kind(message)
             if not self._has_modern:
                 raise InvalidRequest(
-                    f"this server speaks {', '.join(self.server.revisions)}: send initialize"
+                    f"this server speaks {', '.join(self.server.versions.supported)}: send initialize"
                 )
             self._check_headers(environ, message, kind)
         except ProtocolError as problem:
@@ -441,7 +440,7 @@ class Application:
             if self._process == os.getpid():
                 return
             self._entered = ExitStack()
-            self._entered.enter_context(self.server.running())
+            self._entered.enter_context(self.server.lifespan.used())
             self.workers = self.server.new_workers()
             self.modern = self.server.attach(HttpStream(mute=True), self.workers, notices=self._notices)
             self._process = os.getpid()

@@ -326,7 +326,7 @@ class LegacyEra:
     """What an application does for clients of the legacy era."""
 
     def __init__(self, app: Application) -> None:
-        self.dates = frozenset(date for date in app.server.revisions if not revision(date).modern)
+        self.dates = frozenset(app.server.versions.legacy)
         self._app = app
         self._momentaries: weakref.WeakSet[Connection] = weakref.WeakSet()
         """Of requests outside of sessions, as long as they run."""
@@ -337,7 +337,7 @@ class LegacyEra:
         """A message within a session, or the one that opens it."""
         try:
             if not self.dates:
-                refuse_initialize(message.get("params"), self._app.server.supported_versions())
+                refuse_initialize(message.get("params"), self._app.server.versions.supported)
             version = self._version(environ)
             if _is_initialize(message) and (self._app.stateless or "HTTP_MCP_SESSION_ID" not in environ):
                 return self._initialize(environ, message, principal)
@@ -381,14 +381,14 @@ class LegacyEra:
         version: str | None = environ.get("HTTP_MCP_PROTOCOL_VERSION")
         if version is None or version in self.dates:
             return version
-        known = ", ".join(self._app.server.revisions)
+        known = ", ".join(self._app.server.versions.supported)
         raise InvalidRequest(f"MCP-Protocol-Version is {version!r:.40}; this server has {known}")
 
     def _assumed(self) -> str:
         """The revision of a client that does not name it. Raises InvalidRequest if this server lacks it."""
         if ASSUMED in self.dates:
             return ASSUMED
-        known = ", ".join(self._app.server.revisions)
+        known = ", ".join(self._app.server.versions.supported)
         raise InvalidRequest(f"MCP-Protocol-Version is missing; this server has {known}")
 
     def _initialize(self, environ: Json, message: Json, principal: str | None) -> HttpAnswer:
@@ -498,9 +498,7 @@ class LegacyEra:
     def check_session(self, environ: Json, principal: str | None) -> None:
         """A POST whose body is still to be read. Raises Refused if its headers name no session."""
         version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
-        is_legacy = (
-            self.dates and not self._app.stateless and version not in self._app.server.modern_versions()
-        )
+        is_legacy = self.dates and not self._app.stateless and version not in self._app.server.versions.modern
         if is_legacy and "HTTP_MCP_SESSION_ID" in environ:
             self._session_of(environ, principal)
 

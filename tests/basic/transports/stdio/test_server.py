@@ -461,7 +461,9 @@ def peak_memory(pid: int) -> int:
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) // 1024
 
 
-@pytest.mark.parametrize(("options", "allowed"), [("", 64), ("max_message_bytes=100_000", 4)])
+@pytest.mark.parametrize(
+    ("options", "allowed"), [("", 64), ("options=ServerOptions(max_message_bytes=100_000)", 4)]
+)
 def test_a_message_beyond_the_limit_is_not_kept_in_memory(options: str, allowed: int) -> None:
     """160 MiB on one line: the server never has more of it than its limit, and goes on."""
     with RawClient(source("", options=options), revision=MODERN) as client:
@@ -586,12 +588,12 @@ def test_a_signal_while_the_reader_answers_is_not_lost(number: int, method: str)
     """A request answered by the reader itself: the signal is not its failure, but the end of the server."""
     body = f"""
     import os, signal
-    answer = server.answer
+    answer = server.serving.answer
     def interrupted(context):
         if context.method == {method!r}:
             os.kill(os.getpid(), {int(number)})
         return answer(context)
-    server.answer = interrupted
+    server.serving.answer = interrupted
     """
     with RawClient(source(body)) as client:
         client.revision = "2025-11-25"

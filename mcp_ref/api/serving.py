@@ -1,0 +1,249 @@
+"""How a server answers the requests of its clients, and hears their notifications (page: server/index).
+
+`answer` is where each request passes: in by one of the two doors, through the hooks, to the handler of its
+method, and out again, with the fields of its revision.
+
+Revisions   all.
+Threads     `answer` runs on workers, one request each (ping, initialize and server/discover: on the reader,
+            see `is_immediate`). `notice` runs on the reader and hands on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import typing
+from collections.abc import Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp_ref.api.context import INPUT_REQUESTS, Context
+from mcp_ref.basic import lifecycle, versioning
+from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
+from mcp_ref.basic.index.messages import Json, add_modern_fields
+from mcp_ref.basic.patterns.index.connection import Connection
+from mcp_ref.basic.patterns.index.context import RequestContext
+from mcp_ref.basic.patterns.index.responder import IMMEDIATE, Deferred
+from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
+from mcp_ref.basic.patterns.mrtr.basic_workflow import RETRY_FIELDS, InputRequired, is_question
+from mcp_ref.basic.patterns.subscriptions.server import Publisher
+from mcp_ref.basic.utilities import ping
+from mcp_ref.basic.versioning import MODERN_FIELDS, Method, Versions
+from mcp_ref.client import roots
+from mcp_ref.client.elicitation import url_mode as url_elicitation
+from mcp_ref.client.elicitation.url_mode import UrlElicitationRequired
+from mcp_ref.runtime.hooks import run_with_hooks
+from mcp_ref.runtime.json_text import Encoded, to_json
+from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.workers import QueueFull
+from mcp_ref.server import tools
+from mcp_ref.server.prompts import PromptHost
+from mcp_ref.server.resources import ResourceHost
+from mcp_ref.server.tools import ToolHost
+from mcp_ref.server.utilities import logging as log_page
+from mcp_ref.server.utilities.caching import with_hints
+from mcp_ref.server.utilities.completion import CompletionHost
+from mcp_ref.server.utilities.pagination import EncodedPage
+
+if TYPE_CHECKING:
+    from mcp_ref.api.options import ServerOptions
+    from mcp_ref.api.registering import Handlers
+    from mcp_ref.runtime.seals import Seal
+    from mcp_ref.runtime.threads.shared import Shared
+
+__all__ = ["Serving"]
+
+_log = logger("mcp_ref.server")
+
+UNHOOKED = frozenset({"ping", "initialize"})
+"""Methods that hooks do not see: they belong to the connection."""
+
+
+class Host(ToolHost, PromptHost, ResourceHost, CompletionHost, Publisher, lifecycle.ServerFacts, Protocol):
+    """The server, with all that its pages need of it."""
+
+    options: ServerOptions
+    handlers: Handlers
+    versions: Versions
+    lifespan: Shared[Any]
+
+    def detach(self, connection: Connection, reason: str) -> None:
+        """A client is gone, or is left."""
+
+
+class Serving:
+    """A server, as the endpoint of all its connections."""
+
+    context_type = Context
+    input_requests = INPUT_REQUESTS
+
+    def __init__(self, server: Host, principal: Callable[[Context], str | None] | None, seal: Seal) -> None:
+        self.server, self.handlers = server, server.handlers
+        self.logging, self.seal = server.options.logging, seal
+        self.elicitations: MutableMapping[str, Connection] = {}
+        """Of URL mode, those whose completion may still be told."""
+        self.hints = server.options.hints()
+        self._principal = principal
+        self._identity = server.info if server.options.identify else None
+        forks.tell(self)
+
+    def forked(self) -> None:
+        """In a forked child: the visits were asked of the parent's clients."""
+        self.elicitations.clear()
+
+    def is_immediate(self, context: RequestContext) -> bool:
+        """Whether the reader may answer this request, one of IMMEDIATE: hooks and own methods may be slow.
+
+        `principal` is not called for these, since nothing in their answers depends on it.
+        """
+        method = context.method
+        return method not in self.handlers.own_methods and (method in UNHOOKED or not self.handlers.hooks)
+
+    def is_quick(self, context: RequestContext) -> bool:
+        """Whether a request needs no worker where a thread waits for it anyway.
+
+        Hooks and own methods may be slow, and may ask: the question goes out on that very thread.
+        """
+        if self.handlers.hooks or self._principal is not None or context.method in self.handlers.own_methods:
+            return False
+        return tools.is_quick(self.server, context)
+
+    def answer(self, context: RequestContext) -> Json | Encoded | Deferred:
+        """The result of one request, in eight steps. Raises ProtocolError."""
+        # Step 1: the door of its era says who asks, in which revision, and with which capabilities.
+        self._open_door(context)
+        # Step 2: its method has a row, if this server offers it in that revision.
+        row = self._row_of(context)
+        # Step 3: its params have the shape that the revision gives them.
+        row.check(context.params, context.revision.date)
+        # Step 4: a retry brings the answers to what was asked before, by the same principal.
+        if self._principal is not None:
+            self._find_principal(context)
+        context.handling.asks = row.asks
+        if row.asks and context.revision.asks == "in results" and not RETRY_FIELDS.isdisjoint(context.params):
+            mrtr.resume(context)
+        token = log_page.current.set(context)
+        try:
+            # Step 5: the handler runs, with the hooks around it.
+            handler = self._hooked(row) if self.handlers.hooks and row.name not in UNHOOKED else row.handler
+            result = handler(self.server, context.params, context)
+        except BaseException as problem:
+            # Step 6: a handler that waits for an answer was unwound: its result is the question.
+            result = _question_or_raise(context, problem)
+        finally:
+            log_page.current.reset(token)
+        if type(result) is Deferred:
+            return result
+        result = self._check_result(result, row, context)
+        # Step 7: a result of the modern era has more fields. Step 8: some results are JSON already.
+        return self._encode(result, row, context)
+
+    def _open_door(self, context: RequestContext) -> None:
+        """Step 1. A server of the legacy era alone takes no modern request: its client would not go back."""
+        versions = self.server.versions
+        if versions.modern and not MODERN_FIELDS.isdisjoint(context.meta):
+            versioning.context_from_meta(context, versions.modern, versions.supported)
+        elif not versions.legacy:
+            # No session can be opened here, so each request without the fields of `_meta` lacks them: also
+            # `ping`, and a method that does not exist. The page has one answer to that, -32602.
+            if context.method == "initialize":
+                versioning.refuse_initialize(context.params, versions.supported)
+            versioning.context_from_meta(context, versions.modern, versions.supported)
+        else:
+            lifecycle.context_from_session(context, has_modern=bool(versions.modern))
+        context.handling.server = self
+        context.lifespan = self.server.lifespan.value
+        context.handling.identity = self._identity
+
+    def _row_of(self, context: RequestContext) -> Method:
+        """Step 2. Raises MethodNotFound.
+
+        # spec: schema/method-not-found-ungated, schema/removed-methods-2026
+        """
+        row = self.handlers.tables[context.revision.date].get(context.method)
+        offered = self.handlers.offered
+        if row is None or (row.capability not in offered and not self.server.offers(row.capability or "")):
+            raise MethodNotFound(f"there is no method {context.method[:100]!r} here, in {context.revision}")
+        return row
+
+    def _find_principal(self, context: RequestContext) -> None:
+        """Step 4. The state of a retry is bound to the principal, which is why that is found out before."""
+        assert self._principal is not None
+        if context.method not in IMMEDIATE or not self.is_immediate(context):
+            context.principal = self._principal(typing.cast(Context, context))
+
+    def _hooked(self, row: Method) -> Callable[[Any, Json, Any], Any]:
+        """Step 5. A handler with the hooks around it."""
+
+        def handler(params: Json, context: RequestContext) -> Any:
+            try:
+                return _copy_page(row.handler(self.server, params, context))
+            except BaseException as problem:  # what it asks is for the hooks to see, and to change
+                return _question_or_raise(context, problem)
+
+        return lambda server, params, context: run_with_hooks(self.handlers.hooks, handler, context, params)
+
+    def _check_result(self, result: Any, row: Method, context: RequestContext) -> Json:
+        """A result is an object; one that asks is of a method that may ask. Raises InternalError."""
+        result = {} if result is None else result
+        if not isinstance(result, dict):
+            raise InternalError(f"{row.name}: the handler returned no object")
+        if context.handling.exchange is None and "resultType" not in result:
+            return result  # most results: nothing was asked, and nothing is
+        pending = context.handling.exchange is not None and context.handling.exchange.pending
+        if not is_question(result):
+            # Still pending: the handler went on after it was unwound, with nothing to go on with.
+            return mrtr.question(context) if pending else result
+        if not row.asks:
+            raise InternalError(f"{row.name}: only tools/call, prompts/get and resources/read may ask")
+        return result if pending else mrtr.finish_handler_made(context, result)
+
+    def _encode(self, result: Json, row: Method, context: RequestContext) -> Json | Encoded:
+        """Steps 7 and 8. A page of a list remembers both: it is sent to many."""
+        at, page = context.revision, result if type(result) is EncodedPage else None
+        if page is not None and at in page.encoded:
+            return page.encoded[at]
+        if at.modern:
+            result = add_modern_fields(result, context)
+            if row.cacheable:
+                result = with_hints(result, context.handling.hints or self.hints[row.name])
+        if page is not None:
+            page.encoded[at] = Encoded([to_json(result).encode("utf-8")])
+            return page.encoded[at]
+        return row.encode(result) if row.encode is not None else result
+
+    def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
+        """A notification; unknown ones are ignored."""
+        if method == "notifications/initialized":
+            if lifecycle.on_initialized(connection):
+                lose = connection.lose or functools.partial(self.server.detach, connection)
+                ping.watch(connection, self.server.options.ping_every, lose)
+            self.server.listeners.opened(connection)
+        elif method == "notifications/roots/list_changed":
+            roots.on_list_changed(connection)
+        if method in self.handlers.by_notification:
+            try:
+                connection.responder.workers.submit(self.handlers.by_notification[method], params, size=size)
+            except QueueFull:
+                _log.warning("dropped %s: too much is waiting", method)
+
+
+def _question_or_raise(context: RequestContext, problem: BaseException) -> Json:
+    """Step 6. The question of a handler that was unwound, even if it made something else of that.
+
+    Any other problem is raised again.
+    """
+    is_pending = context.handling.exchange is not None and context.handling.exchange.pending
+    if not is_pending and not isinstance(problem, InputRequired | UrlElicitationRequired):
+        raise problem
+    if isinstance(problem, UrlElicitationRequired):
+        with contextlib.suppress(InputRequired):
+            url_elicitation.require_visit(context, problem)
+    return mrtr.question(context)
+
+
+def _copy_page(result: Any) -> Any:
+    """A result that a hook may change: a page that is sent to many is copied first."""
+    if type(result) is not EncodedPage:
+        return result
+    return {k: v.copy() if isinstance(v, list | dict) else v for k, v in result.items()}

@@ -1,0 +1,65 @@
+"""A context that several share: the first of them enters it, the last one leaves it.
+
+Threads     any. The second user waits until the first has entered.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Generic, TypeVar
+
+from mcp_ref.runtime.threads import forks
+
+__all__ = ["Shared"]
+
+T = TypeVar("T")
+
+
+class Shared(Generic[T]):
+    """What is entered as long as anything uses it."""
+
+    def __init__(self, enter: Callable[[ExitStack], T]) -> None:
+        """`enter` enters the parts, and returns the value."""
+        self._enter = enter
+        self._begin()
+        forks.tell(self)
+
+    def _begin(self) -> None:
+        self._lock = threading.Lock()
+        # Guarded by _lock.
+        self._users = 0
+        self._entered: ExitStack | None = None
+        self.value: T | None = None
+
+    def forked(self) -> None:
+        """In a forked child: what was entered is the parent's to leave. Here it begins anew."""
+        forks.without_end.append(self._entered)
+        self._begin()
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """Around a use of it."""
+        with self._lock:  # held while it is entered
+            if self._users == 0:
+                with ExitStack() as entered:
+                    self.value = self._enter(entered)
+                    self._entered = entered.pop_all()
+            self._users += 1
+        process = forks.count
+        try:
+            yield
+        finally:
+            with self._lock:
+                if forks.count == process:  # the child of a fork never counted the uses of its parent
+                    self._users -= 1
+                if self._users == 0 and self._entered is not None:
+                    leaving, self._entered, self.value = self._entered, None, None
+                    leaving.__exit__(None, None, None)
+
+    def add(self, part: Callable[[], AbstractContextManager[object]]) -> None:
+        """Enter one more part, if it is entered now."""
+        with self._lock:
+            if self._entered is not None:
+                self._entered.enter_context(part())
