@@ -221,9 +221,10 @@ class ClientOptions:
         if not isinstance(self.eras, bool | KnownEras):
             raise TypeError(f"eras is True, False or a KnownEras, not {self.eras!r:.60}")
         check_count(1, max_message_bytes=self.max_message_bytes, max_rounds=self.max_rounds)
-        for limit in ("ask_timeout", "max_timeout", "probe_timeout", "ping_every", "grace"):
-            if getattr(self, limit) is not None:
-                check_seconds(limit, getattr(self, limit))
+        seconds = ["ask_timeout", "probe_timeout", "grace"]
+        seconds += [name for name in ("max_timeout", "ping_every") if getattr(self, name) is not None]
+        for name in seconds:
+            check_seconds(name, getattr(self, name))
         hash(self.principal)  # TypeError: what cannot be told from others is no principal
 
     def _check_declared(self) -> None:

@@ -113,7 +113,7 @@ DEFINITIONS: dict[str, Any] = {
 # ------------------------------------------------------------------------- requests for input
 
 
-class Application(Protocol):
+class ApplicationPart(Protocol):
     """What an application gave its client to do for servers (api/callbacks)."""
 
     elicitation: Callable[[Any], Any] | None
@@ -137,7 +137,7 @@ class AnswersServers(Protocol):
     """A client, as the pages see it that answer the requests of its server."""
 
     @property
-    def callbacks(self) -> Application:
+    def callbacks(self) -> ApplicationPart:
         """What its application does for servers."""
 
     @property

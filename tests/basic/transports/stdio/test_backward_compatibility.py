@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 import time
@@ -295,7 +294,7 @@ def test_a_server_of_ours_that_starts_slowly_is_not_sent_initialize(served: Any,
 
 @pytest.mark.spec("basic/transports/stdio/probe-reasonable-timeout")
 def test_the_probe_waits_five_seconds_unless_told_otherwise() -> None:
-    assert inspect.signature(connect).parameters["probe_timeout"].default == 5.0
+    assert ClientOptions().probe_timeout == 5.0
 
 
 BOTH = """
@@ -639,7 +638,7 @@ def test_a_known_modern_server_that_is_slow_is_not_sent_initialize() -> None:
     """
     notes, eras = Notes(), era.KnownEras()
     command = raw_server(script)
-    server = connecting._known_era(eras, command, None, None)
+    server = connecting._known_era(command, ClientOptions(eras=eras))
     server.store(Era.MODERN)
     with pytest.raises(RequestTimeout, match="did not answer server/discover within 2 s"):
         connect(command, timeout=2, options=ClientOptions(on_stderr=notes, eras=eras, probe_timeout=0.1))
@@ -681,7 +680,7 @@ def test_a_server_that_dies_of_what_it_was_remembered_for_is_started_again_and_p
     go_on()
     """
     notes, eras, command = Notes(), era.KnownEras(), raw_server(script)
-    connecting._known_era(eras, command, None, None).store(Era.LEGACY)
+    connecting._known_era(command, ClientOptions(eras=eras)).store(Era.LEGACY)
     with connect(command, options=ClientOptions(on_stderr=notes, eras=eras)) as client:
         assert str(client.revision) == MODERN
     assert methods(notes) == ["initialize", "server/discover"]
@@ -691,13 +690,13 @@ def test_a_server_that_answered_the_probe_is_remembered_as_a_modern_one() -> Non
     eras, command = era.KnownEras(), raw_server("answer(receive(), discovered())\ngo_on()")
     with connect(command, options=ClientOptions(on_stderr=Notes(), eras=eras)) as client:
         assert str(client.revision) == MODERN
-    assert connecting._known_era(eras, command, None, None).find() is Era.MODERN
+    assert connecting._known_era(command, ClientOptions(eras=eras)).find() is Era.MODERN
 
 
 def test_a_server_that_refuses_what_it_was_remembered_for_is_forgotten_whatever_the_probe_says() -> None:
     notes, eras = Notes(), era.KnownEras()
     command = raw_server("while True: error(receive(), -32601, 'Method not found')")
-    server = connecting._known_era(eras, command, None, None)
+    server = connecting._known_era(command, ClientOptions(eras=eras))
     server.store(Era.LEGACY)
     with pytest.raises(ErrorResponse, match="Method not found"):
         connect(command, options=ClientOptions(on_stderr=notes, eras=eras))
