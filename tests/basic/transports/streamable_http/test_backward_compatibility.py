@@ -402,7 +402,7 @@ def test_a_legacy_server_is_probed_once_and_one_that_has_changed_again():
 def test_a_server_that_refuses_what_it_was_remembered_for_is_forgotten_whatever_the_probe_says():
     eras = KnownEras()
     with web(lambda request, wire: wire.error(request, -32601, "Method not found")) as site:
-        server = connecting._known_era(eras, site.url, None, None)
+        server = connecting._known_era(site.url, ClientOptions(eras=eras))
         server.store(Era.LEGACY)
         with pytest.raises(ErrorResponse, match="Method not found"):
             connect(site.url, options=ClientOptions(eras=eras))
