@@ -157,11 +157,10 @@ class Client(contextlib.AbstractContextManager["Client"]):
 
     def ping(self, timeout: float | None = None) -> None:
         """Return if the server is there. In 2026-07-28, which has no ping, server/discover tells."""
-        if self.revision.modern:
-            # Not by way of `request`: what the cache has says nothing of the server.
-            self.asker.alive().request("server/discover", self.asker.with_meta({}), timeout=timeout)
-        else:
+        if self.revision.pings:
             ping.ping(self.asker.connection, timeout)
+        else:  # not by way of `request`: what the cache has says nothing of the server
+            self.asker.alive().request("server/discover", self.asker.with_meta({}), timeout=timeout)
 
     def pages(self, method: str, params: Json | None = None) -> Iterator[Result]:
         """The pages of a list, one after another: `client.pages("tools/list")`."""

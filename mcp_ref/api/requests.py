@@ -135,7 +135,7 @@ class Asker:
     def open(self) -> None:
         """Agree with the server on a revision."""
         self.line.open()
-        if not self.negotiated.revision.modern:
+        if self.negotiated.revision.pings:
             ping.watch(self.connection, self.ping_every, self.line.lose)
 
     def probe(self) -> Json:
@@ -152,7 +152,7 @@ class Asker:
     @property
     def repeats_arguments(self) -> bool:
         """Whether arguments of tools go into HTTP headers, where the tools say so."""
-        return self.line.repeats_arguments and self.negotiated.revision.modern
+        return self.line.repeats_arguments and self.negotiated.revision.mirrors_body
 
     def annotated(self, params: Json | None, deadline: Deadline | None) -> Paths:
         """Which arguments of this call go into headers
@@ -174,7 +174,7 @@ class Asker:
         """Send any request and wait for its result (`Client.request`)."""
         check_callable(on_progress=on_progress)
         params = self._prepared(method, params)
-        kept = self.cache.find(method, params) if self.negotiated.revision.modern else None
+        kept = self.cache.find(method, params) if self.negotiated.revision.caches else None
         return self._asked(method, params, rounds, timeout, on_progress) if kept is None else Result(kept)
 
     def resume(
@@ -230,7 +230,7 @@ class Asker:
             finally:
                 del outcome  # an error that refers to itself, by its frames, would keep the client alive
         result = self.checked(method, rounds.params, outcome, timeout)
-        if self.negotiated.revision.modern:
+        if self.negotiated.revision.caches:
             self.cache.store(method, rounds.params, result, since)
         return result
 

@@ -145,6 +145,18 @@ class Revision:
     """client/elicitation: a form may name its dialect of JSON Schema."""
     declares_context: bool = False
     """client/sampling: a server may ask for context only if the client declared `sampling.context`."""
+    pings: bool = True
+    """basic/utilities/ping: either side may ask whether the other is there."""
+    sets_log_level: bool = True
+    """server/utilities/logging: the level is set by a request, instead of being said in each."""
+    reports_roots: bool = True
+    """client/roots: the client reports that its roots have changed."""
+    subscribes_by_request: bool = False
+    """basic/patterns/subscriptions: changes are reported to the open requests that asked for them."""
+    caches: bool = False
+    """server/utilities/caching: results say how long they may be kept."""
+    mirrors_body: bool = False
+    """basic/transports: HTTP headers repeat what the body says."""
 
     @property
     def era(self) -> Era:
@@ -195,6 +207,12 @@ TABLE = (
     Revision(
         "2026-07-28",
         modern=True,
+        pings=False,
+        sets_log_level=False,
+        reports_roots=False,
+        subscribes_by_request=True,
+        caches=True,
+        mirrors_body=True,
         unreadable_id="omitted",
         bad_arguments="result",
         structured="any",

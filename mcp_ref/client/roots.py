@@ -269,7 +269,7 @@ def notify_changed(negotiated: Negotiated, connection: Connection) -> None:
 
     # spec: client/roots/list-changed, schema/roots-notify-any-change
     """
-    if not negotiated.revision.modern and negotiated.capabilities.get("roots", {}).get("listChanged"):
+    if negotiated.revision.reports_roots and negotiated.capabilities.get("roots", {}).get("listChanged"):
         connection.notify("notifications/roots/list_changed")
 
 

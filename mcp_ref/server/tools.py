@@ -464,7 +464,7 @@ class KnownTools:
 
     def find_fresh(self, name: Any, at: Revision) -> Json | None:
         """The same, but not where it may have changed without our being told (server/utilities/caching)."""
-        return None if at.modern and time.monotonic() >= self._fresh_until else self.find(name)
+        return None if at.caches and time.monotonic() >= self._fresh_until else self.find(name)
 
     def store(self, tools: list[Json], seconds: float) -> None:
         """Take the tools of a whole list, which is fresh for so many seconds."""

@@ -1,7 +1,9 @@
 """basic/versioning: the facts of five revisions, the modern door, and what it does to results."""
 
 import itertools
+import re
 import threading
+from pathlib import Path
 
 import pytest
 from choices import for_server
@@ -10,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, RawClient, nothing_left, raw_server
 
+import mcp_ref
 from mcp_ref import (
     ClientOptions,
     Context,
@@ -825,3 +828,12 @@ def test_an_extension_needs_a_prefix_and_a_name(identifier):
 def test_the_settings_of_an_extension_are_an_object(settings):
     with pytest.raises(ValueError, match="an object"):
         check_extensions({"com.example/x": settings})
+
+
+def test_pages_ask_a_revision_for_a_fact_by_its_name():
+    """Not whether it is a modern one: that is for this page, for lifecycle, and for few others."""
+    asked = re.compile(r"\b(?:revision|at|revision\([a-z]+\))\.modern\b|\.reaches\(")
+    modules = Path(mcp_ref.__file__).parent.rglob("*.py")
+    elsewhere = [path for path in modules if path.stem not in ("versioning", "lifecycle")]
+    hits = [f"{path.name}: {found}" for path in elsewhere for found in asked.findall(path.read_text())]
+    assert len(hits) <= 8, hits

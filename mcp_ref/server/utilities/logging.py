@@ -202,7 +202,7 @@ class LogReceiver:
         """
         if not isinstance(level, str) or level not in LEVELS:
             raise ValueError(f"{level!r} is not a log level; the levels are {', '.join(LEVELS)}")
-        if not at.modern:
+        if at.sets_log_level:
             client.request("logging/setLevel", {"level": level})
         self.level = level
 

@@ -237,7 +237,7 @@ class Changes:
             raise self.connection.failure
         self.client.subscriptions.add(self)
         try:
-            if self.client.negotiated.revision.modern:
+            if self.client.negotiated.revision.subscribes_by_request:
                 _request(self)
             else:
                 _subscribe(self)
@@ -394,7 +394,7 @@ class Subscriptions:
         change = _change_of(method, params)
         if change is None:
             return
-        for changes in self._named_in(params, connection) if at.modern else self:
+        for changes in self._named_in(params, connection) if at.subscribes_by_request else self:
             if changes.wants(change):
                 changes.push(change)
 
@@ -480,7 +480,7 @@ def stop(changes: Changes) -> None:
 
     # spec: basic/patterns/subscriptions/client-cancels
     """
-    if not changes.client.negotiated.revision.modern:
+    if not changes.client.negotiated.revision.subscribes_by_request:
         _unsubscribe(changes)
     elif changes.call is not None:
         changes.connection.cancel(changes.call, "the subscription was closed")

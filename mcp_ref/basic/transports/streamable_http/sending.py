@@ -234,7 +234,7 @@ class UrlConnection(Connection):
         if method is not None and date is not None:
             annotated = self.client.annotated(params, deadline) if method == "tools/call" else None
             return {**POST, **request_metadata.mirror(method, params, date, annotated)}
-        if self.client.negotiated.revision.modern:
+        if self.client.negotiated.revision.mirrors_body:
             said = {} if method is None else {"Mcp-Method": method}
             return {**POST, "MCP-Protocol-Version": self.client.negotiated.revision.date, **said}
         return {**POST, **({} if method == "initialize" else self.belonging.headers())}
