@@ -426,7 +426,7 @@ HTTP_STEPS: dict[str, Callable[[Any], tuple[Any, str]]] = {
     "connection": lambda client: (client.asker.line._http, "end"),
     "exchanges": lambda client: (client.asker.line._exchanges, "stop"),
     "background": lambda client: (client.asker.line._http.background, "stop"),
-    "workers": lambda client: (client.asker.line._http.workers, "close"),
+    "workers": lambda client: (client.asker.line._http.responder.workers, "close"),
     "askers": lambda client: (client.asker.line._http._askers, "close"),
     "goodbye": lambda client: (client.asker.line._http.belonging, "say_goodbye"),
     "delete": lambda client: (client.asker.line._exchanges, "new"),
