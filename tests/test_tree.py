@@ -222,3 +222,9 @@ def test_clauses_are_kept_on_their_page_or_the_exception_has_a_reason() -> None:
 def test_the_registry_names_a_module_that_keeps_the_clause() -> None:
     wrong = {name: modules for name, modules in MARKS.items() if REGISTRY[name].module not in modules}
     assert wrong == {}
+
+
+def test_a_page_says_what_it_needs_of_the_other_rooms() -> None:
+    """So that an editor leads from `server.tools.get` to its definition."""
+    untyped = re.compile(r"\b(?:server|client|connection|context): Any\b")
+    assert [module for module, path in MODULES.items() if untyped.search(path.read_text())] == []

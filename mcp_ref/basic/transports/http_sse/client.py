@@ -60,16 +60,6 @@ MAX_QUEUED_MESSAGES = 1000
 _ENDPOINT_URI = re.compile(r"[!-~]{1,8000}")
 
 
-class _EndpointPosts(Posts):
-    """POSTs all messages to the endpoint that the server named."""
-
-    _connection: OldConnection
-
-    def send(self, line: bytes, wait: float | None = None) -> None:
-        """POST one message. Raises HttpError, RequestTimeout or ConnectionClosed."""
-        self._connection.post(line, wait)
-
-
 class LosesConnection(Endpoint, Protocol):
     """An endpoint that is told of the end of its connection."""
 
@@ -91,7 +81,7 @@ class OldConnection(Connection):
     ) -> None:
         """`exchanges` is the HTTP client for the stream's URL. `end` stops exchanges, and leaves it open."""
         super().__init__(
-            endpoint, _EndpointPosts(self), workers=Workers(20, 100), timeout=timeout, max_timeout=max_timeout
+            endpoint, Posts(self), workers=Workers(20, 100), timeout=timeout, max_timeout=max_timeout
         )
         self.exchanges = exchanges
         self.limit = max_message_bytes

@@ -78,6 +78,16 @@ __all__ = [
 ]
 
 
+class Poster(Protocol):
+    """A connection that POSTs each of its messages."""
+
+    def post(self, line: bytes, wait: float | None) -> None:
+        """A notification, or a response: return when the server has taken it."""
+
+    def reply(self, line: bytes, wait: float | None) -> None:
+        """A response; an error is logged."""
+
+
 class Posts:
     """The way of whatever is no request of ours: a POST each, which wants no more than to be taken.
 
@@ -91,12 +101,12 @@ class Posts:
     two_way = True
     is_busy = True  # each sender waits until the server has taken its message
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Poster) -> None:
         self._connection = connection
 
     def send(self, line: bytes, wait: float | None = None) -> None:
         """POST one message. Raises ConnectionClosed, HttpError."""
-        self._connection.post(line, self._connection.headers(None, None), wait)
+        self._connection.post(line, wait)
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """POST a response."""
@@ -124,6 +134,7 @@ class Way(Posts):
 
     def __init__(self, connection: UrlConnection, modern: bool = False) -> None:
         super().__init__(connection)
+        self._responder = connection.responder
         self.is_modern = modern
         self.session_id: str | None = None
         """The session that the request was sent in: its stream goes on in no other."""
@@ -158,7 +169,7 @@ class Way(Posts):
         if exchange is not None:
             exchange.abort()
         for context in asked:
-            self._connection.responder.cancel(context, "the request that it was asked for is over")
+            self._responder.cancel(context, "the request that it was asked for is over")
 
 
 _log = logger("mcp_ref.http")
@@ -273,8 +284,9 @@ class UrlConnection(Connection):
                     raise
         raise AssertionError("the second try has either returned or raised")
 
-    def post(self, line: bytes, headers: dict[str, str], wait: float | None) -> None:
+    def post(self, line: bytes, wait: float | None, headers: dict[str, str] | None = None) -> None:
         """A message that gets no answer. Raises what the server, or the network, has against it."""
+        headers = self.headers(None, None) if headers is None else headers
         deadline = Deadline(self.timeout if wait is None else wait, Clock())
         try:
             with self._posted(Way(self), deadline, headers, line, safe=True, urgent=True) as exchange:
@@ -306,7 +318,7 @@ class UrlConnection(Connection):
         if modern and method == "notifications/cancelled":
             return
         try:
-            self.post(encode_notification(method, params), self.headers(method, params), wait)
+            self.post(encode_notification(method, params), wait, self.headers(method, params))
         except McpError as problem:
             if not isinstance(outbox, Way):
                 raise
@@ -452,7 +464,7 @@ class UrlConnection(Connection):
     def _reply(self, line: bytes, wait: float | None) -> None:
         """That the server does not take it is its own affair."""
         try:
-            self.post(line, self.headers(None, None), wait)
+            self.post(line, wait)
         except McpError as refused:
             if self.failure is None:
                 _log.warning("the server did not take a response: %.300r", refused)

@@ -6,6 +6,7 @@ import logging
 import signal
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from http_peers import endpoint
@@ -39,7 +40,7 @@ class Exchange:
 
 
 def test_whoever_gives_a_request_up_ends_the_exchange_that_is_under_way():
-    way = Way(None)
+    way = Way(SimpleNamespace(responder=None))
     first, second = Exchange(), Exchange()
     assert way.go(first) is first
     way.go(second)
@@ -48,7 +49,7 @@ def test_whoever_gives_a_request_up_ends_the_exchange_that_is_under_way():
 
 
 def test_no_exchange_begins_on_a_way_that_was_given_up():
-    way = Way(None, modern=True)
+    way = Way(SimpleNamespace(responder=None), modern=True)
     way.let_go_of_answer()
     with pytest.raises(Aborted):
         way.go(Exchange())
@@ -105,15 +106,12 @@ def test_whatever_else_is_said_there_is_a_post_too():
         def __init__(self):
             self.posted = []
 
-        def headers(self, method, params):
-            return {"X": "y"}
-
-        def post(self, line, headers, wait):
-            self.posted.append((line, headers, wait))
+        def post(self, line, wait):
+            self.posted.append((line, wait))
 
     connection = Connection()
     Posts(connection).send(b"{}", 0.2)
-    assert connection.posted == [(b"{}", {"X": "y"}, 0.2)]
+    assert connection.posted == [(b"{}", 0.2)]
 
 
 SESSION = "session-7"
