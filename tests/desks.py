@@ -21,11 +21,11 @@ class Way(Outbox):
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
-        self.abandoned: list[str] = []
+        self.cancelled: list[str] = []
         super().__init__(self.lines.append)
 
-    def abandon(self, reason: str) -> None:
-        self.abandoned.append(reason)
+    def cancel(self, reason: str) -> None:
+        self.cancelled.append(reason)
 
     @property
     def said(self) -> list[Any]:

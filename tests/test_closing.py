@@ -345,7 +345,7 @@ STEPS: dict[str, Callable[[Any], tuple[Any, str]]] = {
     "callbacks": lambda client: (client.asker.answering.callbacks, "close"),
     "line": lambda client: (client.asker.line, "close"),
     "hang up": lambda client: (client.asker.line, "_hang_up"),
-    "write": lambda client: (client.asker.line.link.write, "retire"),
+    "write": lambda client: (client.asker.line.link.write, "close"),
     "stdin": lambda client: (client.asker.line.link.process.stdin, "close"),
     "wait": lambda client: (client.asker.line.link.process, "wait"),
     "signal": lambda client: (client.asker.line.link, "_signal"),

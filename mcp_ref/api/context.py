@@ -65,7 +65,7 @@ class Context(RequestContext):
         Over HTTP, in a session of 2025-11-25 (basic/transports/streamable_http); False where there is no such
         thing: then nothing happens.
         """
-        return self.arrival.outbox.let_go()
+        return self.arrival.outbox.release()
 
     @property
     def http(self) -> Any:

@@ -265,7 +265,7 @@ class Asker:
                 self.with_meta(params),
                 timeout=timeout,
                 wants_progress=on_progress is not None,
-                on_done=future.settle,
+                on_done=future.finish,
                 on_report=lambda call: self.events.run(_run_reports, (call, on_progress)),
             )
 

@@ -4,7 +4,7 @@ A result is the dict that came over the wire, with a few short-cuts on top. A `P
 `concurrent.futures.Future`: it can be waited for together with others, and cancelling it cancels the
 request on the wire.
 
-Threads     a PendingCall is settled by the reader, when its time is up by a worker of the connection;
+Threads     a PendingCall is finished by the reader, when its time is up by a worker of the connection;
             its callbacks run on the client's thread for events, and what `result()` checks is checked
             on the thread that calls it.
 """
@@ -155,7 +155,7 @@ class PendingCall(Future[Result]):
         if not busy:
             self.call.finish(problem)
 
-    def settle(self, call: Call) -> None:
+    def finish(self, call: Call) -> None:
         """The outcome is there: runs on whichever thread brought it about."""
         self.call = call  # the answer may be here before `call` has returned to the sender
         if self._timer is not None:

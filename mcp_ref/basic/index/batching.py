@@ -43,7 +43,7 @@ class Batch:
         """One more request is answered."""
         self._end_one(line)
 
-    def abandon(self, reason: str) -> None:
+    def cancel(self, reason: str) -> None:
         """One more request has no answer: it was cancelled."""
         self._end_one(None)
 
@@ -56,7 +56,7 @@ class Batch:
         if finished and self._lines:
             self._outbox.answer(b"[" + b",".join(self._lines) + b"]\n")
         elif finished:
-            self._outbox.abandon("all requests of the batch were cancelled")
+            self._outbox.cancel("all requests of the batch were cancelled")
 
 
 def check_batch(messages: list[Any], *, is_known: bool) -> None:

@@ -106,7 +106,7 @@ def on_cancelled(connection: Connection, params: Json) -> None:
     reason = reason if isinstance(reason, str) else None
     call = connection.waiting.get(request_id)
     if call is not None and call.method == "subscriptions/listen" and type(request_id) is int:
-        connection.settle(call, {})  # the server ends it; its response may still follow
+        connection.finish(call, {})  # the server ends it; its response may still follow
     # Only a request that the peer sent: an id of ours may be the same number.
     # spec: basic/patterns/cancellation/same-direction-only
     elif connection.responder.cancel_by_id(request_id, reason):

@@ -118,7 +118,7 @@ class Link:
                 read_lines(descriptor, connection.receive, connection.too_long, limit, _arrives(self._theirs))
             finally:
                 server.detach(connection, "the client closed the connection")
-                write.retire(0.5)
+                write.close(0.5)
 
     def _lose(self, connection: Connection, reason: str) -> None:
         """The client does not answer any more: then nothing that it still says counts."""
@@ -149,7 +149,7 @@ class Link:
 
     def release(self) -> None:
         """Give back the socket: for the thread that reads, at its end, or instead of it."""
-        self.write.retire(0.5)
+        self.write.close(0.5)
         with self._closing:
             self._ours.close()
 

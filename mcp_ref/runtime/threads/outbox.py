@@ -75,10 +75,10 @@ class Outbox:
         """An answer goes like any other message."""
         self.send(line, wait)
 
-    def abandon(self, reason: str) -> None:
+    def cancel(self, reason: str) -> None:
         """On a pipe, silence says it."""
 
-    def let_go(self) -> bool:
+    def release(self) -> bool:
         """A pipe that ends is the end of the connection."""
         return False
 
@@ -155,7 +155,7 @@ class Outbox:
     def is_busy(self) -> bool:
         return self._writing
 
-    def settle(self, seconds: float) -> bool:
+    def flush(self, seconds: float) -> bool:
         """Wait until everything is written; False if it is not in time."""
         with self._lock:
             return self._room.wait_for(lambda: not self._writing, seconds)

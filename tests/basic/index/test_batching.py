@@ -365,7 +365,7 @@ def test_the_answers_of_many_threads_become_one_line():
             if n % 3:
                 batch.answer(b'{"id":%d}\n' % n)
             else:
-                batch.abandon("cancelled")
+                batch.cancel("cancelled")
 
     threads = [threading.Thread(target=add, args=(start,)) for start in range(4)]
     for thread in threads:

@@ -87,7 +87,7 @@ class Recorder(memory.Link):
             self.sent.append(data)
             write(data)
 
-        record.retire = write.retire  # type: ignore[attr-defined]
+        record.close = write.close  # type: ignore[attr-defined]
         self.write = record  # type: ignore[assignment]
 
     def read(self, receive: Any, too_long: Any, limit: int) -> None:

@@ -369,9 +369,9 @@ def test_whoever_has_something_to_say_to_a_slow_peer_goes_on_at_once():
     outbox.send(b"second\n")
     assert outbox.is_busy
     assert [t.name for t in threading.enumerate()].count("mcp_ref writer") == 1
-    assert not outbox.settle(0.01)
+    assert not outbox.flush(0.01)
     slow.gate.set()
-    assert outbox.settle(10)
+    assert outbox.flush(10)
     assert b"".join(slow.out) == b"first\nsecond\n"
     outbox.send(b"third\n")
     assert b"".join(slow.out).endswith(b"third\n")
@@ -385,7 +385,7 @@ def test_there_is_no_room_for_ever_and_whoever_waits_says_for_how_long():
     with pytest.raises(Full, match=r"has read nothing for 0\.01 s"):
         outbox.send(b"third\n", 0.01)
     slow.gate.set()
-    assert outbox.settle(10)
+    assert outbox.flush(10)
 
 
 def test_a_slow_peer_that_goes_away_fails_whoever_comes_next():
@@ -394,7 +394,7 @@ def test_a_slow_peer_that_goes_away_fails_whoever_comes_next():
     outbox = Outbox(slow)
     outbox.send(b"first\n")
     slow.gate.set()
-    assert outbox.settle(10)
+    assert outbox.flush(10)
     with pytest.raises(ConnectionClosed, match="gone"):
         outbox.send(b"second\n")
 

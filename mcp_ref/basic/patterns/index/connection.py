@@ -152,7 +152,7 @@ class Connection(Requester):
         elif lacks_method(message) and is_id(message["id"]) and message["id"] in self.waiting:
             self.deliver_none(message["id"], problem)
             if batch is not None:
-                batch.abandon(problem.message)
+                batch.cancel(problem.message)
         else:
             self.responder.refuse(readable_id(message), problem, outbox, batch)
 
@@ -198,7 +198,7 @@ class Connection(Requester):
         pause = threading.Event()
         while self.responder.serving and deadline.left() > 0:
             pause.wait(0.005)
-        self.outbox.settle(TO_THE_LAST)
+        self.outbox.flush(TO_THE_LAST)
 
     def end(self, reason: str, *, wait: float = 0.5) -> None:
         """The connection is over: the steps of the module's docstring. May be called twice."""

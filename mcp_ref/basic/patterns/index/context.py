@@ -87,13 +87,13 @@ class WayOut(Protocol):
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """The same, for the answer to a request; an error has its exception beside it."""
 
-    def abandon(self, reason: str) -> None:
+    def cancel(self, reason: str) -> None:
         """No answer will come: the request was cancelled."""
 
-    def let_go(self) -> bool:
+    def release(self) -> bool:
         """End the connection of a client that can come back for the rest; False if it cannot."""
 
-    def settle(self, seconds: float) -> bool:
+    def flush(self, seconds: float) -> bool:
         """Wait until everything is written; False if it is not in time."""
 
     def fail(self, problem: BaseException) -> None:

@@ -182,12 +182,12 @@ class Requester:
             prepare(call)
         self.waiting[call.id] = call
         if self._reason is not None:
-            self.settle(call, ConnectionClosed(self._reason))
+            self.finish(call, ConnectionClosed(self._reason))
         else:
             try:
                 self.transmit(call, params, line)
             except ConnectionClosed as problem:
-                self._settle_unsent(call, problem)
+                self._finish_unsent(call, problem)
             except BaseException:  # Ctrl-C, when the message was out
                 self.cancel(call, "the caller stopped waiting")
                 raise
@@ -197,14 +197,14 @@ class Requester:
         """Put a request on the wire. A transport that sends each request on its own overrides this."""
         call.outbox.send(line, call.deadline.left())
 
-    def _settle_unsent(self, call: Call, problem: ConnectionClosed) -> None:
+    def _finish_unsent(self, call: Call, problem: ConnectionClosed) -> None:
         """End a request that could not be sent."""
         if isinstance(problem, Full):
-            self.settle(call, RequestTimeout(f"{call.method}: {problem}"))
+            self.finish(call, RequestTimeout(f"{call.method}: {problem}"))
             return
         if self._over.acquire(timeout=CLOSE_REASON_SECONDS):  # the reader may learn a better reason
             self._over.release()
-        self.settle(call, self.failure or problem)
+        self.finish(call, self.failure or problem)
 
     def request(
         self,
@@ -244,11 +244,11 @@ class Requester:
         """Send several requests at once and wait for all results. If one fails, the others are cancelled."""
         calls: list[Call] = []
 
-        def give_up(reason: str) -> None:
+        def cancel_all(reason: str) -> None:
             for call in calls:
                 self.cancel(call, reason)
 
-        with on_behalf_of.ending(give_up):
+        with on_behalf_of.ending(cancel_all):
             try:
                 for method, params in requests:
                     # Appended one by one, so that those before one that fails are cancelled.
@@ -258,7 +258,7 @@ class Requester:
                 on_behalf_of.check_cancelled()
                 return [self._outcome(call, None) for call in calls]
             finally:
-                give_up("another question beside it failed")
+                cancel_all("another question beside it failed")
 
     def _outcome(self, call: Call, on_progress: progress.OnProgress | None) -> Json:
         """Wait for a call and return its result. Runs on the caller's thread."""
@@ -271,12 +271,12 @@ class Requester:
     def cancel(self, call: Call, reason: str) -> bool:
         """Cancel a request of ours, and tell the peer; False if its end came first."""
         # spec: basic/patterns/cancellation/in-progress-only
-        if not self.settle(call, RequestCancelled(f"{call.method}: {reason}")):
+        if not self.finish(call, RequestCancelled(f"{call.method}: {reason}")):
             return False
         cancellation.send(self, call, reason)
         return True
 
-    def settle(self, call: Call, outcome: Json | McpError) -> bool:
+    def finish(self, call: Call, outcome: Json | McpError) -> bool:
         """End a request of ours; False if its end came first.
 
         # spec: basic/patterns/cancellation/race-handling
@@ -330,7 +330,7 @@ class Requester:
             with contextlib.suppress(RuntimeError):  # another thread failed it at the same time
                 self._over.release()
         for call in list(self.waiting.values()):
-            self.settle(call, ConnectionClosed(self._reason))
+            self.finish(call, ConnectionClosed(self._reason))
         return ConnectionClosed(self._reason)
 
     def unwritable(self, reason: str) -> None:

@@ -272,7 +272,7 @@ class Responder:
         if not self._take_off(context):
             return False
         context.cancel(reason)
-        (context.arrival.batch or context.arrival.outbox).abandon(reason or "the request was cancelled")
+        (context.arrival.batch or context.arrival.outbox).cancel(reason or "the request was cancelled")
         return True
 
     # -- the end -----------------------------------------------------------------------------

@@ -205,18 +205,18 @@ class OldConnection(Connection):
         if call.on_done is None:
             self._ask(call, line)
         else:
-            self._on_worker(lambda: self._ask(call, line), lambda problem: self.settle(call, problem))
+            self._on_worker(lambda: self._ask(call, line), lambda problem: self.finish(call, problem))
 
     def _ask(self, call: Call, line: bytes) -> None:
         """POST a request; an error is its outcome."""
         try:
             self._post(line, call.deadline, call)
         except Aborted:
-            self.settle(call, self.failure or ConnectionClosed("the client was closed"))
+            self.finish(call, self.failure or ConnectionClosed("the client was closed"))
         except Expired:
             pass  # the thread that waits for the call has the same deadline
         except McpError as problem:
-            self.settle(call, problem)
+            self.finish(call, problem)
 
     def post(self, line: bytes, wait: float | None) -> None:
         """POST a notification or a response."""

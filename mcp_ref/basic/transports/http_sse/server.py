@@ -71,7 +71,7 @@ class _SessionStream(HttpStream):
         """Send a response like any other message."""
         self.send(line, wait)
 
-    def abandon(self, reason: str) -> None:
+    def cancel(self, reason: str) -> None:
         """Do nothing for a cancelled request: the stream serves the others."""
 
     def done(self, outgoing: _PostOutgoing) -> None:
@@ -99,8 +99,8 @@ class _PostOutgoing:
         self._stream = stream
         self._environ, self._principal = environ, principal
         self.send = stream.send
-        self.let_go = stream.let_go
-        self.settle = stream.settle
+        self.release = stream.release
+        self.flush = stream.flush
         self.fail = stream.fail
 
     def begins(self, context: RequestContext) -> None:
@@ -114,7 +114,7 @@ class _PostOutgoing:
         finally:
             self._stream.done(self)
 
-    def abandon(self, reason: str) -> None:
+    def cancel(self, reason: str) -> None:
         """Note that the request was cancelled, and gets no response."""
         self._stream.done(self)
 

@@ -271,7 +271,7 @@ class Child:
         """
         with self._closing:
             # Step 1: give up a write that waits for the child, and close its stdin.
-            self.write.retire(STALL_SECONDS)
+            self.write.close(STALL_SECONDS)
             if self.process.stdin is not None:
                 self.process.stdin.close()
             # Step 2: wait for it to exit.

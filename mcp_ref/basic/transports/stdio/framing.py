@@ -119,7 +119,7 @@ class Writer:
         self._peer = peer
         self._poll = poll_for(descriptor, select.POLLOUT)
         self._writing = threading.Lock()  # held during a write, so that the descriptor is not closed under it
-        self._retired = False
+        self._closed = False
         self.broken = False
         """Whether the peer closed its input."""
         forks.tell(self)
@@ -135,7 +135,7 @@ class Writer:
         with self._writing:
             rest = memoryview(data)
             while rest:
-                if self._retired:
+                if self._closed:
                     raise ConnectionClosed("the connection was closed")
                 try:
                     rest = rest[os.write(self._descriptor, rest) :]
@@ -148,21 +148,21 @@ class Writer:
             return len(data) - len(rest)
 
     def _has_room(self, seconds: float) -> bool:
-        """Wait until the peer has read, or the writer was retired. False after so many seconds."""
+        """Wait until the peer has read, or the writer was closed. False after so many seconds."""
         end = time.monotonic() + seconds
         while not self._poll.poll(max(0.0, min(SHORT_WAIT_SECONDS, end - time.monotonic())) * 1000):
-            if self._retired:
+            if self._closed:
                 return True
             if time.monotonic() >= end:
                 return False
         return True
 
-    def retire(self, wait: float) -> bool:
+    def close(self, wait: float) -> bool:
         """End writing. True when no write is under way, so that the descriptor may be closed.
 
         A write that waits for its peer gives up within SHORT_WAIT_SECONDS.
         """
-        self._retired = True
+        self._closed = True
         if not self._writing.acquire(timeout=wait):
             return False
         self._writing.release()
@@ -170,5 +170,5 @@ class Writer:
 
     def forked(self) -> None:
         """In a forked child: the descriptor is the parent's to write to."""
-        self._retired = True
+        self._closed = True
         self._writing = threading.Lock()

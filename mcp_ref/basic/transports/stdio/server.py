@@ -62,7 +62,7 @@ def serve(server: Served) -> None:
         finally:
             signals.end()
             server.detach(connection, reason)
-            write.retire(0.5)
+            write.close(0.5)
 
 
 @contextlib.contextmanager

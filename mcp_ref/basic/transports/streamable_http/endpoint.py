@@ -473,7 +473,7 @@ class Application:
     def _give_calls(self, seconds: float) -> None:
         end = time.monotonic() + seconds
         while not self._hurries and (left := end - time.monotonic()) > 0:
-            if self.waiting.settle(min(left, 0.1)):
+            if self.waiting.flush(min(left, 0.1)):
                 return
 
     def _end(self, seconds: float) -> None:
@@ -489,7 +489,7 @@ class Application:
         self._legacy.close(reason)
         self.server.detach(self.modern, reason)
         self.waiting.fail(ConnectionClosed(reason))
-        self.waiting.settle(1.0)
+        self.waiting.flush(1.0)
         self.workers.close(0.5)
         self._entered.close()
 

@@ -15,7 +15,7 @@ each of which holds a thread of the WSGI server as long as it lasts: one more is
 thread is used up.
 
 A stream may outlive connections: in sessions of the legacy era its events have ids and are kept for a while
-(basic/transports/streamable_http/resumability), and a client that was cut off, or sent away by `let_go`,
+(basic/transports/streamable_http/resumability), and a client that was cut off, or sent away by `release`,
 goes on with GET and Last-Event-ID. Nothing of one stream is ever sent on another.
 # spec: basic/transports/streamable-http/no-cross-stream-replay
 
@@ -27,7 +27,7 @@ does; then the stream goes on over another one, if its events had ids:
 
 Revisions   2025-03-26 to 2025-11-25: GET, resumption; 2025-11-25: streams begin with an event that has
 an id and
-            nothing else, and a server may end connections at any time (`let_go`).
+            nothing else, and a server may end connections at any time (`release`).
             2026-07-28: no ids; when the connection closes, the request is cancelled; a stream without
             its response
             is a request that failed; errors have a status of HTTP's (`STATUS`).
@@ -157,7 +157,7 @@ class HttpStream:
         self.answered = False
         self.released = False
         """Whether the client is to go and come back."""
-        self.is_abandoned = False
+        self.is_cancelled = False
         self._failure: BaseException | None = None
         # What the connection's thread sleeps on: released when there is something to see.
         self._wakes = threading.Lock()
@@ -217,7 +217,7 @@ class HttpStream:
             self.answered = True
         self._told(line, kept)
 
-    def let_go(self) -> bool:
+    def release(self) -> bool:
         """Have the client leave and come back, if it can: the stream goes on.
 
         # spec: basic/transports/streamable-http/sse-close-connection
@@ -229,17 +229,17 @@ class HttpStream:
         self.wake()
         return True
 
-    def abandon(self, reason: str) -> None:
+    def cancel(self, reason: str) -> None:
         """The request was cancelled: the stream ends without an answer.
 
         # spec: basic/patterns/cancellation/no-response-after-cancel
         """
-        self.is_abandoned = True
+        self.is_cancelled = True
         self.fail(ConnectionClosed(reason))
         if self.log is not None:
-            self.log.dismiss(self)
+            self.log.forget(self)
 
-    def settle(self, seconds: float) -> bool:
+    def flush(self, seconds: float) -> bool:
         """Wait until the client was sent everything; False if it is not in time."""
         with self._lock:
             return self._wait_for(lambda: not self._size or not self._is_wanted, seconds)
@@ -789,7 +789,7 @@ class Waiting:
     def finished(self, stream: HttpStream, headers: Sequence[tuple[str, str]] = ()) -> HttpAnswer:
         """All there is to say was said: one piece."""
         problem = stream.problem
-        if stream.is_abandoned and not stream.is_begun:
+        if stream.is_cancelled and not stream.is_begun:
             return HttpAnswer(200, [*EVENTS, ("Content-Length", "0")], ())
         if not stream.answered and not stream.is_begun:
             # Not 404: that would say that the request was not begun, and may well be sent again.
@@ -835,7 +835,7 @@ class Waiting:
             self._open.add(response)
         return HttpAnswer(200, EVENTS, response)
 
-    def settle(self, seconds: float) -> bool:
+    def flush(self, seconds: float) -> bool:
         """Wait until nothing is under way; False if something still is."""
         deadline, pause = Deadline(seconds, Clock()), threading.Event()
         while self.count and deadline.left() > 0:

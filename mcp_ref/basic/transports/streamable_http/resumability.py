@@ -66,7 +66,7 @@ class Log:
             with self._lock:
                 self._trim()
 
-    def dismiss(self, stream: HttpStream) -> None:
+    def forget(self, stream: HttpStream) -> None:
         """A stream is over, and no event will tell: it goes now, unless there is something left of it."""
         with self._lock:
             if stream.is_spent:

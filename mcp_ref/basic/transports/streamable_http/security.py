@@ -376,7 +376,7 @@ class BodyShare:
         if size > max(self.size, SMALL_BODY_BYTES):
             self._budget.grow(self, size)
 
-    def settle(self, size: int) -> None:
+    def set_size(self, size: int) -> None:
         """The body is read: it has so many bytes, and no more."""
         self.size = min(self.size, size)
 
@@ -401,7 +401,7 @@ def read_body(environ: Environ, limit: int, share: BodyShare | None = None) -> b
     if len(body) > limit:
         raise Refused(413, f"the body has more than {limit} bytes")
     if share is not None:
-        share.settle(len(body))
+        share.set_size(len(body))
     return body
 
 

@@ -112,14 +112,14 @@ class Posts:
         """POST a response."""
         self._connection.reply(line, wait)
 
-    def abandon(self, reason: str) -> None:
+    def cancel(self, reason: str) -> None:
         """Nothing was begun that would have to be ended."""
 
-    def let_go(self) -> bool:
+    def release(self) -> bool:
         """There is no client that could come back: this is one."""
         return False
 
-    def settle(self, seconds: float) -> bool:
+    def flush(self, seconds: float) -> bool:
         """`send` returned only when its message was written: nothing is left to wait for."""
         return True
 
@@ -157,7 +157,7 @@ class Way(Posts):
             self._asked = [asked for asked in self._asked if not asked.is_over]
             self._asked.append(context)
 
-    def let_go_of_answer(self) -> None:
+    def end(self) -> None:
         """The answer is not wanted any more, or will not come. Any thread.
 
         What the server asked meanwhile is given up with it: it could not take it back on this stream.
@@ -313,7 +313,7 @@ class UrlConnection(Connection):
         # spec: basic/patterns/cancellation/http-no-cancelled-message
         """
         if isinstance(outbox, Way):
-            outbox.let_go_of_answer()
+            outbox.end()
         modern = outbox.is_modern if isinstance(outbox, Way) else self.client.negotiated.revision.modern
         if modern and method == "notifications/cancelled":
             return
@@ -336,7 +336,7 @@ class UrlConnection(Connection):
             try:
                 pool.submit(lambda _: self.ending(call, lambda: self._ask(call, way, params, line)), None)
             except QueueFull:
-                self.settle(call, LocalError(f"{call.method}: too many requests are under way"))
+                self.finish(call, LocalError(f"{call.method}: too many requests are under way"))
 
     def ending(self, call: Call, run: Callable[[], None]) -> None:
         """Do something for a call; what goes wrong is its outcome."""
@@ -354,9 +354,9 @@ class UrlConnection(Connection):
 
     def _lose(self, call: Call, problem: McpError) -> None:
         """No answer will come."""
-        self.settle(call, problem)
+        self.finish(call, problem)
         if isinstance(call.outbox, Way):
-            call.outbox.let_go_of_answer()
+            call.outbox.end()
 
     def _ask(self, call: Call, way: Way, params: Json | None, line: bytes) -> None:
         """One request, from its POST to its answer.
@@ -422,11 +422,11 @@ class UrlConnection(Connection):
         except ParseError as problem:
             raise _wrong_body(call, exchange, f"is {problem.message}") from None
         if type(message) is dict and "error" in message and message.get("id") is None:
-            self.settle(call, error_response(message["error"]))
+            self.finish(call, error_response(message["error"]))
         else:
             self._hear(message, self.outbox, weight(body))
         if not call.done:
-            self.settle(call, _wrong_body(call, exchange, "holds no answer to this request"))
+            self.finish(call, _wrong_body(call, exchange, "holds no answer to this request"))
 
     # -- what the server says ----------------------------------------------------------------------------
 

@@ -343,7 +343,7 @@ def test_a_request_is_given_up_once_and_its_way_out_is_told_why(desk: Desk) -> N
     assert desk.connection.responder.cancel(first, "the client left")
     assert not desk.connection.responder.cancel(first, "twice")
     assert desk.connection.responder.cancel(second, None)
-    assert desk.way.abandoned == ["the client left", "the request was cancelled"]
+    assert desk.way.cancelled == ["the client left", "the request was cancelled"]
     assert (first.cancelled, first.reason) == (True, "the client left")
     desk.connection.responder.complete(first, {}, wait=PATIENCE)
     assert desk.way.said == []
@@ -357,7 +357,7 @@ def test_a_batch_does_not_wait_for_a_request_that_was_given_up(desk: Desk) -> No
     assert desk.way.said == []
     assert desk.connection.responder.cancel_by_id(1, "no longer")
     assert desk.way.said == [[{"jsonrpc": "2.0", "id": 2, "result": {}}]]
-    assert desk.way.abandoned == []
+    assert desk.way.cancelled == []
 
 
 def test_the_end_of_one_connection_leaves_shared_workers_to_the_others() -> None:

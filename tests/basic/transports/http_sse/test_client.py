@@ -641,14 +641,14 @@ def test_close_does_not_wait_for_a_server_that_takes_nothing():
 def test_its_way_out_is_what_a_connection_expects_of_one():
     with served(Fake()) as url, connection(url) as found:
         way = found.outbox
-        assert (way.closes, way.two_way, way.is_busy, way.let_go(), way.settle(0)) == (
+        assert (way.closes, way.two_way, way.is_busy, way.release(), way.flush(0)) == (
             False,
             True,
             True,
             False,
             True,
         )
-        way.abandon("gone")
+        way.cancel("gone")
         way.fail(ConnectionClosed("gone"))
 
 

@@ -116,14 +116,14 @@ def test_a_writer_gives_up_a_peer_that_does_not_read() -> None:
     write = stdio.Writer(target, stall=0.05)
     with pytest.raises(ConnectionClosed, match=r"has read nothing for 0\.05 s"):
         write(bytes(10_000_000))
-    assert write.retire(1.0)
+    assert write.close(1.0)
     with pytest.raises(ConnectionClosed):
         write(b"more")
     os.close(source_)
     os.close(target)
 
 
-def test_a_writer_is_not_retired_while_it_writes() -> None:
+def test_a_writer_is_not_closed_while_it_writes() -> None:
     source_, target = os.pipe()
     write = stdio.Writer(target, stall=PATIENCE)
     problems: list[Exception] = []
@@ -146,11 +146,11 @@ def test_a_writer_is_not_retired_while_it_writes() -> None:
     writer = threading.Thread(target=fill)
     writer.start()
     assert waits.wait(PATIENCE)  # the pipe is full, and the writer inside the write
-    assert write.retire(0.05) is False
+    assert write.close(0.05) is False
     os.read(source_, 65536)  # room again: the writer looks, and finds that it is to end
     writer.join(PATIENCE)
     assert problems
-    assert write.retire(0.05)
+    assert write.close(0.05)
     os.close(source_)
     os.close(target)
 
@@ -165,7 +165,7 @@ def test_a_forked_child_writes_nothing_to_its_parents_peer() -> None:
             for say in (write, write.begin):
                 with pytest.raises(ConnectionClosed):
                     say(b"the child's")
-            assert write.retire(0.0)
+            assert write.close(0.0)
         assert theirs.recv(100) == b"the parent's"
         ours.close()
         assert theirs.recv(100) == b""

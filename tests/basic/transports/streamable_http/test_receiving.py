@@ -123,8 +123,8 @@ def test_who_waits_is_woken_by_all_that_there_is_to_see(log):
         lambda stream: stream.send(b"1"),
         lambda stream: stream.answer(b"1"),
         lambda stream: stream.fail(ConnectionClosed("x")),
-        lambda stream: stream.let_go(),
-        lambda stream: stream.abandon("x"),
+        lambda stream: stream.release(),
+        lambda stream: stream.cancel("x"),
         lambda stream: Reader(stream),
     ):
         stream = HttpStream(log=log, primes=True)
@@ -227,10 +227,10 @@ def test_a_stream_that_nobody_can_come_back_for_keeps_nothing(log):
 
 
 def test_it_lets_go_only_of_clients_that_will_come_back(log):
-    assert not HttpStream(log=log).let_go()
-    assert not HttpStream(primes=True).let_go()
+    assert not HttpStream(log=log).release()
+    assert not HttpStream(primes=True).release()
     stream = HttpStream(log=log, primes=True)
-    assert stream.let_go()
+    assert stream.release()
     assert stream.released
     Reader(stream, after=0)
     assert not stream.released
@@ -318,15 +318,15 @@ def test_what_is_kept_for_later_needs_no_room(narrow, log):
 
 def test_whoever_ends_a_connection_can_wait_until_all_was_sent():
     stream = HttpStream()
-    assert stream.settle(0.0)
+    assert stream.flush(0.0)
     reader = Reader(stream)
     stream.send(b"1")
-    assert not stream.settle(0.01)
+    assert not stream.flush(0.01)
     reader.take()
-    assert stream.settle(0.0)
+    assert stream.flush(0.0)
     stream.send(b"2")
     reader.leave()
-    assert stream.settle(0.0)
+    assert stream.flush(0.0)
 
 
 def test_after_a_failure_nothing_can_be_said(log):
@@ -341,9 +341,9 @@ def test_after_a_failure_nothing_can_be_said(log):
 
 def test_a_cancelled_request_ends_its_stream_without_an_answer(log):
     stream = told(log, b"1")
-    stream.abandon("cancelled")
+    stream.cancel("cancelled")
     assert stream.is_over
-    assert stream.is_abandoned
+    assert stream.is_cancelled
     assert not stream.answered
 
 
@@ -359,7 +359,7 @@ def test_the_first_events_are_forgotten_as_many_as_make_so_many_bytes(log):
     assert not stream.can_forget(but=1)
     assert stream.forget(1, but=1) == 0
     assert not stream.is_spent
-    stream.abandon("cancelled")
+    stream.cancel("cancelled")
     stream.forget(1, but=0)
     assert stream.is_spent
 
@@ -375,7 +375,7 @@ def test_what_its_client_has_yet_to_be_sent_is_not_forgotten(log):
     stream.send(b"3")
     reader.leave()
     assert stream.forget(10_000, but=0) == 2 * (OVERHEAD + 1)
-    assert stream.settle(0.0)
+    assert stream.flush(0.0)
 
 
 @pytest.mark.parametrize("kept", [False, True])
@@ -465,7 +465,7 @@ def test_many_may_speak_at_once_while_one_reads():
 
 def test_where_nothing_but_json_is_sent_nobody_is_let_go(log):
     stream = HttpStream(log=log, primes=True, mute=True)
-    assert not stream.let_go()
+    assert not stream.release()
     assert not stream.released
 
 
@@ -671,7 +671,7 @@ def test_a_stream_that_lets_go_ends_the_response_and_not_itself():
     stream = HttpStream(log=Log("tag", 10_000), primes=True)
     each = response(stream)
     stream.send(b"{}")
-    assert stream.let_go()
+    assert stream.release()
     assert blocks(b"".join(each)) == [Event("", "tag-1-0", retry="55"), Event("{}", "tag-1-1")]
     each.close()
     assert not each.left
@@ -977,7 +977,7 @@ def test_what_ends_without_an_answer_says_why():
 @pytest.mark.spec("basic/patterns/cancellation/no-response-after-cancel")
 def test_what_was_cancelled_is_a_stream_without_an_answer():
     stream = HttpStream()
-    stream.abandon("cancelled")
+    stream.cancel("cancelled")
     answer = answered(waiting(), stream)
     assert (answer.status, kind(answer), body(answer)) == (200, "text/event-stream", b"")
 
@@ -1043,13 +1043,13 @@ def test_more_requests_than_workers_and_queue_are_429():
 
 def test_the_end_of_all_can_be_waited_for():
     where, stream = waiting(), HttpStream()
-    assert where.settle(0.0)
+    assert where.flush(0.0)
     where.admit(stream, is_long=False)
     begun = time.monotonic()
-    assert not where.settle(0.05)
+    assert not where.flush(0.05)
     assert time.monotonic() - begun < PATIENCE
     threading.Timer(0.03, where.leave, (stream,)).start()
-    assert where.settle(PATIENCE)
+    assert where.flush(PATIENCE)
 
 
 def test_all_fail_together():

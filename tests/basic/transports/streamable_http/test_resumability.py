@@ -149,6 +149,6 @@ def test_nothing_stays_of_streams_that_were_cancelled(lines):
         reader = Reader(stream)
         reader.take()
         stream.detach(reader)
-        stream.abandon("cancelled")
+        stream.cancel("cancelled")
     goes_on = told(log, b"a", b"b")
     assert log.streams() == [goes_on]

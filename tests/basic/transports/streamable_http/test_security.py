@@ -924,7 +924,7 @@ def test_a_share_that_grows_counts_once():
     assert budget.taken == 3 * LARGE
     share.reserve(LARGE)  # which it has already
     assert budget.taken == 3 * LARGE
-    share.settle(2 * LARGE)
+    share.set_size(2 * LARGE)
     assert budget.taken == 2 * LARGE
     assert status(share.reserve, 3 * LARGE + 1) == 503
 

@@ -44,13 +44,13 @@ def test_whoever_gives_a_request_up_ends_the_exchange_that_is_under_way():
     first, second = Exchange(), Exchange()
     assert way.go(first) is first
     way.go(second)
-    way.let_go_of_answer()
+    way.end()
     assert second.was_aborted.is_set() and not first.was_aborted.is_set()
 
 
 def test_no_exchange_begins_on_a_way_that_was_given_up():
     way = Way(SimpleNamespace(responder=None), modern=True)
-    way.let_go_of_answer()
+    way.end()
     with pytest.raises(Aborted):
         way.go(Exchange())
     assert way.is_modern and way.closes
@@ -70,9 +70,9 @@ def test_a_message_that_is_no_request_is_posted():
         posts.answer(b'{"jsonrpc": "2.0", "id": "good", "result": {}}')
         posts.answer(b'{"jsonrpc": "2.0", "id": "bad", "result": {}}')
         assert [r.headers["mcp-session-id"] for r in site.requests if r.rpc is None and r.body] == ["s-1"] * 2
-        assert posts.settle(1)
-        assert not posts.let_go()
-        posts.abandon("no reason")
+        assert posts.flush(1)
+        assert not posts.release()
+        posts.cancel("no reason")
         posts.fail(OSError())
 
 
@@ -96,8 +96,8 @@ def test_what_the_server_asked_on_a_way_is_given_up_with_it():
         way.begins(asked)
     first.is_over = True
     way.begins(third)
-    way.let_go_of_answer()
-    way.let_go_of_answer()
+    way.end()
+    way.end()
     assert connection.cancelled == [second, third], "once, and not what is over anyway"
 
 
