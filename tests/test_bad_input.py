@@ -69,7 +69,7 @@ def peak() -> int:
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, RawClient]]:
     """One server child a revision for the whole list: it survives all of it, and then ends properly."""
-    options = "max_message_bytes=1_000_000"
+    options = "options=ServerOptions(max_message_bytes=1_000_000)"
     found = {date: RawClient(source(BODY, options=options), revision=date) for date in REVISIONS}
     yield found
     for raw in found.values():

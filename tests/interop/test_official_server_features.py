@@ -727,7 +727,7 @@ def test_a_server_may_want_nothing_but_another_call(sessions):
 def test_a_server_that_asks_without_end_is_given_up(sessions):
     with pytest.raises(InputRefused, match="no end"):
         sessions.official.call_tool("forever")
-    assert len(sessions.person.asked) == sessions.official.max_rounds
+    assert len(sessions.person.asked) == sessions.official.asker.max_rounds
     with pytest.raises(InputRefused, match="no end"):
         sessions.official.submit("tools/call", {"name": "forever"}).result(PATIENCE)
 
