@@ -97,7 +97,7 @@ class Answering:
     def answer(self, context: RequestContext) -> Json | Encoded:
         """A request of the server's. While it is answered, our own deadlines stand still."""
         session = context.connection.session
-        if not session.is_open and context.method != "ping":
+        if not session.is_negotiated and context.method != "ping":
             raise InvalidRequest(f"{context.method[:80]}: not before initialization")
         context.revision = session.revision
         token = context.meta.get("progressToken")

@@ -74,7 +74,7 @@ class Line:
         # Held for a moment: after `_closed` is set no new link becomes this line's.
         self._changing = threading.Lock()
         self._closed = False
-        forks.tell(self)
+        forks.register(self)
         self._attach()
 
     def _attach(self) -> None:
@@ -192,7 +192,7 @@ class Line:
             reader.join(5.0)
 
     def forked(self) -> None:
-        """In a forked child: the server is the parent's, and is not started again here."""
+        """Never start the server again in a forked child: it is the parent's."""
         self._opening = threading.RLock()
         self._changing = threading.Lock()
         self._closed = True

@@ -32,7 +32,7 @@ from mcp_ref.basic.index.messages import Json, result_type
 from mcp_ref.basic.lifecycle import Negotiated
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
-from mcp_ref.basic.patterns.mrtr.basic_workflow import Rounds, check_question, is_question, retry
+from mcp_ref.basic.patterns.mrtr.basic_workflow import Rounds, check_question, is_input_required, retry
 from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.subscriptions.client import Subscriptions
 from mcp_ref.basic.transports.streamable_http import schema_extension
@@ -334,7 +334,7 @@ class Asker:
             result_type(result)
         except ValueError as problem:
             raise InvalidResponse(f"{method}: {problem}") from None
-        if is_question(result):
+        if is_input_required(result):
             check_question(self.negotiated.revision, method, result)
             question = Result(result)
             question.request = (method, params)
@@ -347,7 +347,7 @@ class Asker:
     def ended(self, method: str, params: Json, outcome: Json | BaseException) -> None:
         """A request of ours is over, well or not, or a question of the server's is left to the caller."""
         if method in ENDED:
-            ENDED[method](self, params, "asked" if is_question(outcome) else outcome)
+            ENDED[method](self, params, "asked" if is_input_required(outcome) else outcome)
 
 
 def _run_reports(what: tuple[Call, OnProgress]) -> None:

@@ -128,12 +128,12 @@ class Server(Registry):
 
     def _changed(self, kind: str) -> None:
         """A list is another one."""
-        self.listeners.tell(Change(kind))
+        self.listeners.publish(Change(kind))
 
     def resource_updated(self, uri: str) -> None:
         """The contents of a resource have changed: tell its subscribers."""
         check_text(uri=uri)
-        self.listeners.tell(Change("resource", uri))
+        self.listeners.publish(Change("resource", uri))
 
     def elicitation_complete(self, elicitation_id: str) -> bool:
         """A person has done what they were asked to do at a URL: tell the client. False if none waits."""

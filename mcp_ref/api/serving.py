@@ -24,7 +24,7 @@ from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.index.responder import IMMEDIATE, Deferred
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
-from mcp_ref.basic.patterns.mrtr.basic_workflow import RETRY_FIELDS, InputRequired, is_question
+from mcp_ref.basic.patterns.mrtr.basic_workflow import RETRY_FIELDS, InputRequired, is_input_required
 from mcp_ref.basic.patterns.subscriptions.server import Publisher
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import MODERN_FIELDS, Method, Versions
@@ -85,10 +85,10 @@ class Serving:
         self.hints = server.options.hints()
         self._principal = principal
         self._identity = server.info if server.options.identify else None
-        forks.tell(self)
+        forks.register(self)
 
     def forked(self) -> None:
-        """In a forked child: the visits were asked of the parent's clients."""
+        """Forget the visits in a forked child: they were asked of the parent's clients."""
         self.elicitations.clear()
 
     def is_immediate(self, context: RequestContext) -> bool:
@@ -191,9 +191,9 @@ class Serving:
         if context.handling.exchange is None and "resultType" not in result:
             return result  # most results: nothing was asked, and nothing is
         pending = context.handling.exchange is not None and context.handling.exchange.pending
-        if not is_question(result):
+        if not is_input_required(result):
             # Still pending: the handler went on after it was unwound, with nothing to go on with.
-            return mrtr.question(context) if pending else result
+            return mrtr.input_required_result(context) if pending else result
         if not row.asks:
             raise InternalError(f"{row.name}: only tools/call, prompts/get and resources/read may ask")
         return result if pending else mrtr.finish_handler_made(context, result)
@@ -239,7 +239,7 @@ def _question_or_raise(context: RequestContext, problem: BaseException) -> Json:
     if isinstance(problem, UrlElicitationRequired):
         with contextlib.suppress(InputRequired):
             url_elicitation.require_visit(context, problem)
-    return mrtr.question(context)
+    return mrtr.input_required_result(context)
 
 
 def _copy_page(result: Any) -> Any:

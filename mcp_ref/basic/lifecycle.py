@@ -6,10 +6,11 @@
     ... anything that both declared, until the transport closes ...
 
 What the handshake agreed on is the session's state: later requests are served with it. The server answers in
-the version that it was offered if it supports it, else in its own newest; the client then accepts that or
-disconnects.
+the version that it was offered if it supports it, else in the newest with a handshake that it supports; the
+client then accepts that or disconnects.
 
-Revisions   2024-11-05 to 2025-11-25.  2026-07-28 has no handshake (basic/versioning).
+Revisions   2024-11-05 to 2025-11-25. 2026-07-28 has no handshake: each request says in its `_meta` what
+            initialize said, and server/discover has the server's part (basic/versioning, server/discover)
             2025-06-18  version and capabilities MUST be respected, no longer SHOULD
 
     state       on                          becomes
@@ -219,7 +220,7 @@ class Session:
         return self.state is State.OPEN
 
     @property
-    def is_open(self) -> bool:
+    def is_negotiated(self) -> bool:
         """Whether a revision was negotiated."""
         return self.state is not State.NEW
 
@@ -259,7 +260,7 @@ class ServerFacts(Protocol):
         """Those that it speaks."""
 
     def capabilities(self, at: Revision, *, tells: bool = True) -> Json:
-        """What a client of a revision may use; `tells` it of changes, if there is a way to it."""
+        """What to declare in a revision. `tells`: whether notifications reach the client (listChanged)."""
 
 
 def on_initialize(server: ServerFacts, params: Json, context: RequestContext) -> Json:
@@ -404,7 +405,7 @@ class Negotiated:
         return name if isinstance(name, str) and name else "a server without a name"
 
     def undeclared(self, method: str) -> str | None:
-        """The capability that the server would have declared if it could be asked this; None if it can."""
+        """The capability that a method needs and the server did not declare; None if nothing is missing."""
         capability = CAPABILITIES.get(method.partition("/")[0])
         if capability == "completions" and not self.revision.reaches("2025-03-26"):
             return None  # there was completion before there was a capability for it

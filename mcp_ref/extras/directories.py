@@ -162,14 +162,14 @@ class Directory:
         # Files that clients requested, and may have subscribed to, before the first scan was over.
         self._early_stamps: dict[str, Stamp] = {}
         self._scanning = threading.Lock()
-        forks.tell(self)
+        forks.register(self)
         # All below is written while _scanning is held. Read without it, it is that of the last scan.
         self._listed: dict[str, ListEntry] | None = None
         self._next_scan = 0.0
         self._last_trouble: str | None = None
 
     def forked(self) -> None:
-        """In a forked child: another thread may have held the lock."""
+        """Replace the lock in a forked child: another thread may have held it."""
         self._scanning = threading.Lock()
 
     # -- one file --------------------------------------------------------------------------

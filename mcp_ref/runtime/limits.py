@@ -50,7 +50,7 @@ class Limiter:
         self._running = 0
 
     def forked(self) -> None:
-        """In a forked child: another thread may have held the lock."""
+        """Replace the lock in a forked child: another thread may have held it."""
         self._lock = threading.Lock()
 
     def enter(self) -> float:
@@ -94,10 +94,10 @@ class Limiters:
         self.limit = limit
         self._lock = threading.Lock()
         self._by_principal: OrderedDict[str, Limiter] = OrderedDict()  # guarded by _lock
-        forks.tell(self)
+        forks.register(self)
 
     def forked(self) -> None:
-        """In a forked child: the calls that count here are the parent's."""
+        """Forget the calls that count, in a forked child: they are the parent's."""
         for limiter in self._by_principal.values():
             limiter.forked()
         self._lock, self._by_principal = threading.Lock(), OrderedDict()

@@ -35,7 +35,7 @@ from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, Pr
 from mcp_ref.basic.index.general_fields import Icon, RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.requester import Asks
-from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
+from mcp_ref.basic.patterns.mrtr.basic_workflow import is_input_required
 from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision
 from mcp_ref.runtime.errors import InvalidResponse, RequestCancelled
 from mcp_ref.runtime.json_text import Encoded, to_json
@@ -131,7 +131,7 @@ class RegisteredPrompt:
 
     def result(self, value: Any, at: Revision) -> Json:
         """What the function returned, as a client of this revision gets it. Raises Mismatch."""
-        if is_question(value):
+        if is_input_required(value):
             return typing.cast(Json, value)
         result: Json = {"messages": value}
         if isinstance(value, dict) and "messages" in value:
@@ -331,7 +331,7 @@ def check_result(client: object, params: Json, result: Json, timeout: float | No
 
     # spec: server/prompts/validate-input-output
     """
-    if is_question(result):
+    if is_input_required(result):
         return
     try:
         checker(GetPromptResult, LATEST.date, ("_meta", "resultType"))(result)

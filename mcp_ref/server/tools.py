@@ -4,7 +4,8 @@ A server lists named functions; a client calls one and gets content back.
 
     client -> server   tools/list {cursor?}             -> {tools: [Tool], nextCursor?}
     client -> server   tools/call {name, arguments?}    -> {content, structuredContent?, isError?}
-    server -> client   notifications/tools/list_changed
+                       or, in 2026-07-28, a question first (basic/patterns/mrtr)
+    server -> client   notifications/tools/list_changed    in 2026-07-28 to those that asked for it
 
 Server half   `on_list_tools`, `on_call_tool` (and api/from_function/tool: how a function becomes a tool)
 Client half   `KnownTools`, `list_tools`; a call is `call_params`, `review`, `check_result`, `ended`
@@ -13,7 +14,8 @@ Revisions   2024-11-05  tools/list, tools/call, notifications/tools/list_changed
             2025-03-26  + annotations; audio content
             2025-06-18  + title, `_meta`, outputSchema and structuredContent (an object); resource links
             2025-11-25  + icons, rules for names; bad arguments become a result that a model can read
-            2026-07-28  + outputSchema and structuredContent of any kind; order stays the same
+            2026-07-28  + outputSchema and structuredContent of any kind; + ttlMs and cacheScope of lists,
+                        whose order is deterministic; + a result may be a question
 
 Errors      two kinds, kept apart: an unknown tool or a malformed request is a JSON-RPC error; a tool
             that fails is a result with isError, and its message, never a traceback.
@@ -37,7 +39,7 @@ from mcp_ref.basic.index.json_schema_usage import BadSchema, validator
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.lifecycle import Negotiated
 from mcp_ref.basic.patterns.index.requester import Asks
-from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_question
+from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_input_required
 from mcp_ref.basic.transports.streamable_http import schema_extension
 from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
 from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision, revision
@@ -281,7 +283,7 @@ def on_list_tools(server: ToolHost, params: Json, context: RequestContext) -> Js
 
 
 def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Json:
-    """A call of a tool, in five steps. The audit has a line for each, however it ends."""
+    """Serve one call, in five steps. Each call has one line in the audit, however it ends."""
     name, outcome = params["name"], "refused"
     limiter = server.limiters.of(context.principal, context.connection.responder.limiter)
     try:
@@ -305,7 +307,8 @@ def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Jso
             outcome, begun = "failed", time.monotonic()
             try:
                 value = tool.function(**arguments)
-            except (ProtocolError, RequestCancelled, InputRequired):
+            except (ProtocolError, RequestCancelled, InputRequired) as problem:
+                outcome = ENDINGS.get(type(problem), outcome)
                 raise
             except BaseException as problem:  # a tool's fault is its own, whatever it is
                 return _failed(tool, problem, context)
@@ -322,6 +325,10 @@ def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Jso
             _record(server, params, outcome, context)
 
 
+ENDINGS: dict[type[BaseException], str] = {InputRequired: "asked", RequestCancelled: "cancelled"}
+"""How the line in the audit ends where a tool has no result."""
+
+
 def _record(server: ToolHost, params: Json, outcome: str, context: RequestContext) -> None:
     """A line for the audit.  # spec: server/tools/log-usage"""
     if not context.connection.is_inherited:  # in a forked child the call is the parent's
@@ -330,8 +337,8 @@ def _record(server: ToolHost, params: Json, outcome: str, context: RequestContex
 
 def _result_of(tool: RegisteredTool, value: Any, context: RequestContext) -> tuple[Json, str]:
     """Step 5: the result, and how the line in the audit ends."""
-    if type(value) is dict and is_question(value):
-        return typing.cast(Json, value), "failed"
+    if type(value) is dict and is_input_required(value):
+        return typing.cast(Json, value), "asked"
     try:
         # spec: server/tools/output-schema-conforms
         return typing.cast(Json, tool.result(value, context.revision)), "done"
@@ -343,11 +350,11 @@ def _result_of(tool: RegisteredTool, value: Any, context: RequestContext) -> tup
 QUICK = frozenset(
     {"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"}
 )
-"""What the server has at hand."""
+"""Answered from what the server has at hand, without a function of the author's."""
 
 
 def is_quick(server: ToolHost, context: RequestContext) -> bool:
-    """A list; or a tool that says and asks nothing, for want of a Context, and was quick the last time."""
+    """Whether a request is answered fast: a list; or a tool without a Context that was fast the last time."""
     if context.method != "tools/call":
         return context.method in QUICK
     name = context.params.get("name")
@@ -450,7 +457,7 @@ class CallRefused(LocalError):
 class KnownTools:
     """The tools that a client knows from the server's list.
 
-    Threads: any; each attribute is replaced, but for single entries that are added.
+    Safe from any thread: each dict is replaced as a whole, but for single entries that are added.
     """
 
     def __init__(self) -> None:

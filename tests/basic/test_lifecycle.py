@@ -93,13 +93,13 @@ def test_the_table_is_the_one_of_the_docstring():
 
 
 @pytest.mark.parametrize(
-    ("state", "is_open"), [(State.NEW, False), (State.ANSWERED, True), (State.OPEN, True)]
+    ("state", "is_negotiated"), [(State.NEW, False), (State.ANSWERED, True), (State.OPEN, True)]
 )
-def test_a_session_is_open_from_the_answer_on(state, is_open):
+def test_a_session_has_a_revision_from_the_answer_on(state, is_negotiated):
     """From then on there is a revision that later messages belong to."""
     session = Session()
     session.state = state
-    assert session.is_open == is_open
+    assert session.is_negotiated == is_negotiated
 
 
 @pytest.mark.parametrize("state", State)

@@ -36,7 +36,7 @@ from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.index.general_fields import Icon, check_meta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.context import RequestContext
-from mcp_ref.basic.patterns.mrtr.basic_workflow import is_question
+from mcp_ref.basic.patterns.mrtr.basic_workflow import is_input_required
 from mcp_ref.runtime.checks import check_callable, check_count, check_text
 from mcp_ref.runtime.json_text import to_json
 from mcp_ref.runtime.logs import logger
@@ -165,7 +165,7 @@ def _reader(
         if parameters.context is not None:
             arguments[parameters.context] = context
         value = function(**arguments)
-        if is_question(value):
+        if is_input_required(value):
             return typing.cast(Json, value)
         found = _contents(value, uri, mime_type, may_be_empty)
         if not found and is_template:

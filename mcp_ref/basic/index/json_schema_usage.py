@@ -122,10 +122,10 @@ class _Cache:
 
     def __init__(self) -> None:
         self.forked()
-        forks.tell(self)
+        forks.register(self)
 
     def forked(self) -> None:
-        """At the beginning, and again in a forked child: another thread may have been at work here."""
+        """Begin anew, also in a forked child: another thread may have been at work here."""
         self._lock = threading.Lock()
         self._validators: OrderedDict[str, Validator] = OrderedDict()  # guarded by _lock; oldest first
         self._size = 0  # guarded by _lock

@@ -88,11 +88,11 @@ class Link:
         self.write = Writer(self._ours.fileno())
         self._thread = threading.Thread(target=self._serve, name="mcp_ref memory server", daemon=True)
         self._closing = threading.Lock()  # held while our socket is shut or closed
-        forks.tell(self)
+        forks.register(self)
         self._thread.start()
 
     def forked(self) -> None:
-        """In a forked child: the sockets are the parent's, and no thread is there to serve."""
+        """Close a forked child's copies of the sockets: no thread is there to serve them."""
         self._closing = threading.Lock()
         self._ours.close()
         self._theirs.close()

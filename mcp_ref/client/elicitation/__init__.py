@@ -1,7 +1,8 @@
 """Elicitation (page: client/elicitation): a server asks the user of its client for information.
 
     server -> client   elicitation/create {message, requestedSchema}          form mode
-    server -> client   elicitation/create {mode: "url", message, url}         URL mode
+    server -> client   elicitation/create {mode: "url", message, url,         URL mode
+                                           elicitationId (2025-11-25)}
     client -> server   {action: "accept" | "decline" | "cancel", content?}
 
 The headings of the page, and where they are:

@@ -3,17 +3,17 @@
 For secrets that neither client nor model should see: the user is asked to open a URL, and what they enter
 there goes to that site only. "accept" is their consent to open it; the visit is not completed by then.
 
-    server -> client   elicitation/create {mode: "url", message, url}   -> {action: "accept"}
+    server -> client   elicitation/create {mode: "url", message, url, elicitationId}   -> {action: "accept"}
     server -> client   notifications/elicitation/complete {elicitationId}        when it is done
-    server -> client   error -32042 {elicitations: [...]}      instead of a result: go there first, then
-                                                               ask again
+    server -> client   error -32042 {elicitations: [...]}      instead of a result: let the user visit these
+                                                               URLs, then send the same request again
 
 Server half   `ElicitUrl`: the question of `ctx.elicit_url`; `UrlElicitationRequired`, `complete`
 Client half   `Completions`: the elicitations of a client, and which are completed; `UrlElicitationNeeded`,
               `visit`
 
 Revisions   2025-11-25  all of this
-            2026-07-28  the question only, by way of basic/patterns/mrtr; - completion and -32042
+            2026-07-28  the question only, without an id, by way of basic/patterns/mrtr; - completion, error
 
 Threads     questions are made on the request's worker; `complete` runs on any thread of the server's,
             `on_complete` on the client's reader, `wait` on the caller's thread.

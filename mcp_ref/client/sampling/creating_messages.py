@@ -17,7 +17,9 @@ Revisions   2024-11-05  sampling/createMessage, asked by the server; text and im
             2026-07-28  asked by way of basic/patterns/mrtr; deprecated
 Errors      -1      the user refused (SamplingRefused)
             -32602  tools for a client that declared none; tool results that do not match the tool uses
-            -32601  there is no callback. In 2026-07-28 these are raised to the caller instead of sent
+            -32601  there is no callback
+            -32603  what the callback answered breaks a rule of the page
+            In 2026-07-28 none is sent: the application's own call (call_tool ...) raises InputRefused
 Threads     `Sample` and `Reply` are plain values. `answer` runs on a worker in the legacy era, on the
             caller's thread in the modern; the callback and the review run on a thread of api/callbacks.
 Not here    the messages of a conversation (messages), the dicts with shortcuts that authors and applications
@@ -189,7 +191,7 @@ class Sample:
         try:
             params = self._params()
             check_request(params)
-            _check_author(params)
+            _check_own_request(params)
         except Mismatch as problem:
             raise ValueError(f"sample: {problem}") from None
         params = _without_undeclared_context(params, context)
@@ -229,8 +231,8 @@ def may_use_tools(params: Json) -> bool:
     return bool(params.get("tools")) and params.get("toolChoice", {}).get("mode", "auto") != "none"
 
 
-def _check_author(params: Json) -> None:
-    """Check our own request more strictly: no client needs to accept these mistakes. Raises Mismatch."""
+def _check_own_request(params: Json) -> None:
+    """Rules for requests that we send, stricter than those for what we receive. Raises Mismatch."""
     if not params["messages"]:
         raise must("hold a message", []).under("messages")
     tools = params.get("tools", [])

@@ -90,7 +90,7 @@ class SamplingRequest(dict[str, Any]):
 
 
 class Reply(dict[str, Any]):
-    """A message of the model, as it came over the wire, with shortcuts."""
+    """The result of sampling/createMessage, as a dict with shortcuts: received, or made of an answer."""
 
     @property
     def blocks(self) -> list[Any]:

@@ -42,10 +42,10 @@ class HttpClient:
         self.limit = limit
         self.slots = Slots(limit)
         self.settings = Settings(url, session, headers, limit + MAX_EXTRA_EXCHANGES)
-        forks.tell(self)
+        forks.register(self)
 
     def forked(self) -> None:
-        """In a forked child: all exchanges are the parent's, and none begins here."""
+        """Begin no more exchanges in a forked child: all are the parent's."""
         self.slots.forked()
         self.settings.forked()
 

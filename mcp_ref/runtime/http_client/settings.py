@@ -152,7 +152,7 @@ class Settings:
             _extract_cookies(self._session.cookies, self._prepared, response)
 
     def forked(self) -> None:
-        """In a forked child: its copies of the idle connections are closed."""
+        """Close a forked child's copies of the idle connections."""
         for connection in list(self._idle.queue) if self._idle is not None else ():
             if getattr(connection, "sock", None) is not None:
                 connection.sock.close()  # and not shut down: that would end the parent's connection as well

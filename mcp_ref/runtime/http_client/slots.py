@@ -33,7 +33,7 @@ class Slots:
         self._is_stopped = False
 
     def forked(self) -> None:
-        """In a forked child: another thread may have held the lock, and the exchanges are the parent's."""
+        """Lend nothing in a forked child: the exchanges are the parent's."""
         self._changed = threading.Condition()
         self._is_stopped = True
         for lease in self._under_way:

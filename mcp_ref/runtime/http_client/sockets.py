@@ -82,7 +82,7 @@ class Lease:
         return max(MIN_TIMEOUT_SECONDS, min(MAX_CONNECT_SECONDS, self.deadline.left()))
 
     def forked(self) -> None:
-        """In a forked child: the socket is the parent's, and must not be shut down."""
+        """Forget the socket in a forked child: it is the parent's, and must not be shut down."""
         self._lock = threading.Lock()
         self.is_aborted = True
         self._socket = None

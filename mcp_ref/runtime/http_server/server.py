@@ -84,7 +84,7 @@ class HttpServer:
         self._count = 0
         # When to close it, and the connection. Belongs to the thread that accepts.
         self._refused: deque[tuple[float, socket.socket]] = deque()
-        forks.tell(self)
+        forks.register(self)
 
     @property
     def is_serving(self) -> bool:
@@ -95,7 +95,7 @@ class HttpServer:
         return len(self._threads)
 
     def forked(self) -> None:
-        """In a forked child, while the parent serves: the child's copies of the sockets are closed."""
+        """Close a forked child's copies of the sockets, on which the parent goes on serving."""
         self._changed = threading.Condition()
         if not self.is_serving:
             return

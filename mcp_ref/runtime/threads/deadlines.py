@@ -41,7 +41,7 @@ class Clock:
         self._state: tuple[float | None, float] = (None, 0.0)
 
     def forked(self) -> None:
-        """In a forked child: another thread may have held the lock."""
+        """Replace the lock in a forked child: another thread may have held it."""
         self._lock = threading.Lock()
 
     def now(self) -> float:

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
-__all__ = ["count", "end_child", "on_fork", "tell", "without_end"]
+__all__ = ["count", "end_child", "on_fork", "register", "without_end"]
 
 count = 0
 """Forks between the first process and this one: another number than before means "this is the child"."""
@@ -39,14 +39,14 @@ class Tellable(Protocol):
     """What changes in a forked child."""
 
     def forked(self) -> None:
-        """This is the child. Must not wait for anything, nor take a lock that is older than the fork."""
+        """Called in the child. Must not wait for anything, nor take a lock that is older than the fork."""
 
 
 _told: WeakSet[Tellable] = WeakSet()
 _functions: list[Callable[[], object]] = []
 
 
-def tell(thing: Tellable) -> None:
+def register(thing: Tellable) -> None:
     """Have `thing.forked()` called in each forked child, as long as the thing is there."""
     _told.add(thing)
 

@@ -51,7 +51,7 @@ class Outbox:
         self._room = threading.Condition(self._lock)
         self.on_failure: Callable[[str], object] | None = None
         """Is told why, when a write has failed: nothing more can be sent. Any thread; must not wait."""
-        forks.tell(self)
+        forks.register(self)
         # All below guarded by _lock.
         self._waiting: list[bytes] = []
         self._size = 0
@@ -161,7 +161,7 @@ class Outbox:
             return self._room.wait_for(lambda: not self._writing, seconds)
 
     def forked(self) -> None:
-        """In a forked child: the way out is the parent's, and so is what waits here to be sent."""
+        """Send nothing more in a forked child: the way out, and what waits to be sent, are the parent's."""
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self.fail(ConnectionClosed(INHERITED))

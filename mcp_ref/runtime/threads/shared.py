@@ -24,7 +24,7 @@ class Shared(Generic[T]):
         """`enter` enters the parts, and returns the value."""
         self._enter = enter
         self._begin()
-        forks.tell(self)
+        forks.register(self)
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
@@ -34,7 +34,7 @@ class Shared(Generic[T]):
         self.value: T | None = None
 
     def forked(self) -> None:
-        """In a forked child: what was entered is the parent's to leave. Here it begins anew."""
+        """Begin anew in a forked child: what was entered is the parent's to leave."""
         forks.without_end.append(self._entered)
         self._begin()
 

@@ -77,7 +77,7 @@ class Handled:
     def __enter__(self) -> None:
         if threading.get_ident() != main_thread_id:
             return
-        forks.tell(self)
+        forks.register(self)
         for number in self._numbers:
             before = signal.getsignal(number)
             self._before[number] = signal.SIG_DFL if before is None else before
@@ -88,5 +88,5 @@ class Handled:
             signal.signal(*self._before.popitem())
 
     def forked(self) -> None:
-        """In a forked child: what a signal ends there is the child, not what the parent serves."""
+        """Give signals their usual effect in a forked child: they end the child alone."""
         self.__exit__()

@@ -87,7 +87,7 @@ class Workers:
         self._jobs = Jobs(queue, queue_bytes)
         self._closed = False
         self._begin()
-        forks.tell(self)
+        forks.register(self)
 
     def _begin(self) -> None:
         self._lock = threading.Lock()
@@ -105,7 +105,7 @@ class Workers:
         self._foreman_called = False
 
     def forked(self) -> None:
-        """In a forked child: no thread is there, and what was to be done is done by the parent."""
+        """Begin without threads and jobs in a forked child: those are the parent's."""
         self._jobs.clear()
         self._begin()
 

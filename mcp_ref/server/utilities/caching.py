@@ -182,7 +182,7 @@ class Cache:
         self.max_entries, self.max_bytes = max_entries, max_bytes
         self._clock = clock
         self._lock = threading.Lock()
-        forks.tell(self)
+        forks.register(self)
         # All below guarded by _lock.
         self._entries: OrderedDict[Key, Entry] = OrderedDict()  # the least recently used first
         self._bytes = 0

@@ -156,7 +156,7 @@ class PagedList(Generic[T]):
         self._key, self._listed = key, listed
         self._changed = changed
         self._lock = threading.Lock()  # guards changes, not reads
-        forks.tell(self)
+        forks.register(self)
         # Key -> its number, which grows from item to item, and the item.
         self._items: dict[str, tuple[int, T]] = {}
         self._count = 0
@@ -166,7 +166,7 @@ class PagedList(Generic[T]):
         """Whether there ever was an item: then the server has the capability, also with an empty list."""
 
     def forked(self) -> None:
-        """In a forked child: another thread may have held the lock."""
+        """Replace the lock in a forked child: another thread may have held it."""
         self._lock = threading.Lock()
 
     def get(self, key: str) -> T | None:

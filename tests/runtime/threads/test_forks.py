@@ -43,8 +43,8 @@ def test_what_has_said_so_is_told_in_the_child_and_only_there():
                 print("told", forks.count, flush=True)
 
         thing, gone = Thing(), Thing()
-        forks.tell(thing)
-        forks.tell(gone)
+        forks.register(thing)
+        forks.register(gone)
         forks.on_fork(lambda: print("called", forks.count, flush=True))
         del gone
         pid = os.fork()
@@ -130,8 +130,8 @@ def test_each_thing_that_is_still_there_is_told_and_the_fork_is_counted(monkeypa
     thing, gone = Thing(), Thing()
     forks.on_fork(fails)
     forks.on_fork(lambda: told.append("called"))
-    forks.tell(thing)
-    forks.tell(gone)
+    forks.register(thing)
+    forks.register(gone)
     del gone
     forks._in_child()
     assert told == ["called", 6]

@@ -172,7 +172,7 @@ class Connection(Requester):
     def receive_batch(self, messages: list[Any], outbox: WayOut, size: int = 0) -> None:
         """A batch of so many bytes; its answers go out by `outbox`, as one. Runs on the reader."""
         try:
-            check_batch(messages, is_known=self.session.is_open and self.session.revision.batches)
+            check_batch(messages, is_known=self.session.is_negotiated and self.session.revision.batches)
         except InvalidRequest as problem:
             self.responder.refuse(None, problem, outbox)
             return
@@ -188,7 +188,7 @@ class Connection(Requester):
     # -- the end -----------------------------------------------------------------------------
 
     def forked(self) -> None:
-        """In a forked child: what runs here is answered by the parent, and only there."""
+        """Ask and answer nothing more in a forked child: the connection is the parent's."""
         super().forked()
         self.responder.forked()
 

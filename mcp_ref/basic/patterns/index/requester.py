@@ -140,7 +140,7 @@ class Requester:
         self._over.acquire()
         self.is_inherited = False
         """Whether this is a forked child: then the connection is its parent's."""
-        forks.tell(self)
+        forks.register(self)
 
     @property
     def failure(self) -> ConnectionClosed | None:
@@ -343,7 +343,7 @@ class Requester:
                 later(CLOSE_REASON_SECONDS, lambda: self.fail(reason))
 
     def forked(self) -> None:
-        """In a forked child: the connection is the parent's, and no answer comes here."""
+        """Fail all calls in a forked child: the connection is the parent's, and no answer comes here."""
         self.is_inherited = True
         self._reason = INHERITED
         self._over = threading.Lock()

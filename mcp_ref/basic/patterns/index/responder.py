@@ -257,7 +257,7 @@ class Responder:
     def _error(self, request_id: RequestId | None, problem: ProtocolError) -> bytes:
         if request_id is not None:
             return encode_error(request_id, problem)
-        has_null = self.session.is_open and self.session.revision.unreadable_id == "null"
+        has_null = self.session.is_negotiated and self.session.revision.unreadable_id == "null"
         return encode_unaddressed_error(problem, has_null=has_null)
 
     def cancel_by_id(self, request_id: RequestId, reason: str | None) -> bool:
@@ -286,7 +286,7 @@ class Responder:
             _log.info("a request still runs after the connection ended")
 
     def forked(self) -> None:
-        """In a forked child: what runs here is answered by the parent, and only there."""
+        """Forget the requests in a forked child: they are answered by the parent, and only there."""
         self._ending = threading.Lock()
         for context in self.serving.values():
             context.reports.speaking = threading.Lock()

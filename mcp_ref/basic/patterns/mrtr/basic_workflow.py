@@ -22,11 +22,12 @@ stores the value of what must not be done twice.
 A handler may also return an input_required result that it made itself, in the modern era only. Then the
 retry brings `ctx.input_responses` and `ctx.request_state`, which is signed on its way as well.
 
-Server half   `ask`, `once`, `resume`, `question`, `finish_handler_made`; how a handler runs again is in
-              basic/patterns/mrtr/replay
+Server half   `ask`, `once`, `resume`, `input_required_result`, `finish_handler_made`; how a handler runs
+              again is in basic/patterns/mrtr/replay
 Client half   `Rounds`, for a thread that waits and for a future; or the user, by `Client.resume`
 
-Revisions   2026-07-28, on tools/call, prompts/get and resources/read; `ask` in all.
+Revisions   2026-07-28: in handlers of tools/call, prompts/get and resources/read. `ask` is for every
+            revision.
 Errors      a state that was changed, or a response of the wrong shape: -32602. A capability that the client
             did not declare: -32021, and a LocalError in the legacy era.
 Threads     `ask`: the request's worker, or one that its handler made. `gather`: the thread that waits for
@@ -76,7 +77,7 @@ if TYPE_CHECKING:
 __all__ = ["InputRefused", "InputRequests", "InputRequired", "InputResponses", "Question", "ask", "once"]
 
 MAX_ROUNDS = 30
-"""Rounds that a client answers by itself, and that a server runs for a handler in the legacy era."""
+"""Rounds that a client answers by itself before it gives a request up."""
 
 METHODS_THAT_ASK = ("tools/call", "prompts/get", "resources/read")
 """Methods whose result may be input_required.
@@ -321,7 +322,7 @@ def resume(context: RequestContext) -> None:
     )
 
 
-def question(context: RequestContext) -> Json:
+def input_required_result(context: RequestContext) -> Json:
     """The InputRequiredResult with the pending questions.
 
     # spec: basic/patterns/mrtr/at-least-one-field, basic/patterns/mrtr/input-requests-optional
@@ -370,7 +371,7 @@ def check_response(key: str, method: str, response: Any, context: RequestContext
         raise InvalidParams(f"inputResponses.{key:.80}: {problem}") from None
 
 
-def is_question(result: Any) -> bool:
+def is_input_required(result: Any) -> bool:
     """Whether this is an input_required result."""
     return isinstance(result, dict) and result.get("resultType") == "input_required"
 
@@ -467,7 +468,7 @@ def check_question(at: Revision, method: str, result: Json) -> None:
 
 
 class Corrects(Protocol):
-    """A client, as it sees to requests that were refused for how they were sent, before they were begun."""
+    """A client that can mend and send again what a server refused for its version or its headers."""
 
     max_rounds: int
     """Rounds for each request, unless its caller says otherwise."""
@@ -494,7 +495,7 @@ class Rounds:
     def __init__(
         self, client: Corrects, method: str, params: Json, *, most: int | None, timeout: float | None
     ) -> None:
-        """After `most` rounds a question is the result; without it, after those of the client, an error."""
+        """After `most` rounds an input_required result is returned. None: InputRefused after `max_rounds`."""
         self.params = params
         """Those to send next."""
         self._client, self._method, self._timeout = client, method, timeout
@@ -510,7 +511,7 @@ class Rounds:
             self._was_corrected = True
             return functools.partial(self._client.correct, self.params, outcome, self._timeout)
         asks = self._client.answering.negotiated.revision.asks
-        if not is_question(outcome) or isinstance(outcome, McpError) or asks == "in requests":
+        if not is_input_required(outcome) or isinstance(outcome, McpError) or asks == "in requests":
             return None
         if self._left > 0:
             self._left -= 1

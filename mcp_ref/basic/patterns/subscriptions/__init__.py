@@ -3,7 +3,10 @@
     client -> server   subscriptions/listen {notifications: {toolsListChanged?, resourceSubscriptions?, ...}}
     server -> client   notifications/subscriptions/acknowledged {notifications: what it agreed to}
     server -> client   notifications/tools/list_changed, notifications/resources/updated {uri}, ...
-    server -> client   {}            the response, when the server ends it; or the client cancels it
+    server -> client   {resultType, _meta: {subscriptionId}}    when the server ends it; on stdio after
+                                                                notifications/cancelled
+    client -> server   notifications/cancelled                  when the client ends it; over HTTP it closes
+                                                                the stream
 
 The headings of the page are the steps of this one exchange, and each has a half on either side:
 

@@ -8,7 +8,8 @@
     legacy   resources/subscribe for each URI; changes of lists come without a request
 
 Revisions   all.
-Errors      what the server will not report is in `refused`, and no error; a lost connection is one.
+Errors      what the server will not report is in `refused`, and no error; a lost connection is one if no
+            new one takes its place.
 Threads     the reader runs `Subscriptions.on_notification` and leaves changes with each `Changes`, whose
             user takes them on another thread. `close` may be called by any thread. Legacy: the lock
             `subscribing` keeps subscribing and unsubscribing from overlapping.
@@ -138,8 +139,8 @@ class Changes:
     """The changes on the server, one after another. Iterate over it, from one thread at a time.
 
     The iteration ends when this is closed, or when the server has ended the subscription and all changes
-    before that have been taken. It raises when the connection is lost. A modern server that crashed is
-    started again and listened to anew; then all counts as changed, since changes may have been missed.
+    before that have been taken. When the connection is lost it listens again on a new one, and everything
+    counts as changed, since changes may have been missed; it raises only where there is no new one.
     """
 
     def __init__(self, client: Listens, kinds: Iterable[str], uris: Iterable[str]) -> None:
@@ -161,10 +162,10 @@ class Changes:
         """The open request, in the modern era."""
         self.connection: Connection = client.connection
         """The connection that it listens on."""
-        forks.tell(self)
+        forks.register(self)
 
     def forked(self) -> None:
-        """In a forked child: the subscription is the parent's."""
+        """End in a forked child: the subscription is the parent's."""
         self._news = threading.Condition()
         self._problem, self._next_try = ConnectionClosed(INHERITED), 0.0
 
@@ -368,11 +369,11 @@ class Subscriptions:
         return len(self._open)
 
     def add(self, changes: Changes) -> None:
-        """Open one."""
+        """Add one that is open."""
         self._open.add(changes)
 
     def discard(self, changes: Changes) -> None:
-        """Close one; twice does no harm."""
+        """Take one out that is closed; twice does no harm."""
         self._open.discard(changes)
 
     def end(self, problem: McpError | None) -> None:

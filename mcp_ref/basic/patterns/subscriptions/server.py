@@ -3,7 +3,10 @@
     client -> server   subscriptions/listen {notifications: {toolsListChanged?, resourceSubscriptions?, ...}}
     server -> client   notifications/subscriptions/acknowledged {notifications: what it agreed to}
     server -> client   notifications/tools/list_changed, notifications/resources/updated {uri}, ...
-    server -> client   {}            the response, when the server ends it; or the client cancels it
+    server -> client   {resultType, _meta: {subscriptionId}}    when the server ends it; on stdio after
+                                                                notifications/cancelled
+    client -> server   notifications/cancelled                  when the client ends it; over HTTP it closes
+                                                                the stream
 
 The request stays open, and its id is in the `_meta` of all notifications that belong to it. No thread waits
 for it.
@@ -15,8 +18,9 @@ share one list of listeners, and on the client one call, `client.listen(...)`.
 Here are the shapes and the server's half; the client's is basic/patterns/subscriptions/client.
 
 Revisions   2026-07-28 for subscriptions/listen; the changes in all.
-Errors      too many listeners or URIs: 429. URIs of no resource are left out of the acknowledgment.
-Threads     `tell` may be called by any thread, and does not wait: the thread `mcp_ref changes` sends the
+Errors      too many listeners or URIs: TooManyRequests (429). URIs of no resource are not in the
+            acknowledgment.
+Threads     `publish` may be called by any thread, and does not wait: the thread `mcp_ref changes` sends the
             notifications. There is one at a time, and it ends after one round. A client that does not read
             delays no other: its changes wait, each of them once.
 """
@@ -295,7 +299,7 @@ class Listeners:
     """All clients and subscriptions that hear of the changes of one server."""
 
     def __init__(self) -> None:
-        forks.tell(self)
+        forks.register(self)
         self.forked()
 
     def forked(self) -> None:
@@ -397,7 +401,7 @@ class Listeners:
                 return
             pause.wait(0.005)  # a worker is sending the acknowledgment
 
-    def tell(self, change: Change) -> None:
+    def publish(self, change: Change) -> None:
         """Report a change soon to all that want it; many of the same become one notification."""
         with self._lock:
             wanting = [listener for listener in self._all() if listener.wants(change)]

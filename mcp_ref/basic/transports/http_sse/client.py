@@ -196,7 +196,7 @@ class OldConnection(Connection):
     def _headers(self) -> dict[str, str]:
         """The headers of a POST."""
         headers = {"Content-Type": JSON, "Accept": "*/*"}  # the body of the answer is not read
-        if self.session.is_open and self.session.revision.version_header:
+        if self.session.is_negotiated and self.session.revision.version_header:
             headers["MCP-Protocol-Version"] = self.session.revision.date
         return headers
 

@@ -110,10 +110,10 @@ class KnownEras:
         self._size, self._seconds = size, check_seconds("seconds", seconds)
         self._lock = threading.Lock()
         self._known: OrderedDict[bytes, tuple[Era, float]] = OrderedDict()  # guarded by _lock
-        forks.tell(self)
+        forks.register(self)
 
     def forked(self) -> None:
-        """In a forked child: another thread may have held the lock."""
+        """Replace the lock in a forked child: another thread may have held it."""
         self._lock = threading.Lock()
 
     def find(self, server: Hashable) -> Era | None:

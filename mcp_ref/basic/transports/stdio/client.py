@@ -148,7 +148,7 @@ class Child:
         self._wakes = _Wakes("close", "read", "listen")
         self._exit = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else -1
         self._listener = threading.Thread(target=self._listen, name="mcp_ref stderr", daemon=True)
-        forks.tell(self)
+        forks.register(self)
         try:
             self._listener.start()
         except RuntimeError:  # the system is out of threads
@@ -312,7 +312,7 @@ class Child:
         self._wakes.leave("read")
 
     def forked(self) -> None:
-        """In a forked child: only the parent may end the server and wait for it."""
+        """Forget the server in a forked child: only the parent may end it and wait for it."""
         self._closing = threading.RLock()
         if self.process.returncode is None:
             self.process.returncode = 0

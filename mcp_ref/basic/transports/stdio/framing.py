@@ -122,7 +122,7 @@ class Writer:
         self._closed = False
         self.broken = False
         """Whether the peer closed its input."""
-        forks.tell(self)
+        forks.register(self)
 
     def __call__(self, data: bytes) -> None:
         """Write all of it."""
@@ -169,6 +169,6 @@ class Writer:
         return True
 
     def forked(self) -> None:
-        """In a forked child: the descriptor is the parent's to write to."""
+        """Write nothing more in a forked child: the descriptor is the parent's."""
         self._closed = True
         self._writing = threading.Lock()

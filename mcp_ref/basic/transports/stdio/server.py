@@ -99,7 +99,7 @@ class _Streams:
     def __init__(self, nothing: int, *descriptors: int) -> None:
         self._nothing = nothing
         self.descriptors = descriptors
-        forks.tell(self)
+        forks.register(self)
 
     def forked(self) -> None:
         """In a forked child: replace both, so that the client sees end of input when the parent exits."""
@@ -191,14 +191,14 @@ class _Signals:
             interrupts = signal.getsignal(signal.SIGINT) == signal.default_int_handler
             numbers = (signal.SIGTERM, signal.SIGINT) if interrupts else (signal.SIGTERM,)
             self._exits.enter_context(Handled(self._on_signal, numbers))
-            forks.tell(self)
+            forks.register(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._exits.close()
 
     def forked(self) -> None:
-        """In a forked child: its signals must not wake the parent."""
+        """Detach a forked child's signals from the pipe that wakes the parent's reader."""
         signal.set_wakeup_fd(-1)
 
     def end(self) -> None:

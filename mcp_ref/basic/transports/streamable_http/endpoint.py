@@ -221,10 +221,10 @@ class Application:
         """All requests of the modern era: what differs between their clients is in the requests."""
         self._old = self._old_transport(sse_path)
         self._others = {} if self._old is None else self._old.paths()
-        forks.tell(self)
+        forks.register(self)
 
     def forked(self) -> None:
-        """In a forked child: what was served is the parent's. The first request here begins anew."""
+        """Begin anew, with the first request, in a forked child: what was served is the parent's."""
         self._lock, self._decoding = threading.Lock(), threading.Lock()
         forks.without_end.append(self._entered)
         self._process, self._entered = None, ExitStack()

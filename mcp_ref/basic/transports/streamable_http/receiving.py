@@ -718,7 +718,7 @@ class Waiting:
         self.forked()
 
     def forked(self) -> None:
-        """At the beginning, and again in a forked child: nothing is under way."""
+        """Begin with nothing under way: at the start, and again in a forked child."""
         self._lock = threading.Lock()
         # Guarded by _lock.
         self._undecided: set[HttpStream] = set()

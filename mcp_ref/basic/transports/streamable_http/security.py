@@ -332,7 +332,7 @@ class BodyBudget:
         self.forked()
 
     def forked(self) -> None:
-        """At the beginning, and again in a forked child: the bodies under way are the parent's."""
+        """Begin with no body under way: at the start, and again in a forked child."""
         self._lock = threading.Lock()
         self._shares: WeakSet[BodyShare] = WeakSet()  # guarded by _lock
 
@@ -462,7 +462,7 @@ class Rates:
         self._limiters: OrderedDict[str, Limiter] = OrderedDict()
 
     def forked(self) -> None:
-        """In a forked child: another thread may have held a lock. Counting begins anew."""
+        """Count anew in a forked child: another thread may have held a lock."""
         self._lock = threading.Lock()
         self._limiters = OrderedDict()
 

@@ -200,7 +200,7 @@ class Sessions:
         self._closed = False
 
     def forked(self) -> None:
-        """In a forked child: all sessions are the parent's."""
+        """Forget all sessions in a forked child: they are the parent's."""
         self._lock = threading.Lock()
         self._sessions, self._owned, self._timer = {}, Counter(), None
 
@@ -575,7 +575,7 @@ class UrlSession:
     def agreed(self) -> Revision | None:
         """The revision of the session; while a new one is opened, that of the last."""
         session = self._connection.session
-        return session.revision if session.is_open else self._agreed_before
+        return session.revision if session.is_negotiated else self._agreed_before
 
     def begin(self, session_id: str | None) -> None:
         """`initialize` was answered, and the answer named the session, or did not."""

@@ -522,7 +522,7 @@ def asked_by(context):
     """The question of a handler that asks one, in that context."""
     with pytest.raises(InputRequired):
         mrtr.ask(context, [Elicit("Sure?").question(context)])
-    return mrtr.question(context)
+    return mrtr.input_required_result(context)
 
 
 @pytest.mark.spec("basic/patterns/mrtr/request-state-principal")
