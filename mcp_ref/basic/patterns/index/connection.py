@@ -15,9 +15,6 @@ Revisions   2024-11-05  either side asks the other
 
 Threads     reader      one a connection: runs `receive` and nothing slow
             Writing is no thread but a lock (runtime/threads/outbox).
-
-Shutdown    `end`: 1 every waiting call fails with the reason  2 every running request is flagged as
-            cancelled  3 no more jobs; workers are joined, for a while  4 the outbox is closed.
 """
 
 from __future__ import annotations
@@ -201,13 +198,17 @@ class Connection(Requester):
         self.outbox.flush(TO_THE_LAST)
 
     def end(self, reason: str, *, wait: float = 0.5) -> None:
-        """The connection is over: the steps of the module's docstring. May be called twice."""
+        """The connection is over, in four steps. May be called twice."""
         if self.is_inherited:
             return
+        # Step 1: all calls that wait for an answer fail with the reason.
         failure = self.fail(reason)
+        # Step 2: nothing is pinged any more.
         if self.heartbeat is not None:
             self.heartbeat.stop()
+        # Step 3: requests that run are cancelled, and their workers have a while to come to an end.
         self.responder.end(reason, wait)
+        # Step 4: nothing more is sent.
         self.outbox.fail(failure)
 
 

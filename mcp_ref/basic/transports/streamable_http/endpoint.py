@@ -331,14 +331,18 @@ class Application:
 
     def _post(self, environ: Json, principal: str | None) -> HttpAnswer:
         """One message (or a batch of them).  # spec: basic/transports/streamable-http/endpoint-post"""
+        # Step 1: the headers say what the body is, and that its answer can be read.
         check_post(environ, ACCEPT_BY_ANSWERS[self.options.answers])
+        # Step 2: a large body needs its share of the memory; what can be said without it is said first.
         share = self.bodies.share(environ)
-        if share is not None:  # a large body: what can be said without it is said first
+        if share is not None:
             self._legacy.check_session(environ, principal)
+        # Step 3: read and decode it.
         try:
             message = self.receive(environ, share)
         except ParseError as problem:
             return error(400, problem, None)
+        # Step 4: its era serves it.
         if self._is_modern(environ, message):
             return self._post_modern(environ, message, principal)
         return self._legacy.post(environ, message, principal)
