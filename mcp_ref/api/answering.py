@@ -120,7 +120,7 @@ class Answering:
         raise MethodNotFound(f"this client has no method {method[:100]!r}")
 
     def fulfil(self, method: str, params: Json, context: RequestContext | None) -> Json:
-        """Do what a server asks for: in its request, or in an input_required result (context None)."""
+        """Do what a server asks for, in a request or (context None) in an input_required result."""
         try:
             result = self.input_requests[method].answer(self, params, context)
             encode(result)  # what the application gave may be no JSON

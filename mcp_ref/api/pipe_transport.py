@@ -149,7 +149,7 @@ class Line:
         return bool(self._client.negotiated.revision.modern and self.link.crashed)
 
     def _restart(self) -> None:
-        """A new process and a new connection to it. Holds _opening.
+        """A new process and a new connection to it. With _opening held.
 
         # spec: basic/transports/stdio/restart-crashed-server
         """

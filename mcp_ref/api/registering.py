@@ -295,7 +295,7 @@ class Registry:
         return f"; known: {', '.join(islice(names, MAX_NAMES_KNOWN)) or 'none'}"
 
     def has_resource(self, uri: str) -> bool:
-        """Whether something could be read there."""
+        """Whether this URI can be read: as a resource, or by a template."""
         try:
             find(self, check_uri(uri))
         except (BadUri, ResourceNotFound):

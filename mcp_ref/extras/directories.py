@@ -242,7 +242,7 @@ class Directory:
             self._scanning.release()
 
     def _scan(self, server: ResourceHost, stop: threading.Event) -> None:
-        """Holds _scanning."""
+        """With _scanning held."""
         start = time.monotonic()
         try:
             files, complete = self._tree.files(self._max_files, stop)
@@ -258,7 +258,7 @@ class Directory:
         self._next_scan = end + max(self.poll, MIN_REST_PER_SCAN * (end - start))
 
     def _announce(self, server: ResourceHost, before: dict[str, ListEntry], files: list[File]) -> None:
-        """Put the files into the server's list; notify of what is new, gone or changed. Holds _scanning."""
+        """Put the files into the server's list; notify of what changed. With _scanning held."""
         first = self._listed is None
         listed = dict(self._entry(file, before) for file in files)
         gone, changed = _difference(server, before, listed)
@@ -279,7 +279,7 @@ class Directory:
         return uri, ListEntry(stamp, self._resource(uri, file.parts, file.status))
 
     def _log_once(self, trouble: str | None) -> None:
-        """Log what is wrong with the directory, unless the last scan did already. Holds _scanning."""
+        """Log what is wrong with the directory, unless the last scan did already. With _scanning held."""
         if trouble is not None and trouble != self._last_trouble:
             _log.warning("%s %s", self.path, trouble)
         self._last_trouble = trouble

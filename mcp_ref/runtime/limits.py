@@ -68,7 +68,7 @@ class Limiter:
             return self._take()
 
     def _take(self) -> float:
-        """Take a token, if there is one. Holds _lock."""
+        """Take a token, if there is one. With _lock held."""
         limit, now = self.limit, time.monotonic()
         self._tokens = min(limit.burst, self._tokens + (now - self._filled_at) * limit.rate)
         self._filled_at = now

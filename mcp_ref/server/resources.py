@@ -284,7 +284,7 @@ class ResourceSource(Protocol):
         """The resource of that very URI. Raises OSError or InternalError where it cannot be told."""
 
     def refresh(self, server: ResourceHost, /) -> None:
-        """See what there is now, before the list is sent."""
+        """Bring the list up to date before it is sent."""
 
     def watch(self, server: ResourceHost, /) -> AbstractContextManager[None]:
         """See now and then what there is, as long as the server serves."""

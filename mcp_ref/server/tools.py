@@ -205,7 +205,7 @@ def listed(definition: Tool, date: str) -> Json:
 MISSING: Any = object()
 """No structured content; None would be a value."""
 
-Made = tuple[list[Any], Any]
+ContentAndData = tuple[list[Any], Any]
 """Content blocks and structured content."""
 
 
@@ -219,14 +219,14 @@ class RegisteredTool:
     load: Callable[[Any], dict[str, Any]]
     """Arguments from JSON -> keyword arguments. Raises Mismatch."""
     context: str | None
-    make: Callable[[Any], Made | CallToolResult]
+    content_of: Callable[[Any], ContentAndData | CallToolResult]
     """What the function returned -> content and structured content. Raises Mismatch."""
     mirrored: Paths
     """The arguments that also travel in HTTP headers."""
 
     def result(self, value: Any, at: Revision) -> CallToolResult:
         """What the function returned, as a client of this revision gets it."""
-        made = self.make(value)
+        made = self.content_of(value)
         if isinstance(made, dict):
             result: Any = {**made}
             structured = result.pop("structuredContent", MISSING)

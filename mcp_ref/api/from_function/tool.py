@@ -38,7 +38,7 @@ from mcp_ref.server import content
 from mcp_ref.server.tools import (
     MISSING,
     CallToolResult,
-    Made,
+    ContentAndData,
     RegisteredTool,
     Tool,
     ToolAnnotations,
@@ -72,7 +72,7 @@ def tool_from(
         schema, load, context = parameters.schema, parameters.load, parameters.context
     else:
         schema, load, context = _by_hand(function, input_schema)
-    declared, make = _output(function, output_schema)
+    declared, content_of = _output(function, output_schema)
     definition: Json = {"name": name, "inputSchema": schema}
     definition |= common_members(function, title, description, icons, meta)
     more = {"outputSchema": declared, "annotations": annotations}
@@ -80,7 +80,7 @@ def tool_from(
     checker(Tool, "2026-07-28")(definition)
     encoded = encode(definition)  # what has no JSON form is found now, not by the first client
     mirrored = annotated_by_us(definition) if KEYWORD.encode() in encoded else {}
-    return RegisteredTool(typing.cast(Tool, definition), function, load, context, make, mirrored)
+    return RegisteredTool(typing.cast(Tool, definition), function, load, context, content_of, mirrored)
 
 
 def _by_hand(function: Callable[..., Any], schema: Json) -> tuple[Json, Any, str | None]:
@@ -101,7 +101,7 @@ def _by_hand(function: Callable[..., Any], schema: Json) -> tuple[Json, Any, str
 
 def _output(
     function: Callable[..., Any], declared: Json | bool | None
-) -> tuple[Json | None, Callable[[Any], Made | CallToolResult]]:
+) -> tuple[Json | None, Callable[[Any], ContentAndData | CallToolResult]]:
     """The output schema, if there is one, and how to make a result of what the function returns."""
     if isinstance(declared, dict):
         return declared, _checked_by(declared)
@@ -115,7 +115,7 @@ def _output(
     return _typed(hint)
 
 
-def _typed(hint: Any) -> tuple[Json, Callable[[Any], Made]]:
+def _typed(hint: Any) -> tuple[Json, Callable[[Any], ContentAndData]]:
     compiler = Compiler()
     codec = compiler.codec(hint)
     named = compiler.defs.get(codec.schema.get("$ref", "").removeprefix("#/$defs/"), codec.schema)
@@ -129,19 +129,19 @@ def _typed(hint: Any) -> tuple[Json, Callable[[Any], Made]]:
         schema["$defs"] = compiler.defs
     dump, kind = codec.dump, UNCHANGED.get(codec.dump)
 
-    def make(value: Any) -> Made:
+    def content_of(value: Any) -> ContentAndData:
         data = value if type(value) is kind else dump(value)
         # spec: server/tools/structured-also-text
         block = {"type": "text", "text": data if type(data) is str else to_json(data)}
         return [block], data if is_object else {"result": data}
 
-    return schema, make
+    return schema, content_of
 
 
-def _checked_by(schema: Json) -> Callable[[Any], Made | CallToolResult]:
+def _checked_by(schema: Json) -> Callable[[Any], ContentAndData | CallToolResult]:
     check = own_validator(schema).check
 
-    def make(value: Any) -> Made | CallToolResult:
+    def content_of(value: Any) -> ContentAndData | CallToolResult:
         if _is_result(value):
             result = _ready(value)
             if "structuredContent" in result:
@@ -153,7 +153,7 @@ def _checked_by(schema: Json) -> Callable[[Any], Made | CallToolResult]:
         check(data)
         return [content.text(to_json(data))], data
 
-    return make
+    return content_of
 
 
 def _ready(value: Any) -> CallToolResult:
@@ -173,7 +173,7 @@ def _is_result(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get("content"), list)
 
 
-def _by_looks(value: Any) -> Made | CallToolResult:
+def _by_looks(value: Any) -> ContentAndData | CallToolResult:
     """Content for a value of which nothing was declared."""
     if value is None:
         return [], MISSING

@@ -325,7 +325,7 @@ class Completions:
             self._expect(elicitation_id)
 
     def _expect(self, elicitation_id: str) -> None:
-        """Holds _changed."""
+        """With _changed held."""
         if elicitation_id not in self._known:
             self._known[elicitation_id] = elicitation_id in self._early
             self._early.pop(elicitation_id, None)

@@ -51,7 +51,7 @@ class Slots:
             self._under_way.add(lease)
 
     def _wait(self, deadline: Deadline | None) -> None:
-        """Wait for a change. Holds _changed."""
+        """Wait for a change. With _changed held."""
         seconds = LOOK_SECONDS if deadline is None else min(LOOK_SECONDS, deadline.pause())
         if not self._changed.wait(seconds) and deadline is not None and deadline.left() <= 0:
             raise Expired

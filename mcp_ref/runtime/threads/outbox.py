@@ -147,7 +147,7 @@ class Outbox:
             self.on_failure(str(problem))
 
     def _clear(self) -> None:
-        """Nothing waits any more: the writer has it, or there is no writer. Holds _lock."""
+        """Nothing waits any more: the writer has it, or there is no writer. With _lock held."""
         self._waiting.clear()
         self._size = 0
 

@@ -70,7 +70,7 @@ forks.on_fork(_forked)
 
 
 def _forget_cancelled() -> None:
-    """Holds _wakes."""
+    """With _wakes held."""
     kept = [entry for entry in _pending if entry[2].run is not None]
     if len(kept) < len(_pending):
         _pending[:] = kept

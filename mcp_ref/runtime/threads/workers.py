@@ -148,11 +148,11 @@ class Workers:
                 self._wake()
 
     def _startable(self) -> int:
-        """How many more jobs may run. Holds _lock."""
+        """How many more jobs may run. With _lock held."""
         return self.limit - self._workers + len(self._free) - self._guests
 
     def _wake(self) -> bool:
-        """One more worker for the queue, if there may be one. Holds _lock."""
+        """Wake or start one more worker; False if no more may run. With _lock held."""
         if self._startable() <= 0:
             return False
         if self._free:
@@ -171,7 +171,7 @@ class Workers:
         return True
 
     def _start(self, name: str, run: Callable[[threading.Lock], None], asleep: threading.Lock) -> bool:
-        """False if the system has no more threads to give. Holds _lock."""
+        """False if the system has no more threads to give. With _lock held."""
         # A daemon: a tool that never returns must not keep the process alive after `close`.
         thread = threading.Thread(target=run, args=(asleep,), name=name, daemon=True)
         asleep.acquire()
@@ -232,7 +232,7 @@ class Workers:
             return True
 
     def _call_foreman(self) -> None:
-        """Wake or start the foreman, who sees that the jobs get taken. Holds _lock."""
+        """Wake or start the foreman, who sees that the jobs get taken. With _lock held."""
         if self._foreman is not None:
             self._foreman.release()
             self._foreman_called = True

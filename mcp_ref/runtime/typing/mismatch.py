@@ -68,7 +68,7 @@ def message_of(problem: BaseException) -> str:
 
 
 def must(rule: str, value: Any, *, another_kind: bool = False) -> Mismatch:
-    """The fault of a value that does not keep a rule."""
+    """The fault of a value that must "be a string", say. `another_kind`: it is not even of the right kind."""
     problem = Mismatch(f"must {rule}, not {summary(value)}")
     problem.constant_at = 0 if another_kind else None
     return problem

@@ -143,7 +143,7 @@ def fresh_for(result: Json) -> float:
     return min(max(0, ttl), MAX_TTL_MS) / 1000 if type(ttl) is int or type(ttl) is float else 0.0
 
 
-class Key(NamedTuple):
+class CacheKey(NamedTuple):
     """The request that a cached result answers, and the caller it is for."""
 
     server: Hashable
@@ -184,7 +184,7 @@ class Cache:
         self._lock = threading.Lock()
         forks.register(self)
         # All below guarded by _lock.
-        self._entries: OrderedDict[Key, Entry] = OrderedDict()  # the least recently used first
+        self._entries: OrderedDict[CacheKey, Entry] = OrderedDict()  # the least recently used first
         self._bytes = 0
         self._changes = 0
         self._last_change: OrderedDict[Hashable, int] = OrderedDict()  # server -> number of its last change
@@ -214,17 +214,17 @@ class Cache:
             return None
         with self._lock:
             now = self._clock()
-            entry = self._find_fresh(Key(server, method, canonical, (principal,)), now)
+            entry = self._find_fresh(CacheKey(server, method, canonical, (principal,)), now)
             # spec: server/utilities/caching/scope-private-not-shared, server/utilities/caching/scope-public
-            entry = entry or self._find_fresh(Key(server, method, canonical, ()), now)
+            entry = entry or self._find_fresh(CacheKey(server, method, canonical, ()), now)
         if entry is None:
             return None
         result: Json = json.loads(entry.data)
         result["ttlMs"] = int((entry.fresh_until - now) * 1000)
         return result
 
-    def _find_fresh(self, key: Key, now: float) -> Entry | None:
-        """The entry of a key; a stale one is dropped. Holds _lock."""
+    def _find_fresh(self, key: CacheKey, now: float) -> Entry | None:
+        """The entry of a key; a stale one is dropped. With _lock held."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -254,7 +254,10 @@ class Cache:
         if canonical is None or result.get("resultType", "complete") != "complete":
             return False
         entry = self._entry_of(result, canonical, params or {})
-        private, public = Key(server, method, canonical, (principal,)), Key(server, method, canonical, ())
+        private, public = (
+            CacheKey(server, method, canonical, (principal,)),
+            CacheKey(server, method, canonical, ()),
+        )
         with self._lock:
             if since != self._last_change.get(server, self._oldest_change):
                 return False
@@ -301,7 +304,7 @@ class Cache:
         """Drop all results of a server, or of one method of it, also those that are still on their way."""
         self._invalidate(server, lambda key, entry: method is None or key.method == method)
 
-    def _invalidate(self, server: Hashable, is_stale: Callable[[Key, Entry], bool]) -> None:
+    def _invalidate(self, server: Hashable, is_stale: Callable[[CacheKey, Entry], bool]) -> None:
         with self._lock:
             self._changes += 1
             self._last_change[server] = self._changes
@@ -314,13 +317,13 @@ class Cache:
 
     # -- the entries; the caller holds the lock -----------------------------------------------------
 
-    def _add(self, key: Key, entry: Entry) -> None:
+    def _add(self, key: CacheKey, entry: Entry) -> None:
         self._entries[key] = entry
         self._bytes += entry.size
         while len(self._entries) > self.max_entries or self._bytes > self.max_bytes:
             self._drop(next(iter(self._entries)))
 
-    def _drop(self, key: Key) -> None:
+    def _drop(self, key: CacheKey) -> None:
         entry = self._entries.pop(key, None)
         if entry is not None:
             self._bytes -= entry.size

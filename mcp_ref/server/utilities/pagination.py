@@ -219,7 +219,7 @@ class PagedList(Generic[T]):
             self._changed()
 
     def _with(self, items: dict[str, tuple[int, T]], new: Iterable[T]) -> dict[str, tuple[int, T]]:
-        """The table with these added, or put in the place of what has their name. Holds _lock."""
+        """The table with these added, or put in the place of what has their name. With _lock held."""
         items = dict(items)
         for item in new:
             key = self._key(item)

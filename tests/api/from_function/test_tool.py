@@ -682,7 +682,7 @@ def test_any_json_comes_back_as_it_was(value):
     except UnicodeEncodeError:
         return
     tool = tool_from(returning(dict[str, typing.Any], {"value": value}), name="x")
-    made, structured = tool.make({"value": value})
+    made, structured = tool.content_of({"value": value})
     assert structured == {"value": value}
     assert made[0]["text"] == to_json({"value": value})
 
@@ -705,7 +705,7 @@ def test_blocks_are_content_also_where_the_hint_says_little(hint):
     tool.__annotations__["return"] = hint
     made = tool_from(tool)
     assert "outputSchema" not in made.definition
-    assert made.make(tool())[0] == [content.text("a"), content.text("b")]
+    assert made.content_of(tool())[0] == [content.text("a"), content.text("b")]
 
 
 def test_an_authors_own_pattern_is_searched_for_where_a_strangers_would_not_be():

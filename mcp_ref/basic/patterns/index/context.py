@@ -210,7 +210,7 @@ class RequestContext:
 
     @property
     def reason(self) -> str | None:
-        """Why it is no longer wanted, if its client said so."""
+        """Why the answer is no longer wanted, if the client said so."""
         return self.cancellation.reason
 
     def check_cancelled(self) -> None:
@@ -276,7 +276,7 @@ class RequestContext:
             self.say(method, params)
 
     def say(self, method: str, params: Json | None) -> None:
-        """Send one notification now. Holds `speaking`."""
+        """Send one notification now. With `speaking` held."""
         # spec: basic/transports/stdio/server-message-kinds
         if not self.is_over and self.connection.responder.may_notify():
             try:

@@ -150,7 +150,7 @@ class AnswersServers(Protocol):
         """The requests that it knows: method -> row."""
 
     def fulfil(self, method: str, params: Json, context: RequestContext | None) -> Json:
-        """Do what a server asks for: in its request, or in an input_required result (context None)."""
+        """Do what a server asks for, in a request or (context None) in an input_required result."""
 
 
 class InputRequestType(NamedTuple):

@@ -114,7 +114,7 @@ class Exchange:
             raise InputRequired
 
     def _answer_of(self, number: str, question: Question) -> Any:
-        """The recorded answer to a question; without one, None, and it is pending. Holds _lock."""
+        """The recorded answer to a question; without one, None, and it is pending. With _lock held."""
         digest = _digest(question)
         known = self._answers.get(number)
         if known is not None and known[0] == digest:

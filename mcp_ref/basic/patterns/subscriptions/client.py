@@ -194,7 +194,7 @@ class Changes:
             self._resume()
 
     def _wait_for_news(self, end: float | None) -> bool:
-        """Wait for a change, the end or a loss; False if none comes in time. Holds _news."""
+        """Wait for a change, the end or a loss; False if none comes in time. With _news held."""
         while not (self._pending or self._over or self._problem):
             left = MAX_WAIT_SECONDS if end is None else end - time.monotonic()
             if left <= 0:
@@ -288,7 +288,7 @@ class Changes:
         return [*map(Change, sorted(self.kinds)), *(Change("resource", uri) for uri in self.uris)]
 
     def _may_try(self, end: float | None) -> bool:
-        """Wait until it is time to listen anew; False if that is after `end`. Holds _news.
+        """Wait until it is time to listen anew; False if that is after `end`. With _news held.
 
         At once the first time, then after longer and longer pauses: a server needs a while to start again.
         """
@@ -327,7 +327,7 @@ class Changes:
             self._news.notify_all()
 
     def _lost(self, problem: McpError) -> None:
-        """Store the loss of the subscription, and when to listen anew. Holds _news."""
+        """Store the loss of the subscription, and when to listen anew. With _news held."""
         if self._problem is None:
             self._problem, now = problem, time.monotonic()
             self._losses = 1 if now - self._opened > STEADY_SECONDS else self._losses + 1

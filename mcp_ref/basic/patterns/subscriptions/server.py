@@ -411,7 +411,7 @@ class Listeners:
             self._tell_soon()
 
     def _all(self) -> Iterator[Listener]:
-        """All listeners of both eras. Holds _lock."""
+        """All listeners of both eras. With _lock held."""
         yield from self._sessions.values()
         for streams in self._streams.values():
             yield from streams
@@ -449,7 +449,7 @@ class Listeners:
             self._tell_soon(BURST_SECONDS if all(read_by) else RETRY_SECONDS)
 
     def _waiting(self) -> list[Listener]:
-        """The listeners with changes to send. Holds _lock."""
+        """The listeners with changes to send. With _lock held."""
         return [listener for listener in self._all() if listener.pending and listener.ready]
 
     def _tell_one(self, listener: Listener) -> bool:

@@ -147,10 +147,12 @@ class Child:
         self.write = Writer(self._stdin, peer=server)  # spec: basic/transports/stdio/stdin-only-mcp
         self._wakes = _Wakes("close", "read", "listen")
         self._exit = os.pidfd_open(self.process.pid) if hasattr(os, "pidfd_open") else -1
-        self._listener = threading.Thread(target=self._listen, name="mcp_ref stderr", daemon=True)
+        self._stderr_thread = threading.Thread(
+            target=self._forward_stderr, name="mcp_ref stderr", daemon=True
+        )
         forks.register(self)
         try:
-            self._listener.start()
+            self._stderr_thread.start()
         except RuntimeError:  # the system is out of threads
             self._stop_listening()
             self.close()
@@ -185,14 +187,14 @@ class Child:
         stdin = self.process.stdin
         self._had_read = stdin is None or stdin.closed or unread(self._stdin) == 0
 
-    def _listen(self) -> None:
+    def _forward_stderr(self) -> None:
         """Pass on what the child writes to stderr, until its end or `close`, and never take it for an error.
 
         A grandchild may hold the pipe for much longer than the child lives.
         # spec: basic/transports/stdio/stderr-handling, basic/transports/stdio/stderr-not-error
         """
         try:
-            self._listen_on()
+            self._forward_lines()
         finally:
             self._stop_listening()
 
@@ -202,7 +204,7 @@ class Child:
             self.process.stderr.close()
         self._wakes.leave("listen")
 
-    def _listen_on(self) -> None:
+    def _forward_lines(self) -> None:
         """Read stderr by lines. After `close` a few reads more, for what is in the pipe already."""
         poll = poll_for(self._stderr, select.POLLIN)
         poll.register(self._wakes.woken, select.POLLIN)
@@ -250,7 +252,7 @@ class Child:
         except subprocess.TimeoutExpired:
             # spec: basic/transports/stdio/server-closes-stdout
             return f"the server {command} closed its output"
-        self._listener.join(0.5)
+        self._stderr_thread.join(0.5)
         how = f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"
         words = "\n  ".join(self._last_words)
         return f"the server {command} {how}" + (f"; it said last:\n  {words}" if words else "")
@@ -284,8 +286,8 @@ class Child:
                     self.process.wait()
             # Step 5: wake the threads that read, and wait for the last lines of stderr.
             self._wakes.wake("close")
-        if self._listener is not threading.current_thread() and self._listener.ident is not None:
-            self._listener.join(LAST_WORDS_SECONDS)
+        if self._stderr_thread is not threading.current_thread() and self._stderr_thread.ident is not None:
+            self._stderr_thread.join(LAST_WORDS_SECONDS)
 
     def _signal(self, number: int) -> None:
         """Send a signal to the child and all that it started: it may be a wrapper, such as sh or npx."""

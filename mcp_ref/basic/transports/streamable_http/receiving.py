@@ -255,7 +255,7 @@ class HttpStream:
         self.wake()
 
     def _put(self, line: bytes, wait: float | None) -> bool:
-        """Add an event; whether the log is to know of it. Holds _lock."""
+        """Add an event; whether the log is to know of it. With _lock held."""
         if self._failure is not None:
             raise ConnectionClosed(str(self._failure))
         if self._discards:
@@ -270,35 +270,35 @@ class HttpStream:
         return self.log is not None
 
     def _add(self, line: bytes) -> None:
-        """Holds _lock."""
+        """With _lock held."""
         if self._events is NONE:
             self._events = deque()
         self._events.append(line)
         self._size += len(line)
 
     def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Until the client has been sent something, or is gone, and the condition holds. Holds _lock."""
+        """Until the client has been sent something, or is gone, and the condition holds. With _lock held."""
         if self._room is None:
             self._room = threading.Condition(self._lock)
         return self._room.wait_for(condition, seconds)
 
     def _freed(self) -> None:
-        """There is more room, or it is needed no more. Holds _lock."""
+        """There is more room, or it is needed no more. With _lock held."""
         if self._room is not None:
             self._room.notify_all()
 
     def _has_room(self, size: int) -> bool:
-        """Holds _lock."""
+        """With _lock held."""
         fits = not self._size or self._size + size <= ROOM
         return fits or not self._is_wanted or self._failure is not None
 
     @property
     def _is_wanted(self) -> bool:
-        """Whether there is a connection for what is said. Holds _lock."""
+        """Whether there is a connection for what is said. With _lock held."""
         return self._awaited or self._reader is not None
 
     def _register(self) -> None:
-        """From here on this is a stream of events. Holds _lock.
+        """From here on this is a stream of events. With _lock held.
 
         # spec: basic/transports/streamable-http/sse-resumable
         """
@@ -331,7 +331,7 @@ class HttpStream:
             return self._is_forgettable(but)
 
     def _is_forgettable(self, but: int) -> bool:
-        """Holds _lock."""
+        """With _lock held."""
         return len(self._events) > but and not (self._is_wanted and self._first > self._sent)
 
     def forget(self, size: int, but: int) -> int:
@@ -447,7 +447,7 @@ class HttpStream:
         return taken
 
     def _take(self) -> list[tuple[int, bytes]]:
-        """Holds _lock."""
+        """With _lock held."""
         start = max(self._sent + 1, self._first)
         taken = list(enumerate(itertools.islice(self._events, start - self._first, None), start))
         if taken:
@@ -731,7 +731,7 @@ class Waiting:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """How many streams wait for their answer or are open."""
         return len(self._undecided) + len(self._open)
 
     def admit(self, stream: HttpStream, *, is_long: bool) -> None:

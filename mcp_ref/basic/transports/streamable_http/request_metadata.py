@@ -144,7 +144,7 @@ def encode_value(value: str | int | float | bool) -> str:
 
 
 def decode_value(text: str) -> str:
-    """What a header stands for. Raises ValueError for one that could stand for nothing.
+    """The value that a header encodes. Raises ValueError for one that encodes none.
 
     # spec: basic/transports/streamable-http/decode-sentinel
     """

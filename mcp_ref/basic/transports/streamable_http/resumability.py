@@ -73,7 +73,7 @@ class Log:
                 self._streams.pop(stream.name, None)
 
     def _trim(self) -> None:
-        """Not what a client who is there has yet to be sent: ROOM bounds that. Holds _lock."""
+        """Not what a client who is there has yet to be sent: ROOM bounds that. With _lock held."""
         while self._size > self.limit and (stream := self._oldest()) is not None:
             self._size -= stream.forget(self._size - self.limit, but=int(stream is self._newest))
             if stream.is_spent:

@@ -94,7 +94,7 @@ __all__ = [
     "UrlSession",
     "header_of",
     "mirrored",
-    "owner_of",
+    "session_owner_of",
 ]
 
 _log = logger("mcp_ref.http")
@@ -103,7 +103,7 @@ UNUSED_SECONDS = 60.0
 """How long a session lasts that was opened and never used: a client goes on at once, or not at all."""
 
 
-def owner_of(environ: Json, principal: str | None) -> str:
+def session_owner_of(environ: Json, principal: str | None) -> str:
     """To whom a new session is counted: its principal, or else the address from which it is asked for.
 
     Of IPv6 that is the network, since one machine may have all addresses in it.
@@ -393,7 +393,7 @@ class LegacyEra:
 
     def _initialize(self, environ: Json, message: Json, principal: str | None) -> HttpAnswer:
         """# spec: basic/transports/streamable-http/session-id-assigned"""
-        app, owner = self._app, owner_of(environ, principal)
+        app, owner = self._app, session_owner_of(environ, principal)
         if not self._app.stateless:
             app.sessions.make_room(owner)
         session = HttpSession(app.server, app.workers, principal, app.options.log_bytes, owner)

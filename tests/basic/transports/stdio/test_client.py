@@ -597,7 +597,7 @@ def test_a_server_that_the_parent_started_is_left_alone_by_a_forked_child() -> N
     """Neither ended, nor waited for, nor at its end of input; nor are the parent's threads woken."""
     before = descriptors()
     child = Deaf(["cat"])
-    child._listener.join(PATIENCE)
+    child._stderr_thread.join(PATIENCE)
     into, out, woken = os.dup(child._stdin), os.dup(child._stdout), os.dup(child._wakes.woken)
     with child._wakes._lock:  # held for ever, by a thread that the forked child does not have
         child.forked()

@@ -15,7 +15,7 @@ from mcp_ref import Context, Server, ServerOptions, connect
 from mcp_ref.basic.transports.streamable_http import sessions as http_sessions
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError, RefusedByStatus
 from mcp_ref.basic.transports.streamable_http.security import Refused
-from mcp_ref.basic.transports.streamable_http.sessions import HttpSession, Sessions, owner_of
+from mcp_ref.basic.transports.streamable_http.sessions import HttpSession, Sessions, session_owner_of
 from mcp_ref.runtime.errors import InvalidResponse, RequestTimeout
 from mcp_ref.runtime.threads.workers import Workers
 
@@ -289,10 +289,10 @@ def test_what_was_opened_meanwhile_counts(server):
     ],
 )
 def test_a_session_is_counted_to_its_principal_or_its_address(environ, principal, same):
-    assert owner_of(environ, principal) == owner_of(same, principal)
+    assert session_owner_of(environ, principal) == session_owner_of(same, principal)
     for other in ("192.0.2.1", "::ffff:192.0.2.1", "2001:db8:0:1::1"):
-        assert owner_of(environ, principal) != owner_of({"REMOTE_ADDR": other}, None)
-    assert owner_of(environ, principal) != owner_of(environ, "bob")
+        assert session_owner_of(environ, principal) != session_owner_of({"REMOTE_ADDR": other}, None)
+    assert session_owner_of(environ, principal) != session_owner_of(environ, "bob")
 
 
 def test_one_that_was_used_makes_no_room_however_long_ago(server, table, clock):
