@@ -352,7 +352,7 @@ STEPS: dict[str, Callable[[Any], tuple[Any, str]]] = {
     "wake": lambda client: (client.asker.line.link._wakes, "wake"),
     "connection": lambda client: (client.asker.connection, "end"),
     "reader": lambda client: (client.asker.line._reader, "join"),
-    "listener": lambda client: (client.asker.line.link._listener, "join"),
+    "listener": lambda client: (client.asker.line.link._stderr_thread, "join"),
     "events": lambda client: (client.asker.events, "close"),
 }
 

@@ -589,7 +589,7 @@ def test_ctrl_c_while_a_child_is_started_ends_the_child() -> None:
 class Deaf(stdio.Child):
     """A child process as a forked one has it: without the thread that listens."""
 
-    def _listen(self) -> None:
+    def _forward_stderr(self) -> None:
         pass
 
 
