@@ -417,6 +417,19 @@ def test_a_line_tells_how_the_call_went(audit):
     assert "error" in made[0]
 
 
+def test_a_call_that_asks_has_a_line_of_its_own(audit):
+    """In 2026-07-28, where a question is a result; the retry has the next line."""
+    server = Server("asks")
+
+    @server.tool
+    def book(ctx: Context) -> str:
+        return "yes" if ctx.confirm("Really?") else "no"
+
+    with connect(server, revision=MODERN, elicitation=lambda question: {}) as client:
+        assert client.call_tool("book").text == "yes"
+    assert [line.rpartition(": ")[2] for line in audit() if line.startswith("served")] == ["asked", "done"]
+
+
 @pytest.mark.spec("server/tools/call-timeouts")
 def test_calls_that_end_without_an_answer_leave_a_line_too(audit):
     server = Server("slow")
