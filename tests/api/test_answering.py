@@ -243,3 +243,39 @@ def test_a_request_before_the_session_is_open_is_refused():
     ) as client:
         assert "not before initialization" in notes.until(lambda note: isinstance(note, list))[1]
         client.ping()
+
+
+@pytest.mark.parametrize("date", LEGACY)
+def test_what_a_server_says_is_heard_by_its_method_and_by_who_hears_all(date):
+    """In the order in which it came, on the thread for events."""
+    server, heard, logged = demo(), [], []
+
+    @server.tool
+    def speak(ctx: Context) -> str:
+        ctx.log("warning", "first")
+        ctx.notify("vendor/news", {"n": 1})
+        return "done"
+
+    with connect(
+        server,
+        revision=date,
+        on_log=lambda level, data, logger: logged.append((level, data)),
+        on_notification=lambda method, params: heard.append(method),
+    ) as client:
+
+        @client.on_notification("vendor/news")
+        def news(params):
+            heard.append(params["n"])
+
+        client.call_tool("speak")
+        assert eventually(lambda: len(heard) == 3)
+    assert logged == [("warning", "first")]
+    assert heard == ["notifications/message", 1, "vendor/news"]
+
+
+def test_nothing_that_a_server_asks_is_answered_by_the_thread_that_reads_but_ping():
+    with connect(demo(), revision="2025-11-25") as client:
+        answering = client.asker.answering
+        contexts = [Context(client.asker.connection, 1, method, {}) for method in ("ping", "roots/list")]
+        assert [answering.is_immediate(context) for context in contexts] == [True, False]
+        assert not any(answering.is_quick(context) for context in contexts)

@@ -538,3 +538,39 @@ def test_a_session_of_the_legacy_era_follows_no_version_that_an_error_names(how)
         assert client.revision == LEGACY[-1]
         assert called(client, how).text == "done"
     assert len([m for m in notes.all if m.get("method") == "tools/call"]) == 2
+
+
+def test_an_error_that_names_a_capability_says_which_argument_declares_it():
+    server = demo()
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return ctx.sample("hello", max_tokens=5).text
+
+    says = pytest.raises(ErrorResponse, match=r"connect\(\.\.\., sampling=.*declares it")
+    with connect(server, revision=MODERN) as client, says as caught:
+        client.call_tool("ask")
+    assert caught.value.code == -32021
+
+
+def test_a_new_session_is_made_what_the_old_one_was():
+    server = demo()
+    with connect(server, revision="2025-11-25", on_log=lambda *said: None) as client:
+        client.set_log_level("debug")
+        client.list_tools()
+        assert client.asker.tools.find("add") is not None
+        levels = []
+        server.around(lambda ctx, params, proceed: (levels.append((ctx.method, params)), proceed(params))[1])
+        client.asker.line.listen = lambda: None
+        client.asker.renewed()
+        assert client.asker.tools.find("add") is None
+        assert levels == [("logging/setLevel", {"level": "debug"})]
+
+
+def test_a_request_that_was_refused_for_its_headers_has_its_tool_fetched_anew():
+    with connect(demo(), revision=MODERN) as client:
+        refused = ErrorResponse(-32020, "a header differs")
+        assert not client.asker.can_correct("tools/call", refused), "there are no headers on a pipe"
+        client.asker.correct({"name": "add"}, refused, 5.0)
+        assert client.asker.tools.find("add")["name"] == "add"
+        assert not client.asker.annotated({"name": "add"}, None)

@@ -1,7 +1,6 @@
 """Server: what its author says, what passes through it, and what it tells of itself."""
 
 import contextlib
-import dataclasses
 import json
 import logging
 import threading
@@ -23,21 +22,16 @@ from peers import (
 )
 
 from mcp_ref import (
-    ClientOptions,
     Context,
-    ErrorResponse,
     McpError,
-    ProtocolError,
     Server,
     ServerOptions,
     connect,
 )
 from mcp_ref.api import http_server
 from mcp_ref.api import server as module
-from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.lifecycle import ServerCapabilities
 from mcp_ref.basic.transports.stdio import server as stdio
-from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationRequired
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.schema import checker
@@ -183,233 +177,6 @@ def test_run_serves_stdio_until_its_end():
         assert raw.answer(raw.call("hi"))["result"]["content"][0]["text"] == "hi"
         raw.end_input()
         assert raw.wait() == 0
-
-
-# -- two eras at once ------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("basic/versioning/dual-era-selects-stateless")
-@pytest.mark.parametrize("date", LEGACY)
-def test_both_eras_are_served_on_one_connection_at_once(date):
-    with RawClient(demo(), revision=date) as raw:
-        for _ in range(3):
-            assert "resultType" not in raw.request("tools/list")["result"]
-            assert raw.request("tools/list", {"_meta": META})["result"]["resultType"] == "complete"
-        assert raw.is_alive()
-
-
-@pytest.mark.spec("schema/removed-methods-2026")
-@pytest.mark.parametrize("method", ["ping", "logging/setLevel", "resources/subscribe", "tasks/list", "x/y"])
-def test_what_the_modern_era_does_not_have_is_not_found(method):
-    with RawClient(demo(), revision=MODERN) as raw:
-        assert raw.request(method)["error"]["code"] == -32601
-
-
-# -- methods of one's own --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("date", REVISIONS)
-def test_a_method_of_ones_own_is_answered_with_a_dict(date):
-    server = demo()
-
-    @server.on_request("vendor/double")
-    def double(params):
-        return {"n": params["n"] * 2}
-
-    @server.on_request("vendor/who")
-    def who(params, ctx):
-        return {"method": ctx.method, "revision": str(ctx.revision)}
-
-    @server.on_request("vendor/nothing")
-    def nothing(params):
-        return None
-
-    with connect(server, revision=date) as client:
-        assert client.request("vendor/double", {"n": 4})["n"] == 8
-        assert client.request("vendor/who")["method"] == "vendor/who"
-        assert client.request("vendor/who")["revision"] == date
-        assert client.request("vendor/nothing").keys() <= {"resultType", "_meta"}
-        assert double({"n": 1}) == {"n": 2}
-
-
-@pytest.mark.parametrize("answer", ["text", 5, [1], True, object()])
-def test_a_handler_that_returns_no_object_is_an_internal_error(answer):
-    server = demo()
-    server.on_request("vendor/odd")(lambda params: answer)
-    with connect(server) as client:
-        with pytest.raises(ErrorResponse) as refused:
-            client.request("vendor/odd")
-        assert refused.value.code == -32603
-        client.ping()
-
-
-def test_a_handler_that_raises_tells_the_client_no_more_than_that(caplog):
-    server = demo()
-
-    @server.on_request("vendor/fail")
-    def fail(params):
-        raise ValueError("the password is 1234")
-
-    @server.on_request("vendor/no")
-    def no(params):
-        raise ProtocolError("not you", code=1403, data=["why"])
-
-    with connect(server) as client:
-        with pytest.raises(ErrorResponse) as failed:
-            client.request("vendor/fail")
-        assert failed.value.code == -32603
-        assert "1234" not in str(failed.value)
-        with pytest.raises(ErrorResponse) as refused:
-            client.request("vendor/no")
-        assert (refused.value.code, refused.value.message, refused.value.data) == (1403, "not you", ["why"])
-    assert any(r.exc_info and "1234" in str(r.exc_info[1]) for r in caplog.records)
-
-
-def test_a_listener_that_raises_harms_nobody(caplog):
-    server = demo()
-    called = threading.Event()
-
-    @server.on_notification("vendor/news")
-    def news(params):
-        called.set()
-        raise ValueError("bad news")
-
-    with connect(server) as client:
-        client.notify("vendor/news")
-        assert called.wait(PATIENCE)
-        client.list_tools()
-    assert eventually(lambda: any("bad news" in str(r.exc_info) for r in caplog.records if r.exc_info))
-
-
-def test_more_notifications_than_can_wait_are_dropped_and_said_so(caplog):
-    server = demo(workers=1, queue=2)
-    go, entered = threading.Event(), threading.Event()
-
-    @server.on_notification("vendor/slow")
-    def slow(params):
-        entered.set()
-        go.wait(PATIENCE)
-
-    with RawClient(server, revision=LEGACY[3]) as raw:
-        raw.notify("vendor/slow")
-        assert entered.wait(PATIENCE)
-        for _ in range(50):
-            raw.notify("vendor/slow")
-        assert raw.is_alive()
-        go.set()
-    assert any("dropped vendor/slow" in r.getMessage() for r in caplog.records)
-
-
-# -- hooks -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("date", REVISIONS)
-def test_hooks_see_every_request_the_first_one_outermost(date):
-    server = demo()
-    seen = []
-
-    @server.around
-    def outer(ctx, params, proceed):
-        seen.append(("outer in", ctx.method, dict(params).get("name")))
-        result = proceed(params)
-        seen.append(("outer out", ctx.method, "content" in result))
-        return result
-
-    @server.around
-    def inner(ctx, params, proceed):
-        seen.append(("inner in", ctx.method, str(ctx.revision)))
-        return proceed(params)
-
-    with connect(server, revision=date) as client:
-        seen.clear()
-        client.call_tool("add", {"a": 1, "b": 2})
-    assert seen[:3] == [
-        ("outer in", "tools/call", "add"),
-        ("inner in", "tools/call", date),
-        ("outer out", "tools/call", True),
-    ]
-
-
-@pytest.mark.parametrize("date", LEGACY)
-def test_ping_and_initialize_do_not_pass_the_hooks(date):
-    server = demo()
-    seen = []
-
-    @server.around
-    def note(ctx, params, proceed):
-        seen.append(ctx.method)
-        return proceed(params)
-
-    with connect(server, revision=date) as client:
-        client.ping()
-        client.list_tools()
-    assert seen == ["tools/list"]
-
-
-@pytest.mark.parametrize("date", REVISIONS)
-def test_a_hook_may_answer_refuse_and_change(date):
-    server = demo()
-    server.on_request("vendor/echo")(lambda params: {"echo": params.get("n")})
-
-    @server.around
-    def guard(ctx, params, proceed):
-        if params.get("n") == 1:
-            return {"echo": "answered by the hook"}
-        if params.get("n") == 2:
-            raise ProtocolError("not two", code=1002)
-        if params.get("n") == 3:
-            raise InvalidParams("three is wrong")
-        if "n" in params:
-            return {**proceed({**params, "n": params["n"] * 10}), "seen": True}
-        return proceed(params)
-
-    with connect(server, revision=date) as client:
-        assert client.request("vendor/echo", {"n": 1})["echo"] == "answered by the hook"
-        for n, code in ((2, 1002), (3, -32602)):
-            with pytest.raises(ErrorResponse) as refused:
-                client.request("vendor/echo", {"n": n})
-            assert refused.value.code == code
-        changed = client.request("vendor/echo", {"n": 4})
-        assert (changed["echo"], changed["seen"]) == (40, True)
-
-
-def test_a_hook_may_time_and_read_what_a_tool_did():
-    server = demo()
-    times = {}
-
-    @server.around
-    def timing(ctx, params, proceed):
-        start = time.perf_counter()
-        try:
-            return proceed(params)
-        finally:
-            times[ctx.method] = time.perf_counter() - start
-
-    with connect(server) as client:
-        client.call_tool("add", {"a": 1, "b": 2})
-    assert 0 < times["tools/call"] < PATIENCE
-
-
-@pytest.mark.parametrize("date", REVISIONS)
-def test_a_hook_may_filter_a_list_for_one_caller_only(date):
-    """What is kept for all callers is not what a hook gets to change."""
-    server = demo()
-    server.add_tool(lambda: "x", name="secret")
-
-    @server.around
-    def only_for_ann(ctx, params, proceed):
-        result = proceed(params)
-        if ctx.method == "tools/list" and ctx.client_info.get("name") != "ann":
-            result["tools"] = [tool for tool in result["tools"] if tool["name"] != "secret"]
-        return result
-
-    def names(who):
-        with connect(server, revision=date, options=ClientOptions(name=who)) as client:
-            return [tool["name"] for tool in client.list_tools()]
-
-    for _ in range(2):
-        assert names("bob") == ["add"]
-        assert names("ann") == ["add", "secret"]
 
 
 # -- the lifespan ----------------------------------------------------------------------------------
@@ -636,92 +403,6 @@ def test_a_directory_that_is_added_while_clients_are_there_is_watched(tmp_path):
         assert [r["name"] for r in client.list_resources()] == ["new.txt"]
 
 
-# -- what wraps a question -------------------------------------------------------------------------
-
-
-@dataclasses.dataclass
-class Day:
-    day: int
-
-
-@pytest.mark.parametrize("date", ["2025-06-18", "2025-11-25", MODERN])
-@pytest.mark.parametrize("hooked", [False, True])
-def test_a_handler_that_asks_may_have_hooks_around_it(date, hooked):
-    """In the modern era a hook sees the question go by as a result."""
-    server = demo()
-    seen = []
-
-    @server.tool
-    def book(ctx: Context) -> str:
-        return f"day {ctx.elicit('Which day?', Day).data.day}"
-
-    if hooked:
-
-        @server.around
-        def note(ctx, params, proceed):
-            result = proceed(params)
-            if ctx.method == "tools/call":
-                seen.append(result.get("resultType", "complete"))
-            return result
-
-    with connect(server, revision=date, elicitation=lambda asked: {"day": 7}) as client:
-        assert client.call_tool("book").text == "day 7"
-    if hooked:
-        assert seen == (["input_required", "complete"] if date == MODERN else ["complete"])
-
-
-def test_a_visit_that_is_required_is_asked_for_in_the_modern_era():
-    server = demo()
-    been = []
-
-    @server.tool
-    def pay(ctx: Context) -> str:
-        if not been:
-            been.append(1)
-            raise UrlElicitationRequired(ElicitUrl("Pay first", "https://example.org/pay"))
-        return "paid"
-
-    with connect(server, elicitation=lambda asked: asked.accept()) as client:
-        assert client.call_tool("pay").text == "paid"
-
-
-@pytest.mark.parametrize("hooked", [False, True])
-def test_a_method_that_may_not_ask_fails_if_it_does(hooked, caplog):
-    server = demo()
-    server.on_request("vendor/ask")(lambda params: {"resultType": "input_required", "requestState": "x"})
-    if hooked:
-        server.around(lambda ctx, params, proceed: proceed(params))
-    with connect(server) as client, pytest.raises(ErrorResponse, match="only tools/call"):
-        client.request("vendor/ask")
-
-
-def test_a_tool_may_make_its_question_by_hand():
-    server = demo()
-
-    @server.around
-    def ask_first(ctx, params, proceed):
-        if ctx.method == "tools/call" and ctx.request_state is None:
-            return {"resultType": "input_required", "requestState": "asked"}
-        return proceed(params)
-
-    with connect(server) as client:
-        result = client.call_tool("add", {"a": 1, "b": 2}, rounds=0)
-        assert result.is_input_required
-        assert client.resume(result, {}).text == "3"
-
-
-@pytest.mark.parametrize("hooked", [False, True])
-def test_a_handler_that_fails_is_no_question(hooked):
-    server = demo()
-    server.on_request("vendor/fail")(lambda params: 1 // 0)
-    if hooked:
-        server.around(lambda ctx, params, proceed: proceed(params))
-    with connect(server) as client:
-        with pytest.raises(ErrorResponse) as refused:
-            client.request("vendor/fail")
-        assert refused.value.code == -32603
-
-
 # -- what it tells, and how it ends ----------------------------------------------------------------
 
 
@@ -784,136 +465,12 @@ def test_a_limit_is_a_limit(options):
 
 
 def test_run_serves_the_streams_of_this_process(monkeypatch):
-    from mcp_ref.basic.transports.stdio import server as stdio
 
     served = []
     monkeypatch.setattr(stdio, "serve", served.append)
     server = demo()
     server.run()
     assert served == [server]
-
-
-# -- what the reader answers itself ----------------------------------------------------------------
-
-
-BUSY = """
-import threading
-
-@server.tool
-def hold() -> str:
-    threading.Event().wait(30)
-    return "held"
-"""
-
-
-def hello(date="2025-11-25"):
-    return {"protocolVersion": date, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
-
-
-def test_server_discover_is_answered_where_initialize_is():
-    """On the reader: at once while every worker is busy, and in the order in which they were sent."""
-    with RawClient(source(BUSY, options="options=ServerOptions(workers=1)"), revision=MODERN) as raw:
-        raw.call("hold", id="held")
-        raw.ask("server/discover", id="first")
-        raw.revision = None
-        raw.ask("initialize", hello(), id="second")
-        raw.revision = MODERN
-        raw.ask("server/discover", id="third")
-        assert [raw.receive()["id"] for _ in range(3)] == ["first", "second", "third"]
-        assert raw.child is not None
-        raw.child.kill()
-
-
-def test_the_reader_runs_no_function_of_the_authors():
-    """A `principal` and a hook may be slow: lifecycle requests do not wait for them."""
-    held, went_on = threading.Event(), threading.Event()
-    threads: dict[str, str] = {}
-
-    def principal(context):
-        threads[context.method] = threading.current_thread().name
-        return "ada"
-
-    server = Server("held", principal=principal)
-    with RawClient(server, revision="2025-11-25") as raw:
-        assert "result" in raw.request("ping")
-        raw.revision = MODERN
-        assert "result" in raw.request("server/discover")
-    assert threads == {}
-
-    @server.around
-    def slow(context, params, proceed):
-        threads[context.method] = threading.current_thread().name
-        held.set()
-        assert went_on.wait(10)
-        return proceed(params)
-
-    with RawClient(server, revision="2025-11-25") as raw:
-        raw.revision = MODERN
-        raw.ask("server/discover", id="slow")
-        assert held.wait(10)
-        raw.revision = "2025-11-25"
-        assert "result" in raw.request("ping"), "the reader is free while the hook waits"
-        went_on.set()
-        assert "result" in raw.answer("slow")
-    assert threads["server/discover"].startswith("mcp_ref worker")
-
-
-@pytest.mark.parametrize("method", ["ping", "server/discover"])
-def test_a_lifecycle_method_that_the_author_answers_is_run_by_a_worker(method):
-    server = Server("own")
-
-    @server.on_request(method)
-    def own(params):
-        return {"thread": threading.current_thread().name}
-
-    with RawClient(server, revision="2025-11-25" if method == "ping" else MODERN) as raw:
-        assert raw.request(method)["result"]["thread"].startswith("mcp_ref worker")
-
-
-def test_a_forked_child_begins_anew_and_leaves_the_parents_lifespan_alone():
-    events = []
-
-    @contextlib.contextmanager
-    def lifespan(server):
-        events.append("entered")
-        yield len(events)
-        events.append("left")
-
-    server = demo(lifespan=lifespan, principal=lambda context: "ann")
-    with connect(server) as client:
-        assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
-        inherited = len(forks.without_end)
-        server.lifespan.forked()  # what the child of a fork calls
-        assert len(forks.without_end) == inherited + 1
-        with connect(server) as another:
-            assert another.call_tool("add", {"a": 2, "b": 2}).text == "4"
-            assert events == ["entered", "entered"]
-        assert events == ["entered", "entered", "left"]
-    forks.without_end.pop().close()
-    assert events.count("left") == 2
-
-
-def test_wsgi_app_is_an_application_at_a_path():
-    app = demo().wsgi_app("/here", stateless=True)
-    with contextlib.closing(app):
-        statuses = []
-        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/elsewhere", "HTTP_HOST": "127.0.0.1"}
-        b"".join(app(environ, lambda status, headers: statuses.append(status)))
-        assert statuses[0].startswith("404")
-
-
-@pytest.mark.parametrize(("transport", "options"), [("stdio", {}), ("http", {"port": 1})])
-def test_run_hands_its_options_to_the_transport(transport, options, monkeypatch):
-    served = []
-    monkeypatch.setattr(stdio, "serve", lambda server, **given: served.append(("stdio", given)))
-    monkeypatch.setattr(http_server, "serve", lambda server, **given: served.append(("http", given)))
-    demo().run(transport, **options)
-    assert served == [(transport, options)]
-
-
-def test_ping_every_is_a_number_of_seconds():
-    with pytest.raises(ValueError, match="ping_every"):
-        demo(ping_every=-1)
 
 
 # -- in a forked child ------------------------------------------------------------------------------
@@ -980,3 +537,49 @@ def test_a_forked_child_that_leaves_its_parents_service_can_serve_with_a_lifespa
     with connect(server) as client:
         assert client.call_tool("where").text == "here"
     assert len(entered) == 2
+
+
+def test_a_forked_child_begins_anew_and_leaves_the_parents_lifespan_alone():
+    events = []
+
+    @contextlib.contextmanager
+    def lifespan(server):
+        events.append("entered")
+        yield len(events)
+        events.append("left")
+
+    server = demo(lifespan=lifespan, principal=lambda context: "ann")
+    with connect(server) as client:
+        assert client.call_tool("add", {"a": 1, "b": 1}).text == "2"
+        inherited = len(forks.without_end)
+        server.lifespan.forked()  # what the child of a fork calls
+        assert len(forks.without_end) == inherited + 1
+        with connect(server) as another:
+            assert another.call_tool("add", {"a": 2, "b": 2}).text == "4"
+            assert events == ["entered", "entered"]
+        assert events == ["entered", "entered", "left"]
+    forks.without_end.pop().close()
+    assert events.count("left") == 2
+
+
+def test_wsgi_app_is_an_application_at_a_path():
+    app = demo().wsgi_app("/here", stateless=True)
+    with contextlib.closing(app):
+        statuses = []
+        environ = {"REQUEST_METHOD": "GET", "PATH_INFO": "/elsewhere", "HTTP_HOST": "127.0.0.1"}
+        b"".join(app(environ, lambda status, headers: statuses.append(status)))
+        assert statuses[0].startswith("404")
+
+
+@pytest.mark.parametrize(("transport", "options"), [("stdio", {}), ("http", {"port": 1})])
+def test_run_hands_its_options_to_the_transport(transport, options, monkeypatch):
+    served = []
+    monkeypatch.setattr(stdio, "serve", lambda server, **given: served.append(("stdio", given)))
+    monkeypatch.setattr(http_server, "serve", lambda server, **given: served.append(("http", given)))
+    demo().run(transport, **options)
+    assert served == [(transport, options)]
+
+
+def test_ping_every_is_a_number_of_seconds():
+    with pytest.raises(ValueError, match="ping_every"):
+        demo(ping_every=-1)

@@ -3,6 +3,7 @@
 import itertools
 import json
 import threading
+from types import SimpleNamespace
 
 import pytest
 from choices import for_server
@@ -27,7 +28,7 @@ from mcp_ref.basic import lifecycle
 from mcp_ref.basic.index.error_responses import InvalidRequest
 from mcp_ref.basic.lifecycle import TRANSITIONS, Negotiated, Session, State, negotiate
 from mcp_ref.basic.patterns.index.connection import Connection
-from mcp_ref.basic.versioning import UnsupportedProtocolVersion
+from mcp_ref.basic.versioning import UnsupportedProtocolVersion, revision
 from mcp_ref.runtime.errors import ConnectionClosed, LocalError
 from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.runtime.threads.workers import Workers
@@ -725,3 +726,62 @@ def test_modern_context_does_not_stand_in_for_the_handshake_of_later_requests():
     with RawClient(telling()) as raw:
         assert raw.request("vendor/session", {"_meta": META})["result"]["revision"] == MODERN
         assert raw.request("initialize", opening("2025-06-18"))["result"]["protocolVersion"] == "2025-06-18"
+
+
+# -- what a client and its server agreed on ---------------------------------------------------------
+
+
+def agreed(revisions=REVISIONS):
+    return Negotiated({"name": "tests", "version": "1"}, {"roots": {}}, revisions)
+
+
+def test_a_session_that_is_assumed_is_open_without_a_handshake():
+    session = Session()
+    session.assume(revision("2025-03-26"), {"tools": {}, "tasks": {}})
+    assert (session.state, session.revision, session.server_capabilities) == (
+        State.OPEN,
+        "2025-03-26",
+        {"tools": {}},
+    )
+
+
+def test_a_server_has_a_name_for_people_if_it_gives_one():
+    found = agreed()
+    for info, name in [({"title": "The Demo", "name": "demo"}, "The Demo"), ({"name": "demo"}, "demo")]:
+        found.server_info = info
+        assert found.server_name == name
+    for info in ({}, {"name": ""}, {"name": 5}):
+        found.server_info = info
+        assert found.server_name == "a server without a name"
+
+
+def test_what_a_request_needs_and_the_server_did_not_declare_is_named():
+    found = agreed()
+    assert found.undeclared("tools/list") is None, "nothing is known of the server yet"
+    found.server_capabilities = {"resources": {}}
+    assert found.undeclared("tools/list") == "tools"
+    assert found.undeclared("resources/list") is None
+    assert found.undeclared("resources/subscribe") == "resources.subscribe"
+    assert found.undeclared("vendor/own") is None
+    assert found.undeclared("completion/complete") is None, "2024-11-05 has no capability for it"
+    found.go_on_in(revision("2025-03-26"))
+    with pytest.raises(LocalError, match="completion/complete: the server did not declare"):
+        found.check_declared("completion/complete")
+
+
+def test_a_client_of_modern_versions_alone_has_no_handshake():
+    with pytest.raises(LocalError, match=f"the server is a legacy one; this client speaks {MODERN}"):
+        agreed([MODERN]).hello()
+    assert agreed().hello()["protocolVersion"] == LEGACY[-1]
+
+
+def test_with_a_modern_server_nothing_is_opened_and_nothing_answered():
+    found, peer = agreed(), SimpleNamespace(responder=SimpleNamespace(is_mute=False))
+    found.open_modern(peer, revision(MODERN), {"capabilities": {"tools": {}}, "instructions": "be brief"})
+    assert (found.revision, found.server_capabilities, found.server_info, found.instructions) == (
+        MODERN,
+        {"tools": {}},
+        {},
+        "be brief",
+    )
+    assert peer.responder.is_mute

@@ -129,3 +129,13 @@ def test_only_true_and_false_are_either():
     for wrong in ("no", 0, 1, None):
         with pytest.raises(TypeError, match="b is True or False, not"):
             checks.check_bool(a=True, b=wrong)
+
+
+def test_a_keyword_that_a_function_does_not_have_is_refused_with_those_that_it_has():
+    checks.check_names("run", ["path"], ["path", "threads"])
+    with pytest.raises(
+        TypeError, match=r"^run got an unexpected keyword argument 'pth'; there are path, threads$"
+    ):
+        checks.check_names("run", ["path", "pth"], ["path", "threads"])
+    with pytest.raises(TypeError, match=r"^run got an unexpected keyword argument 'x'$"):
+        checks.check_names("run", ["x"], ())

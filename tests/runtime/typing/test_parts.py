@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from kinds import json_values
 
-from mcp_ref.runtime.typing import parts
+from mcp_ref.runtime.typing import codec, parts
 from mcp_ref.runtime.typing.alternatives import choice
 from mcp_ref.runtime.typing.codec import same
 from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, must
@@ -169,3 +169,31 @@ def test_object_dumper_with_a_way_to_dump_the_rest():
     assert dump({"a": 1, "c": 4}) == {"a": 1, "c": 8}
     assert told(dump, 5) == "must be an object, not 5"
     assert told(dump, {5: 5}) == "[5]: a key of a JSON object is a string, not 5"
+
+
+# -------------------------------------------------------------------------------- maps
+
+
+def test_a_map_of_anything_is_copied_as_it_is():
+    load, value = parts.map_loader(codec.scalar_of(str).load, same), {"a": [1], "b": None}
+    assert load(value) == value
+    assert load(value) is not value
+    assert told(load, {"a": 1, 2: 3}) == "[2]: must be a string, not 2"
+    assert told(load, [1]) == "must be an object, not an array of 1"
+
+
+def test_two_keys_that_become_one_are_a_fault():
+    assert told(parts.map_loader(str, integer), {"1": 1, 1: 2}) == "[1]: is the same key as another one"
+
+
+def test_a_key_that_no_hint_describes_is_a_string():
+    assert parts.text_key("a") == "a"
+    assert told(parts.text_key, 5) == "a key of a JSON object is a string, not 5"
+
+
+def test_members_of_the_right_type_are_taken_without_a_call():
+    loads = {"a": codec.scalar_of(int).load, "b": codec.scalar_of(str).load}
+    load = parts.object_loader(loads, ["a"], [], dict, True)
+    assert load({"a": 1, "b": "x"}) == {"a": 1, "b": "x"}
+    assert load({"a": 1.0}) == {"a": 1}
+    assert told(load, {"a": "x", "b": 5}) == "a: must be an integer, not 'x'; b: must be a string, not 5"
