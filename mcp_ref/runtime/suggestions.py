@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -137,8 +136,11 @@ def _of_command(words: Sequence[str]) -> str | None:
     interpreter = _INTERPRETERS.get(Path(words[0]).suffix)
     if interpreter is not None:
         code.insert(0, interpreter)
-    elif words[0] in ("python", "python3") and not shutil.which(words[0]):
-        code[0] = "sys.executable"
+    elif words[0] in ("python", "python3"):
+        import shutil  # start-up time
+
+        if not shutil.which(words[0]):
+            code[0] = "sys.executable"
     return f"[{', '.join(code)}]"
 
 

@@ -105,8 +105,8 @@ def _compared(groups: list[measure.Group], size: measure.Size, revision: str) ->
 
 @contextlib.contextmanager
 def _tree_of(revision: str) -> Iterator[Path]:
-    """The package as a commit has it, in a folder of its own. Raises CalledProcessError for no commit."""
-    command = ["git", "-C", str(ROOT), "archive", revision, "mcp_ref"]
+    """The package as a commit has it, with its peers. Raises CalledProcessError for no commit."""
+    command = ["git", "-C", str(ROOT), "archive", revision, "mcp_ref", "tests/bench/peers"]
     archive = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     with tempfile.TemporaryDirectory(prefix="mcp_ref-bench-") as folder:
         with tarfile.open(fileobj=io.BytesIO(archive)) as found:

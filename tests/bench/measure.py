@@ -182,7 +182,8 @@ IMPORT = "import time; start = time.perf_counter(); import {}; print(time.perf_c
 
 
 def _python(package: Package, code: str) -> bytes:
-    command, settings = [sys.executable, "-c", code], package.environment
+    # -P: not from the folder in which this runs.
+    command, settings = [sys.executable, "-P", "-c", code], package.environment
     return subprocess.run(command, env=settings, check=True, timeout=PATIENCE, capture_output=True).stdout
 
 

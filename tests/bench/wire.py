@@ -43,6 +43,11 @@ class Package:
     """Holds `mcp_ref`: this tree, or that of an older commit. The official SDK is installed."""
 
     @property
+    def peers(self) -> Path:
+        """The programs that use the package, from its own tree: they know how its functions are called."""
+        return self.tree / "tests" / "bench" / "peers"
+
+    @property
     def environment(self) -> dict[str, str]:
         """Python as it is by default, with its bytecode kept and no proxy; the package out of its tree."""
         kept = {name: value for name, value in os.environ.items() if not _is_foreign(name)}
@@ -64,7 +69,7 @@ class Process:
         self.script = script
         self.started = time.perf_counter()
         self._child = subprocess.Popen(
-            [sys.executable, str(HERE / "peers" / self.script), *arguments],
+            [sys.executable, str(package.peers / self.script), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

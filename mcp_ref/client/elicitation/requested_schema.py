@@ -449,16 +449,14 @@ _CHECKS: dict[str, Callable[[FormField, Any], None]] = {
 _LOCAL = r"""(?:[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*|"(?:[ !#-\[\]-~]|\\[ -~]){0,62}")"""
 # RFC 5321, "Domain": labels of at most 63 letters, digits and hyphens. Or an address in brackets.
 _DOMAIN = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*"
-_EMAIL = re.compile(rf"(?=.{{1,64}}@){_LOCAL}@(?:{_DOMAIN}|\[[!-Z^-~]+\])", re.ASCII | re.IGNORECASE)
+_EMAIL = rf"(?ai:(?=.{{1,64}}@){_LOCAL}@(?:{_DOMAIN}|\[[!-Z^-~]+\]))"
 # RFC 3339, "full-date" and "date-time". Which months and hours there are, `datetime` knows.
-_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_DATE_TIME = re.compile(
-    rf"{_DATE.pattern}T[0-9:]{{8}}(?:\.[0-9]{{1,60}})?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}})", re.I
-)
+_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_DATE_TIME = rf"(?i:{_DATE}T[0-9:]{{8}}(?:\.[0-9]{{1,60}})?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}}))"
 
 
 def _is_email(text: str) -> bool:
-    return len(text) <= MAX_EMAIL_CHARACTERS and _EMAIL.fullmatch(text) is not None
+    return len(text) <= MAX_EMAIL_CHARACTERS and re.fullmatch(_EMAIL, text) is not None
 
 
 def _is_uri(text: str) -> bool:
@@ -471,7 +469,7 @@ def _is_uri(text: str) -> bool:
 def _is_date(text: str) -> bool:
     """Whether a text is a date of RFC 3339. Python alone would accept more: also 20260728 and 2026-W30-2."""
     try:
-        return _DATE.fullmatch(text) is not None and bool(datetime.date.fromisoformat(text))
+        return re.fullmatch(_DATE, text) is not None and bool(datetime.date.fromisoformat(text))
     except ValueError:
         return False
 
@@ -479,7 +477,9 @@ def _is_date(text: str) -> bool:
 def _is_date_time(text: str) -> bool:
     """Whether a text is a date and time of RFC 3339, with its offset. Python refuses leap seconds."""
     try:
-        return _DATE_TIME.fullmatch(text) is not None and bool(datetime.datetime.fromisoformat(text.upper()))
+        return re.fullmatch(_DATE_TIME, text) is not None and bool(
+            datetime.datetime.fromisoformat(text.upper())
+        )
     except ValueError:
         return False
 
