@@ -86,9 +86,9 @@ def report(context: RequestContext, progress: float, total: float | None, messag
     # spec: basic/patterns/progress/send-optional, basic/patterns/progress/active-token-only
     # spec: basic/patterns/progress/may-send-none
     """
-    token = context.reports.progress_token
-    # spec: basic/patterns/progress/stop-after-completion, basic/patterns/progress/in-progress-only
-    if token is None or context.is_over:
+    reports = context.reports
+    token = reports.progress_token
+    if token is None:
         return
     if not all(map(_is_number, (progress,) if total is None else (progress, total))):
         raise ValueError(f"progress and total must be finite numbers, not {progress!r} of {total!r}")
@@ -97,10 +97,12 @@ def report(context: RequestContext, progress: float, total: float | None, messag
     # spec: basic/patterns/progress/payload, basic/patterns/progress/omit-total
     fields = {"progressToken": token, "progress": progress, "total": total, "message": message}
     params = {name: value for name, value in fields.items() if value is not None}
-    with context.reports.speaking:
-        last = context.reports.progress_sent
+    with reports.speaking:
+        last = reports.progress_sent
         if last is None or progress > last:  # spec: basic/patterns/progress/value-increases
-            context.reports.progress_sent = progress
+            reports.progress_sent = progress
+            # Nothing is said of a request that is over.
+            # spec: basic/patterns/progress/stop-after-completion, basic/patterns/progress/in-progress-only
             context.say("notifications/progress", params)  # spec: basic/patterns/progress/rate-limit
 
 

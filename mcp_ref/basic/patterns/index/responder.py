@@ -113,10 +113,7 @@ class Responder:
 
     def may_notify(self) -> bool:
         """Whether one more notification stays within what a peer can be expected to take."""
-        if self._notices.enter():
-            return False
-        self._notices.leave()
-        return True
+        return not self._notices.take()
 
     def start(
         self,
