@@ -11,6 +11,8 @@ halves of a page live together. What authors and callers use is in `api`, what n
 `mcp_ref.basic.versioning` is a good place to start reading, and docs/architecture.rst a map.
 """
 
+import typing
+
 from mcp_ref.api.client import Client
 from mcp_ref.api.connect import connect
 from mcp_ref.api.context import Context
@@ -26,8 +28,6 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.patterns.subscriptions.server import Change
-from mcp_ref.basic.transports.streamable_http.options import HttpOptions
-from mcp_ref.basic.transports.streamable_http.security import Denied
 from mcp_ref.client.elicitation.requests import Answer, Elicit
 from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
 from mcp_ref.client.roots import ListRoots
@@ -45,6 +45,10 @@ from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.server.resources import ResourceNotFound
 from mcp_ref.server.tools import CallRefused
 from mcp_ref.server.utilities.caching import Cache, Caching
+
+if typing.TYPE_CHECKING:
+    from mcp_ref.basic.transports.streamable_http.options import HttpOptions
+    from mcp_ref.basic.transports.streamable_http.security import Denied
 
 __all__ = [
     "Answer",
@@ -85,3 +89,17 @@ __all__ = [
     "connect",
 ]
 __version__ = "0.1.0"
+
+_LATE = {"Denied": "security", "HttpOptions": "options"}
+"""What servers over HTTP alone have a use for, and the module that has it: loaded when it is asked for, since
+that takes 3 ms, which is much for a server that a client starts.
+"""
+
+
+def __getattr__(name: str) -> typing.Any:
+    """A name of _LATE. Raises AttributeError for any other."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib  # start-up time
+
+    return getattr(importlib.import_module(f"mcp_ref.basic.transports.streamable_http.{_LATE[name]}"), name)

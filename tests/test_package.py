@@ -41,12 +41,19 @@ every = pytest.mark.parametrize("path", MODULES, ids=dotted)
 def test_the_package_exports_what_it_says_and_nothing_by_accident():
     assert list(mcp_ref.__all__) == sorted(set(mcp_ref.__all__))
     public = {n for n, v in vars(mcp_ref).items() if not n.startswith("_") and not inspect.ismodule(v)}
-    assert public == set(mcp_ref.__all__)
+    assert public | set(mcp_ref._LATE) == set(mcp_ref.__all__)
     for name in mcp_ref.__all__:
         found = getattr(mcp_ref, name)
         assert getattr(importlib.import_module(found.__module__), name) is found
         assert name in importlib.import_module(found.__module__).__all__
         assert found.__doc__, name
+
+
+def test_what_only_http_needs_is_not_loaded_with_the_package():
+    code = "import sys, mcp_ref; print([name for name in sys.modules if name.endswith('.security')])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"
+    with pytest.raises(AttributeError, match="no attribute 'Application'"):
+        mcp_ref.Application  # noqa: B018
 
 
 def all_below(kind):
