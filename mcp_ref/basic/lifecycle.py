@@ -3,7 +3,7 @@
     client -> server   initialize {protocolVersion, capabilities, clientInfo}
     server -> client   {protocolVersion, capabilities, serverInfo, instructions?}
     client -> server   notifications/initialized
-    ... anything that both declared, until the transport closes ...
+    ... each asks for what the other declared, until the transport closes ...
 
 What the handshake agreed on is the session's state: later requests are served with it. The server answers in
 the version that it was offered if it supports it, else in the newest with a handshake that it supports; the
@@ -17,8 +17,8 @@ Revisions   2024-11-05 to 2025-11-25. 2026-07-28 has no handshake: each request 
     NEW         initialize                  ANSWERED
     ANSWERED    notifications/initialized   OPEN
 
-    Until it is OPEN the server takes the next step and `ping` only; anything else is an error that says what
-    is missing. A second `initialize` is an error as well.
+    Until it is OPEN the server takes the next step and `ping` only; any other request is an error that says
+    what is missing, and so is a second `initialize`. Any other notification is ignored.
 
 Threads     the reader runs `on_initialize` and `on_initialized`, so that what follows on the wire finds the
             session as they left it. `context_from_session` runs on workers (for ping and initialize: on the
@@ -225,7 +225,7 @@ class Session:
         return self.state is not State.NEW
 
     def assume(self, agreed: Revision, capabilities: Json) -> None:
-        """Open a session without a handshake, with what the server would have answered to one.
+        """Count as open, without a handshake, with what the server would have answered to one.
 
         For a message that is served on its own, over HTTP without a session: the table is not followed.
         """

@@ -157,7 +157,7 @@ def as_bytes(value: Result) -> bytes:
 
 
 def messages(value: Result) -> None:
-    """The messages of a prompt, each below the name of who says it."""
+    """Print the messages of a prompt, each below the name of its role."""
     for message in value["messages"]:
         print(f"{in_a_line(message['role'])}:")
         for line in _block_text(message["content"]).splitlines() or [""]:

@@ -19,7 +19,8 @@ Revisions   2024-11-05  prompts/list, prompts/get, notifications/prompts/list_ch
 
 Errors      an unknown prompt, and arguments that are missing, unknown or of the wrong type: -32602; a
             function that raises, or returns what is no prompt: -32603.
-Threads     `on_get_prompt` runs on the request's own worker and may block; the client half on the caller's.
+Threads     `on_get_prompt` runs on the worker that took the request, and may block; the client half
+            on the caller's thread.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A server lists named functions; a client calls one and gets content back.
 
     client -> server   tools/list {cursor?}             -> {tools: [Tool], nextCursor?}
     client -> server   tools/call {name, arguments?}    -> {content, structuredContent?, isError?}
-                       or, in 2026-07-28, a question first (basic/patterns/mrtr)
+                       in 2026-07-28 perhaps a question instead (basic/patterns/mrtr);
+                       before, a tool asks by a request of the server's own
     server -> client   notifications/tools/list_changed    in 2026-07-28 to those that asked for it
 
 Server half   `on_list_tools`, `on_call_tool` (and api/from_function/tool: how a function becomes a tool)
@@ -19,7 +20,8 @@ Revisions   2024-11-05  tools/list, tools/call, notifications/tools/list_changed
 
 Errors      two kinds, kept apart: an unknown tool or a malformed request is a JSON-RPC error; a tool
             that fails is a result with isError, and its message, never a traceback.
-Threads     `on_call_tool` runs on the request's own worker and may block; the client half on the caller's.
+Threads     `on_call_tool` runs on the worker that took the request, and may block; the client half
+            on the caller's thread.
 Not here    what a schema may contain (basic/index/json_schema_usage), what content is (server/content).
 """
 
@@ -512,7 +514,7 @@ class CallsTools(Asks, Protocol):
 
     @property
     def negotiated(self) -> Negotiated:
-        """What it and its server agreed on."""
+        """What the client and its server agreed on."""
 
     @property
     def repeats_arguments(self) -> bool:
@@ -593,7 +595,7 @@ def check_result(client: CallsTools, params: Json, result: Json, timeout: float 
     if result.get("isError") or (known is None and "structuredContent" not in result):
         return
     fault = _fault(known, result) if known is not None else "the tool is not known"
-    if fault is not None:  # perhaps the tool has changed: in the modern era a client is not told
+    if fault is not None:  # perhaps the tool has changed: a modern client is told only if it listens
         fault = _fault(client.tools.fetch(client, name, timeout=timeout), result)
     if fault is not None:
         raise InvalidResponse(f"tools/call {name}: {fault}")

@@ -154,8 +154,8 @@ def _property_at(name: str, about: Json, at: Revision) -> Json:
 
 
 _POSSIBLE_HINTS = (
-    "a field of a form must be a str, int, float, bool, date, datetime, a Literal or an Enum of strings,"
-    " a list of one of these two, or any of them with `| None`"
+    "a field of a form must be a str, int, float, bool, date, datetime, time, UUID, Decimal or Path,"
+    " a Literal or an Enum of strings, a list of one of these two, or any of them with `| None`"
 )
 
 

@@ -18,6 +18,7 @@ Revisions   2025-06-18  elicitation/create, asked by the server; a form of primi
 Errors      -32603  the callback's content does not fit the form; the server checks again, and raises
                     InvalidResponse where the question was asked
             -32602  a mode that the client did not declare;   -32601  the client has no elicitation
+            In 2026-07-28 none is sent: the application's own call raises InputRefused
 Threads     questions are made and answers read on the request's worker; the callback runs on a thread
             of its own (api/callbacks).
 Not here    the fields of a form (requested_schema, forms), the visit to a URL (url_mode), a callback for
@@ -180,7 +181,9 @@ def check_mode_exists(context: RequestContext, mode: str) -> None:
 
 
 def check_url(url: str) -> None:
-    """Check that a URL is absolute, of https or http, and hides nothing from its reader. Raises ValueError.
+    """Check that a URL is absolute, of https or http, in characters that a URL may have. Raises ValueError.
+
+    What else may be suspicious in one: `warnings_about`.
 
     # spec: client/elicitation/url-valid, client/elicitation/url-https
     """
@@ -190,7 +193,7 @@ def check_url(url: str) -> None:
     except ValueError as problem:
         raise ValueError(f"{url!r:.200} is not a URL: {problem}") from None
     if parts.scheme not in ("https", "http") or not host or not url.isascii() or not url.isprintable():
-        raise ValueError(f"{url!r:.200} is not a whole https URL")
+        raise ValueError(f"{url!r:.200} is not a whole URL of https or http")
     if any(character in url for character in ' "<>\\^`{|}'):
         raise ValueError(f"{url!r:.200} has a character that is not allowed in a URL; percent-encode it")
     if parts.scheme == "http" and host not in ("localhost", "127.0.0.1", "::1"):

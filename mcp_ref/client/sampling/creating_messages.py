@@ -14,7 +14,7 @@ Client half   `answer` calls the application's callback, with a `SamplingRequest
 Revisions   2024-11-05  sampling/createMessage, asked by the server; text and images
             2025-03-26  + audio
             2025-11-25  + tools; content may be several blocks; includeContext needs a capability
-            2026-07-28  asked by way of basic/patterns/mrtr; deprecated
+            2026-07-28  asked by way of basic/patterns/mrtr; sampling as a whole is deprecated
 Errors      -1      the user refused (SamplingRefused)
             -32602  tools for a client that declared none; tool results that do not match the tool uses
             -32601  there is no callback

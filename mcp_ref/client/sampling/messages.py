@@ -10,7 +10,7 @@ Tool uses are answered before anything else is said: the message after one with 
 each of them, and nothing else.
 
 `as_messages` makes such a list of strings, blocks and messages. `check_messages` checks it by these rules:
-both peers use it, on what they send and on what they receive.
+the server uses it on what it sends, the client on what it receives.
 
 Revisions   2024-11-05  text, image
             2025-03-26  + audio

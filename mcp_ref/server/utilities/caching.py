@@ -301,7 +301,7 @@ class Cache:
             )
 
     def forget(self, server: Hashable, method: str | None = None) -> None:
-        """Drop all results of a server, or of one method of it, also those that are still on their way."""
+        """Drop all cached results of a server, or of one method; answers that are awaited are not stored."""
         self._invalidate(server, lambda key, entry: method is None or key.method == method)
 
     def _invalidate(self, server: Hashable, is_stale: Callable[[CacheKey, Entry], bool]) -> None:

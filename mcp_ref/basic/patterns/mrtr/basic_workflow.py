@@ -1,4 +1,4 @@
-"""Multi round-trip requests (page: basic/patterns/mrtr): one blocking call that asks, in either era.
+"""Multi round-trip requests (page: basic/patterns/mrtr): one call that asks, in either era.
 
 A server that needs something from the client before it can answer says so in its result; the client sends
 the request again, with what was asked for:
@@ -12,7 +12,7 @@ An author writes the same in both eras, `answer = ctx.elicit("Sure?", Confirm)`:
 
     legacy   the question travels as a request of the server's own, and the thread waits
     modern   `ask` unwinds the handler (InputRequired); with the retry it runs again from its top, and each
-             question that was answered gets its answer at once, in order, until the handler ends
+             question that was answered gets its answer at once, in order, until it ends or asks anew
 
 The answers so far travel in requestState, signed and bound to method, params and principal (runtime/seals),
 so that any process that knows the secret can serve the retry. Answers are matched by position and question:
@@ -24,7 +24,7 @@ retry brings `ctx.input_responses` and `ctx.request_state`, which is signed on i
 
 Server half   `ask`, `once`, `resume`, `input_required_result`, `finish_handler_made`; how a handler runs
               again is in basic/patterns/mrtr/replay
-Client half   `Rounds`, for a thread that waits and for a future; or the user, by `Client.resume`
+Client half   `Rounds`, for a thread that waits and for a future; or the application, by `Client.resume`
 
 Revisions   2026-07-28: in handlers of tools/call, prompts/get and resources/read. `ask` is for every
             revision.
@@ -143,7 +143,7 @@ class AnswersServers(Protocol):
 
     @property
     def negotiated(self) -> Negotiated:
-        """What it and its server agreed on."""
+        """What the client and its server agreed on."""
 
     @property
     def input_requests(self) -> Mapping[str, InputRequestType]:

@@ -1,5 +1,7 @@
 """Subscriptions (page: basic/patterns/subscriptions): which client hears of which changes, in either era.
 
+2026-07-28; before, lists are reported to every client, and resources to those that sent resources/subscribe:
+
     client -> server   subscriptions/listen {notifications: {toolsListChanged?, resourceSubscriptions?, ...}}
     server -> client   notifications/subscriptions/acknowledged {notifications: what it agreed to}
     server -> client   notifications/tools/list_changed, notifications/resources/updated {uri}, ...

@@ -72,7 +72,7 @@ class Listens(Protocol):
 
     @property
     def negotiated(self) -> Negotiated:
-        """What it and its server agreed on."""
+        """What the client and its server agreed on."""
 
     @property
     def connection(self) -> Connection:
@@ -315,7 +315,7 @@ class Changes:
             self._news.notify_all()
 
     def end(self, problem: McpError | None) -> None:
-        """End the subscription: by an error, or without one, gracefully by the server."""
+        """The server ended it; or (problem) it was lost: then the next wait of its user listens again."""
         with self._news:
             if problem is None or self.client.is_closed:
                 self._over = True

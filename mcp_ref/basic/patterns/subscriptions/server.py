@@ -21,7 +21,7 @@ Revisions   2026-07-28 for subscriptions/listen; the changes in all.
 Errors      too many listeners or URIs: TooManyRequests (429). URIs of no resource are not in the
             acknowledgment.
 Threads     `publish` may be called by any thread, and does not wait: the thread `mcp_ref changes` sends the
-            notifications. There is one at a time, and it ends after one round. A client that does not read
+            notifications. There is one at a time, and it ends after one pass. A client that does not read
             delays no other: its changes wait, each of them once.
 """
 
@@ -222,7 +222,7 @@ NOTIFICATIONS = (
 
 
 class Listener:
-    """A client of the legacy era: hears of lists with listChanged, and of resources that it subscribed to."""
+    """Hears of changes. This one is a session of the legacy era: of lists, and of its resources."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -438,7 +438,7 @@ class Listeners:
             self._telling = False
 
     def _tell_all(self) -> None:
-        """Run one round. Changes that come meanwhile, or could not be sent, are left to the next."""
+        """Run one pass. Changes that come meanwhile, or could not be sent, are left to the next."""
         with self._lock:
             waiting = self._waiting()
         read_by = [self._tell_one(listener) for listener in waiting]

@@ -68,7 +68,7 @@ class _SessionStream(HttpStream):
         self._closing: ConnectionClosed | None = None
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
-        """Send a response like any other message."""
+        """Send a response on the one stream, as any other message."""
         self.send(line, wait)
 
     def cancel(self, reason: str) -> None:
@@ -108,7 +108,7 @@ class _PostOutgoing:
         context.arrival.environ, context.principal = self._environ, self._principal
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
-        """Send a response like any other message."""
+        """Send a response on the one stream, as any other message."""
         try:
             self._stream.send(line, wait)
         finally:

@@ -83,7 +83,7 @@ class Refused(McpError):
         self.headers = tuple(headers)
 
     def body(self) -> bytes:
-        """An error of no request: it has no id. Its type is application/json.
+        """The body of the HTTP response: an error without an id, as application/json.
 
         # spec: basic/transports/streamable-http/origin-403-body
         """

@@ -193,7 +193,7 @@ class SendsToUrl(Protocol):
 
     @property
     def negotiated(self) -> Negotiated:
-        """What it and its server agreed on."""
+        """What the client and its server agreed on."""
 
     def annotated(self, params: Json | None, deadline: Deadline | None) -> Paths:
         """Which arguments of a tools/call go into headers."""
