@@ -28,9 +28,12 @@ def modules() -> list[Path]:
 
 
 def test_of(module: Path) -> Path:
-    """mcp_ref/server/tools.py -> tests/server/test_tools.py; a package's test has the package's name."""
+    """mcp_ref/server/tools.py -> tests/server/test_tools.py; a package's test has the package's name.
+
+    That of the whole is tests/test_package.py.
+    """
     inside = module.relative_to("mcp_ref")
-    name = inside.parent.name if inside.name == "__init__.py" else inside.stem
+    name = (inside.parent.name or "package") if inside.name == "__init__.py" else inside.stem
     return Path("tests") / inside.parent / f"test_{name}.py"
 
 
