@@ -37,9 +37,7 @@ from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.subscriptions.client import Subscriptions
 from mcp_ref.basic.transports.streamable_http import schema_extension
 from mcp_ref.basic.utilities import ping
-from mcp_ref.basic.versioning import (
-    version_named,
-)
+from mcp_ref.basic.versioning import version_named
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
 from mcp_ref.runtime.errors import InvalidResponse

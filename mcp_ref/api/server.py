@@ -38,13 +38,7 @@ from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.versioning import Revision, Versions
 from mcp_ref.client.elicitation import url_mode as url_elicitation
-from mcp_ref.runtime.checks import (
-    check_callable,
-    check_count,
-    check_names,
-    check_text,
-    check_text_if_any,
-)
+from mcp_ref.runtime.checks import check_callable, check_count, check_names, check_text, check_text_if_any
 from mcp_ref.runtime.limits import Limit, Limiters
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.seals import Seal, secrets_of

@@ -5,16 +5,7 @@ import time
 
 import pytest
 from choices import for_connect, for_server
-from peers import (
-    LEGACY,
-    MODERN,
-    PATIENCE,
-    REVISIONS,
-    Notes,
-    eventually,
-    nothing_left,
-    raw_server,
-)
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
 
 from mcp_ref import ClientOptions, Context, McpError, ProtocolError, Server, connect
 

@@ -20,10 +20,7 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.api.callbacks import Callbacks, CallbackTimeout
-from mcp_ref.basic.index.error_responses import (
-    InternalError,
-    TooManyRequests,
-)
+from mcp_ref.basic.index.error_responses import InternalError, TooManyRequests
 from mcp_ref.basic.index.general_fields import MissingRequiredClientCapability
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.runtime.errors import ConnectionClosed

@@ -8,18 +8,7 @@ from pathlib import Path
 
 import pytest
 from choices import for_connect, for_server
-from peers import (
-    ENV,
-    LEGACY,
-    MODERN,
-    REVISIONS,
-    Notes,
-    eventually,
-    nothing_left,
-    python,
-    raw_server,
-    source,
-)
+from peers import ENV, LEGACY, MODERN, REVISIONS, Notes, eventually, nothing_left, python, raw_server, source
 from web import opened, text, web
 
 from mcp_ref import (

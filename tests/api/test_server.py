@@ -21,13 +21,7 @@ from peers import (
     source,
 )
 
-from mcp_ref import (
-    Context,
-    McpError,
-    Server,
-    ServerOptions,
-    connect,
-)
+from mcp_ref import Context, McpError, Server, ServerOptions, connect
 from mcp_ref.api import http_server
 from mcp_ref.api import server as module
 from mcp_ref.basic.lifecycle import ServerCapabilities

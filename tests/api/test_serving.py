@@ -6,27 +6,9 @@ import time
 
 import pytest
 from choices import for_server
-from peers import (
-    LEGACY,
-    META,
-    MODERN,
-    PATIENCE,
-    REVISIONS,
-    RawClient,
-    eventually,
-    nothing_left,
-    source,
-)
+from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, eventually, nothing_left, source
 
-from mcp_ref import (
-    ClientOptions,
-    Context,
-    ErrorResponse,
-    ProtocolError,
-    Server,
-    ServerOptions,
-    connect,
-)
+from mcp_ref import ClientOptions, Context, ErrorResponse, ProtocolError, Server, ServerOptions, connect
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationRequired
 from mcp_ref.runtime.threads.outbox import Outbox

@@ -20,13 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_ref.cli import terminal
-from mcp_ref.cli.terminal import (
-    Terminal,
-    choice_label,
-    display_value,
-    parse_answer,
-    prompt_for,
-)
+from mcp_ref.cli.terminal import Terminal, choice_label, display_value, parse_answer, prompt_for
 from mcp_ref.client.elicitation.requested_schema import FormField, fields_of
 from mcp_ref.schema import Mismatch
 

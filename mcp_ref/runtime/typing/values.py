@@ -28,16 +28,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from mcp_ref.runtime.typing import parts
 from mcp_ref.runtime.typing.alternatives import choice, first
 from mcp_ref.runtime.typing.bounds import Bounds, apply_mark, check_informs
-from mcp_ref.runtime.typing.codec import (
-    INT_KEY,
-    Codec,
-    Convert,
-    Field,
-    Schema,
-    load_int_key,
-    same,
-    scalar_of,
-)
+from mcp_ref.runtime.typing.codec import INT_KEY, Codec, Convert, Field, Schema, load_int_key, same, scalar_of
 from mcp_ref.runtime.typing.hints import fields_of, kind_of, replacement_for
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
 

@@ -10,12 +10,7 @@ from typing import Annotated, Any, NotRequired, Required, TypedDict, TypeVar
 
 import pytest
 
-from mcp_ref.runtime.typing.hints import (
-    fields_of,
-    kind_of,
-    replacement_for,
-    required_hint,
-)
+from mcp_ref.runtime.typing.hints import fields_of, kind_of, replacement_for, required_hint
 
 K = TypeVar("K")
 

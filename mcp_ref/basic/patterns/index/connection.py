@@ -24,10 +24,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.index.batching import Batch, check_batch, wants_answer
-from mcp_ref.basic.index.error_responses import (
-    InvalidRequest,
-    ParseError,
-)
+from mcp_ref.basic.index.error_responses import InvalidRequest, ParseError
 from mcp_ref.basic.index.messages import (
     Json,
     begins,

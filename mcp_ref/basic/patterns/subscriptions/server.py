@@ -35,12 +35,7 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import MethodNotFound, TooManyRequests
-from mcp_ref.basic.index.general_fields import (
-    SUBSCRIPTION_ID,
-    Implementation,
-    NotificationMeta,
-    RequestMeta,
-)
+from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
 from mcp_ref.basic.index.messages import Json, RequestId, add_modern_fields
 from mcp_ref.basic.patterns.index.responder import DEFERRED, Deferred
 from mcp_ref.basic.versioning import Method, Notification

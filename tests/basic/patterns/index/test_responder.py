@@ -11,23 +11,9 @@ from typing import Any
 import pytest
 from desks import Desk, open_desk
 from gates import Gate, make_server
-from peers import (
-    MODERN,
-    PATIENCE,
-    REVISIONS,
-    Json,
-    RawClient,
-    eventually,
-    nothing_left,
-)
+from peers import MODERN, PATIENCE, REVISIONS, Json, RawClient, eventually, nothing_left
 
-from mcp_ref import (
-    Context,
-    Limit,
-    ProtocolError,
-    RequestCancelled,
-    Server,
-)
+from mcp_ref import Context, Limit, ProtocolError, RequestCancelled, Server
 from mcp_ref.basic.patterns.index.responder import DEFERRED
 from mcp_ref.basic.versioning import TABLE
 from mcp_ref.runtime.threads import forks

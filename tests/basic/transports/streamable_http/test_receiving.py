@@ -18,12 +18,7 @@ from peers import MODERN, PATIENCE, eventually, nothing_left
 from web import JSON, STREAM, opened, result_of, talking, text, web
 
 from mcp_ref import Context, Limit, Server, ServerOptions, connect
-from mcp_ref.basic.index.error_responses import (
-    InvalidParams,
-    InvalidRequest,
-    MethodNotFound,
-    TooManyRequests,
-)
+from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest, MethodNotFound, TooManyRequests
 from mcp_ref.basic.index.general_fields import InvalidMeta, MissingRequiredClientCapability
 from mcp_ref.basic.patterns.index.context import Arrival
 from mcp_ref.basic.transports.streamable_http import receiving
