@@ -5,8 +5,7 @@ basic/patterns/index/context; here is what a handler calls.
 
 Revisions   all.
 Threads     a handler's own; it may hand its context to threads that it makes: `progress`, `log` and
-`notify` are
-            safe there.
+            `notify` are safe there.
 """
 
 from __future__ import annotations

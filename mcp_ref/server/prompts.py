@@ -7,8 +7,7 @@ as messages for a model.
     client -> server   prompts/get {name, arguments?}     -> {messages: [{role, content}], description?}
     server -> client   notifications/prompts/list_changed
 
-Server half   `on_list_prompts`, `on_get_prompt` (and api/from_function/prompt: how a function becomes a
-prompt)
+Server half   `on_list_prompts`, `on_get_prompt` (a function as a prompt: api/from_function/prompt)
 Client half   `list_prompts`, `get_params`
 
 Revisions   2024-11-05  prompts/list, prompts/get, notifications/prompts/list_changed

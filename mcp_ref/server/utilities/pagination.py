@@ -15,8 +15,8 @@ Revisions   2024-11-05  cursors on tools/list, prompts/list, resources/list, res
 
 Errors      a cursor that is not ours: -32602. A client that meets it within a list begins anew, once.
 Threads     server: any thread may add, replace and remove while requests run: each change makes a new
-table, and
-            requests read the table that they find. client: a request a page, from the caller's thread.
+            table, and requests read the table that they find. client: a request a page, from the caller's
+            thread.
 """
 
 from __future__ import annotations

@@ -6,10 +6,9 @@ Everything behind the doors is written once, against this. What a handler calls 
 (api/context).
 
 Revisions   all.
-Threads     made by the reader, then owned by the one worker that runs the request. `cancel` is called by the
-            reader, or by the thread that ends the connection, and is quick; everything else is the
-            worker's. A
-            handler may hand its context to threads of its own: `notify` is safe there.
+Threads     made by the reader, then owned by the one worker that runs the request. `cancel` is called by
+            the reader, or by the thread that ends the connection, and is quick; everything else is the
+            worker's. A handler may hand its context to threads of its own: `notify` is safe there.
 """
 
 from __future__ import annotations

@@ -25,19 +25,17 @@ does; then the stream goes on over another one, if its events had ids:
 
     client -> server   GET, Last-Event-ID: the last one seen      after `retry` ms, or a second
 
-Revisions   2025-03-26 to 2025-11-25: GET, resumption; 2025-11-25: streams begin with an event that has
-an id and
-            nothing else, and a server may end connections at any time (`release`).
-            2026-07-28: no ids; when the connection closes, the request is cancelled; a stream without
-            its response
-            is a request that failed; errors have a status of HTTP's (`STATUS`).
+Revisions   2025-03-26 to 2025-11-25: GET, resumption; 2025-11-25: streams begin with an event that has an
+            id and nothing else, and a server may end connections at any time (`release`).
+            2026-07-28: no ids; when the connection closes, the request is cancelled; a stream without its
+            response is a request that failed; errors have a status of HTTP's (`STATUS`).
 Errors      server: 503 with Retry-After where there is no thread, or no stream, to be had.
             client: ConnectionClosed, when a stream ends without the response and cannot be resumed;
             InvalidResponse for an event that is too long.
-Threads     `send`, `answer`: any thread, one at a time under `_lock`; they wait when the client reads slower
-            than it is written to. An `EventResponse` is the WSGI server's thread alone; each half second of
-            silence it asks whether the client is still there (`departed`). `_lock` of `Waiting` guards
-            its sets.
+Threads     `send`, `answer`: any thread, one at a time under `_lock`; they wait when the client reads
+            slower than it is written to. An `EventResponse` is the WSGI server's thread alone; each half
+            second of silence it asks whether the client is still there (`departed`). `_lock` of `Waiting`
+            guards its sets.
             `follow` runs on the thread that waits for the response, or on a worker; `mcp_ref stream`, one a
             client in the legacy era, reads the stream of the GET.
 """

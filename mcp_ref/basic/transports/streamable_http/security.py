@@ -25,8 +25,7 @@ Nothing here looks at X-Forwarded-For or other headers by which a proxy vouches 
 Revisions   2024-11-05  the Origin is checked
             2025-11-25  + a wrong one is 403; the body may be an error without id
 Not here    what a message's own headers must say (basic/transports/streamable_http/request_metadata), on
-which
-            address a server listens (basic/transports/streamable_http/endpoint).
+            which address a server listens (basic/transports/streamable_http/endpoint).
 Threads     whichever the WSGI server serves a request on. What was decided about the
             value of a header is kept in dicts that need no lock; `Rates` has one for its table, and
             `BodyBudget` one for its shares.

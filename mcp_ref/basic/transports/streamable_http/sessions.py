@@ -8,39 +8,30 @@
     client -> server   DELETE                             -> 204, and the session is over
 
 Server      What a session is made of is a `Connection`, as on stdio: the handshake's state, what runs,
-what waits
-            for an answer. Here it has an id, an owner, a log of events and an end of its own: by DELETE,
-            after a
-            time without use, or when the server goes. One that was opened and never used ends soon, and
-            one owner
-            has so many at most: a single client cannot take all the sessions that there may be, and keep
-            them.
+            what waits for an answer. Here it has an id, an owner, a log of events and an end of its own:
+            by DELETE, after a time without use, or when the server goes. One that was opened and never
+            used ends soon, and one owner has so many at most: a single client cannot take all the
+            sessions that there may be, and keep them.
             With `stateless` there are no sessions: each POST is served on its own, in the revision that
-            its header
-            names, and nothing can be asked of the client.
+            its header names, and nothing can be asked of the client.
             A client that is gone has not cancelled anything: its request goes on, and waits in the
             session's log.
 Client      404 says that the session is over, and that the request was not begun: it opens another,
-without the
-            id, and sends the request again. Several threads may find out at once: the first opens the next
-            session, the rest wait for it. What the old one knew besides, levels and subscriptions, a
-            worker tells
-            the new one afterwards.
+            without the id, and sends the request again. Several threads may find out at once: the first
+            opens the next session, the rest wait for it. What the old one knew besides, levels and
+            subscriptions, a worker tells the new one afterwards.
 
 Revisions   2025-03-26  sessions, GET, Last-Event-ID, batches
             2025-06-18  + MCP-Protocol-Version; - batches
             2025-11-25  + streams begin with an id, so that a server may end connections at any time
             interim     Mcp-* headers, where there are any, repeat the body (or must be there: a setting)
 Errors      server: no id, an unknown version or Last-Event-ID, no message: 400. An id that is unknown,
-over, or
-            another principal's: 404. Too many sessions: 503; too many of one owner: 429.
+            over, or another principal's: 404. Too many sessions: 503; too many of one owner: 429.
             # spec: basic/transports/streamable-http/session-terminated-404
             client: InvalidResponse for an id that none may be; the 404 itself when there were too many.
 Threads     any. `_lock` guards the table; what a session ends is ended outside of it. On the client
-`_renewal` is
-            held by the thread that opens a session, and waited for as long as a request may take;
-            nothing else is
-            waited for while it is held but the handshake.
+            `_renewal` is held by the thread that opens a session, and waited for as long as a request may
+            take; nothing else is waited for while it is held but the handshake.
 """
 
 from __future__ import annotations
@@ -143,9 +134,7 @@ class HttpSession:
         """To whom it is counted."""
         self.log = Log(secrets.token_hex(4), log_bytes)
         self.unrelated = HttpStream(log=self.log)
-        """The messages that belong to no request: who opens a stream with GET gets them.
-
-        """
+        """The messages that belong to no request: who opens a stream with GET gets them."""
         self.connection = server.attach(self.unrelated, workers)
         if server.options.ping_every is not None:
             self.connection.listener = self.unrelated.reader
