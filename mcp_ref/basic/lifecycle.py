@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.server.utilities.logging import LoggingLevel  # the type of a field, and no more
 
-__all__ = ["ClientCapabilities", "Negotiated", "ServerCapabilities", "Session"]
+__all__ = ["ClientCapabilities", "KnowsServer", "Negotiated", "ServerCapabilities", "Session"]
 
 _log = logger("mcp_ref.lifecycle")
 
@@ -379,6 +379,14 @@ PARTS = {"resources/subscribe": "subscribe", "resources/unsubscribe": "subscribe
 
 # spec: architecture/index/subscription-capability-needed
 """
+
+
+class KnowsServer(Protocol):
+    """A client that has agreed with its server; pages add what else they need of one."""
+
+    @property
+    def negotiated(self) -> Negotiated:
+        """What the client and its server agreed on."""
 
 
 class Negotiated:

@@ -59,13 +59,13 @@ from mcp_ref.server.content import (
 )
 from mcp_ref.server.utilities import pagination
 from mcp_ref.server.utilities.caching import CacheScope, TtlMs
-from mcp_ref.server.utilities.completion import Completer
 from mcp_ref.server.utilities.pagination import ListParams, PagedList
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
     from mcp_ref.basic.patterns.subscriptions.server import Listeners
+    from mcp_ref.server.utilities.completion import Completer
 
 __all__ = [
     "Resource",

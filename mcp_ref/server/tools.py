@@ -39,7 +39,7 @@ from mcp_ref.basic.index.error_responses import InvalidParams, ProtocolError, To
 from mcp_ref.basic.index.general_fields import Icon, RequestMeta, ResultMeta
 from mcp_ref.basic.index.json_schema_usage import BadSchema, validator
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.lifecycle import Negotiated
+from mcp_ref.basic.lifecycle import KnowsServer
 from mcp_ref.basic.patterns.index.requester import Asks
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_input_required
 from mcp_ref.basic.transports.streamable_http import schema_extension
@@ -505,16 +505,12 @@ class KnownTools:
         return kept[1]
 
 
-class CallsTools(Asks, Protocol):
+class CallsTools(Asks, KnowsServer, Protocol):
     """A client, as this page sees it."""
 
     @property
     def tools(self) -> KnownTools:
         """The tools that it knows."""
-
-    @property
-    def negotiated(self) -> Negotiated:
-        """What the client and its server agreed on."""
 
     @property
     def repeats_arguments(self) -> bool:

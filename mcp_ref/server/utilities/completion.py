@@ -52,11 +52,11 @@ from mcp_ref.runtime.typing import functions
 from mcp_ref.runtime.typing.mismatch import message_of, summary
 from mcp_ref.runtime.typing.texts import TextParameters, choices_of, text_of
 from mcp_ref.schema import Bounds, required, since, until, was
+from mcp_ref.server.resources import ResourceLists
 
 if TYPE_CHECKING:
     from mcp_ref.runtime.limits import Limiters
     from mcp_ref.server.prompts import RegisteredPrompt
-    from mcp_ref.server.resources import RegisteredResource, RegisteredTemplate, ResourceSource
     from mcp_ref.server.utilities.pagination import PagedList
 
 __all__ = ["Completer", "Suggestions", "complete_params", "completers"]
@@ -269,20 +269,11 @@ def _read_values(returned: Any) -> Sequence[Any] | Suggestions:
 # ----------------------------------------------------------------------- server half
 
 
-class CompletionHost(Protocol):
+class CompletionHost(ResourceLists, Protocol):
     """What this page needs of the server: the lists of what has arguments, and who may complete them."""
 
     @property
     def prompts(self) -> PagedList[RegisteredPrompt]: ...
-
-    @property
-    def resources(self) -> PagedList[RegisteredResource]: ...
-
-    @property
-    def templates(self) -> PagedList[RegisteredTemplate]: ...
-
-    @property
-    def directories(self) -> Sequence[ResourceSource]: ...
 
     def known(self, names: Iterable[str]) -> str:
         """The end of an error about an unknown name: the names that there are."""

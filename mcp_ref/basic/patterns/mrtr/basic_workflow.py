@@ -53,6 +53,7 @@ from typing import (
 from mcp_ref.basic.index.error_responses import ErrorResponse, InternalError, InvalidParams, ProtocolError
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import INPUT_REQUIRED, Json
+from mcp_ref.basic.lifecycle import KnowsServer
 from mcp_ref.basic.patterns.mrtr.replay import MAX_QUESTIONS, Exchange, InputRequired, Question, canonical
 from mcp_ref.basic.versioning import LATEST, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text
@@ -65,7 +66,6 @@ from mcp_ref.schema import Mismatch, checker, since
 if TYPE_CHECKING:
     import threading
 
-    from mcp_ref.basic.lifecycle import Negotiated
     from mcp_ref.basic.patterns.index.context import RequestContext, ServerRole
     from mcp_ref.basic.versioning import Revision
     from mcp_ref.client.elicitation.url_mode import Completions
@@ -134,16 +134,12 @@ class ApplicationPart(Protocol):
         """What a callback returns, within its time. Raises InternalError."""
 
 
-class AnswersServers(Protocol):
+class AnswersServers(KnowsServer, Protocol):
     """A client, as the pages see it that answer the requests of its server."""
 
     @property
     def callbacks(self) -> ApplicationPart:
         """What its application does for servers."""
-
-    @property
-    def negotiated(self) -> Negotiated:
-        """What the client and its server agreed on."""
 
     @property
     def input_requests(self) -> Mapping[str, InputRequestType]:

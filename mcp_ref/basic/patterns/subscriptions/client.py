@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID
 from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.lifecycle import KnowsServer
 from mcp_ref.basic.patterns.subscriptions.server import ACKNOWLEDGED, FILTER_MEMBERS, KIND_BY_METHOD, Change
 from mcp_ref.runtime.errors import ConnectionClosed, McpError, RequestTimeout
 from mcp_ref.runtime.logs import logger
@@ -35,7 +36,6 @@ from mcp_ref.runtime.threads.deadlines import Deadline
 from mcp_ref.runtime.threads.outbox import INHERITED
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.lifecycle import Negotiated
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.requester import Call
     from mcp_ref.basic.versioning import Revision
@@ -63,16 +63,12 @@ MAX_LOSSES = 7
 """Losses of the connection in a row before listening fails, after about half a minute of pauses."""
 
 
-class Listens(Protocol):
+class Listens(KnowsServer, Protocol):
     """A client, as this page sees it."""
 
     @property
     def subscriptions(self) -> Subscriptions:
         """Its open subscriptions."""
-
-    @property
-    def negotiated(self) -> Negotiated:
-        """What the client and its server agreed on."""
 
     @property
     def connection(self) -> Connection:

@@ -47,7 +47,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.lifecycle import Negotiated
+from mcp_ref.basic.lifecycle import KnowsServer
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.versioning import (
@@ -88,12 +88,8 @@ KNOWN_ERA_SECONDS = 3600.0
 """How long an era is remembered: in the end a server that was replaced by a newer one is probed again."""
 
 
-class Opens(Protocol):
+class Opens(KnowsServer, Protocol):
     """A client, as this page sees it."""
-
-    @property
-    def negotiated(self) -> Negotiated:
-        """What it and its server agree on."""
 
     def probe(self) -> Json:
         """The params of server/discover."""

@@ -43,6 +43,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcp_ref.basic.index.error_responses import ParseError, error_response
 from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
 from mcp_ref.basic.index.messages import Json, decode, encode_notification
+from mcp_ref.basic.lifecycle import KnowsServer
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.patterns.index.responder import Endpoint
@@ -67,7 +68,6 @@ from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
 from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.lifecycle import Negotiated
     from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
     from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
 
@@ -184,16 +184,12 @@ URGENT = frozenset({"ping"})
 """What asks whether the server is there, and so waits for no room that its silence may have used up."""
 
 
-class SendsToUrl(Protocol):
+class SendsToUrl(KnowsServer, Protocol):
     """A client, as its connection to a URL sees it."""
 
     @property
     def endpoint(self) -> Endpoint:
         """What answers the server, and hears it."""
-
-    @property
-    def negotiated(self) -> Negotiated:
-        """What the client and its server agreed on."""
 
     def annotated(self, params: Json | None, deadline: Deadline | None) -> Paths:
         """Which arguments of a tools/call go into headers."""
