@@ -3,25 +3,16 @@
 import threading
 import time
 
+import demos
 import pytest
-from choices import for_connect, for_server
-from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
+from choices import for_connect
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, raw_server
 
-from mcp_ref import ClientOptions, Context, McpError, ProtocolError, Server, connect
-
-
-@pytest.fixture(autouse=True)
-def clean():
-    with nothing_left():
-        yield
+from mcp_ref import ClientOptions, Context, McpError, ProtocolError, connect
 
 
 def demo(**options):
-    server = Server("demo", version="1.0", **for_server(options))
-
-    @server.tool
-    def add(a: int, b: int) -> int:
-        return a + b
+    server = demos.demo(**options)
 
     @server.tool
     def ask(method: str, ctx: Context) -> dict[str, object]:

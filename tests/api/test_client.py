@@ -8,9 +8,10 @@ import threading
 import warnings
 import weakref
 
+import demos
 import pytest
 from choices import for_server
-from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, raw_server
 from web import opened, talking, text, web
 
 from mcp_ref import (
@@ -36,18 +37,8 @@ LEVEL = "io.modelcontextprotocol/logLevel"
 every = pytest.mark.parametrize("date", REVISIONS)
 
 
-@pytest.fixture(autouse=True)
-def clean():
-    with nothing_left():
-        yield
-
-
 def demo(**options):
-    server = Server("demo", version="1.0", **for_server(options))
-
-    @server.tool
-    def add(a: int, b: int) -> int:
-        return a + b
+    server = demos.demo(**options)
 
     @server.tool
     def talk(ctx: Context) -> str:

@@ -3,17 +3,10 @@
 import re
 import threading
 
-import pytest
-from peers import LEGACY, PATIENCE, Notes, eventually, nothing_left, raw_server
+from peers import LEGACY, PATIENCE, Notes, eventually, raw_server
 
 from mcp_ref import ClientOptions, Server, connect
 from mcp_ref.api import events
-
-
-@pytest.fixture(autouse=True)
-def clean():
-    with nothing_left():
-        yield
 
 
 def test_more_than_callbacks_can_keep_up_with_is_dropped_and_said_so(caplog, monkeypatch):

@@ -112,12 +112,6 @@ class Child:
             stream.close()
 
 
-@pytest.fixture(autouse=True)
-def clean():
-    with nothing_left():
-        yield
-
-
 def text(answer):
     return json.loads(answer.body)["result"]["content"][0]["text"]
 

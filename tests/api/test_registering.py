@@ -5,7 +5,7 @@ import threading
 
 import pytest
 from http_peers import endpoint
-from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
+from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient
 
 from mcp_ref import Caching, Context, ErrorResponse, Server, ServerOptions, connect
 from mcp_ref.api.registering import Registry
@@ -15,12 +15,6 @@ from mcp_ref.server.prompts import Prompt
 from mcp_ref.server.resources import Resource
 
 every = pytest.mark.parametrize("date", REVISIONS)
-
-
-@pytest.fixture(autouse=True)
-def clean():
-    with nothing_left():
-        yield
 
 
 def registry(**options):

@@ -4,8 +4,8 @@ import logging
 import threading
 
 import pytest
-from choices import for_server
-from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
+from demos import demo
+from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, eventually, raw_server
 
 from mcp_ref import (
     ClientOptions,
@@ -22,22 +22,6 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.runtime.errors import LocalError
 
 LEVEL = "io.modelcontextprotocol/logLevel"
-
-
-@pytest.fixture(autouse=True)
-def clean():
-    with nothing_left():
-        yield
-
-
-def demo(**options):
-    server = Server("demo", version="1.0", **for_server(options))
-
-    @server.tool
-    def add(a: int, b: int) -> int:
-        return a + b
-
-    return server
 
 
 def sent(date, act, method):

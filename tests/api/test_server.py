@@ -8,6 +8,7 @@ import time
 
 import pytest
 from choices import for_server
+from demos import demo
 from peers import (
     LEGACY,
     META,
@@ -16,7 +17,6 @@ from peers import (
     REVISIONS,
     RawClient,
     eventually,
-    nothing_left,
     plain,
     source,
 )
@@ -31,22 +31,6 @@ from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.schema import checker
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
-
-
-@pytest.fixture(autouse=True)
-def clean():
-    with nothing_left():
-        yield
-
-
-def demo(**options):
-    server = Server("demo", version="1.0", **for_server(options))
-
-    @server.tool
-    def add(a: int, b: int) -> int:
-        return a + b
-
-    return server
 
 
 # -- identity and capabilities ---------------------------------------------------------------------

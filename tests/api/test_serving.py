@@ -5,8 +5,8 @@ import threading
 import time
 
 import pytest
-from choices import for_server
-from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, eventually, nothing_left, source
+from demos import demo
+from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, eventually, source
 
 from mcp_ref import ClientOptions, Context, ErrorResponse, ProtocolError, Server, ServerOptions, connect
 from mcp_ref.basic.index.error_responses import InvalidParams
@@ -14,22 +14,6 @@ from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationRequire
 from mcp_ref.runtime.threads.outbox import Outbox
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
-
-
-@pytest.fixture(autouse=True)
-def clean():
-    with nothing_left():
-        yield
-
-
-def demo(**options):
-    server = Server("demo", version="1.0", **for_server(options))
-
-    @server.tool
-    def add(a: int, b: int) -> int:
-        return a + b
-
-    return server
 
 
 def test_a_server_serves_all_its_clients_by_one_endpoint():

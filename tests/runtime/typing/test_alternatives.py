@@ -4,28 +4,12 @@ import enum
 import re
 
 import pytest
+from conversions import doubled, integer, told
 
 from mcp_ref.runtime.typing.alternatives import choice, first
 from mcp_ref.runtime.typing.budget import Exhausted
 from mcp_ref.runtime.typing.codec import same
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
-
-
-def integer(value):
-    if type(value) is int:
-        return value
-    raise must("be an integer", value)
-
-
-def doubled(value):
-    return integer(value) * 2
-
-
-def told(convert, *args):
-    with pytest.raises(Mismatch) as caught:
-        convert(*args)
-    return str(caught.value)
-
 
 # -------------------------------------------------------------------- alternatives, choices
 

@@ -5,6 +5,7 @@ import enum
 
 import jsonschema
 import pytest
+from conversions import doubled, integer, told
 from hypothesis import given, settings
 from kinds import json_values
 
@@ -12,22 +13,6 @@ from mcp_ref.runtime.typing import codec, parts
 from mcp_ref.runtime.typing.alternatives import choice
 from mcp_ref.runtime.typing.codec import same
 from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, must
-
-
-def integer(value):
-    if type(value) is int:
-        return value
-    raise must("be an integer", value)
-
-
-def doubled(value):
-    return integer(value) * 2
-
-
-def told(convert, *args):
-    with pytest.raises(Mismatch) as caught:
-        convert(*args)
-    return str(caught.value)
 
 
 def test_same():
