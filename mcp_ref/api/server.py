@@ -211,7 +211,7 @@ class Server(Registry):
         connection.end(reason)
 
     def capabilities(self, at: Revision, *, tells: bool = True) -> Json:
-        """What a client of this revision may use; `tells` it of changes, if there is a way to it.
+        """What to declare in a revision. `tells`: whether notifications reach the client (listChanged).
 
         # spec: architecture/index/advertise-server-features
         """

@@ -563,7 +563,7 @@ def retry(params: Json, result: Json, responses: Json) -> Json:
     # spec: basic/patterns/mrtr/retry-is-original-request
     # spec: basic/patterns/mrtr/retry-new-id, basic/patterns/mrtr/client-immediate-retry
     """
-    again = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
+    again = {name: value for name, value in params.items() if name not in RETRY_FIELDS}
     if responses or "inputRequests" in result:
         again["inputResponses"] = responses
     if "requestState" in result:
