@@ -49,24 +49,51 @@ if TYPE_CHECKING:
     from mcp_ref.basic.versioning import Method, Notification, Sender
 
 __all__ = [
-    "REVISIONS", "Bounds", "Mismatch", "checker", "definitions", "message_shapes", "pruner", "required",
-    "rows", "since", "until", "was",
-]  # fmt: skip
+    "REVISIONS",
+    "Bounds",
+    "Mismatch",
+    "checker",
+    "definitions",
+    "message_shapes",
+    "pruner",
+    "required",
+    "rows",
+    "since",
+    "until",
+    "was",
+]
 
 REVISIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 """Oldest first. Revisions are compared by their place in this list, never as strings."""
 
 PAGES = (
-    "basic.index.messages", "basic.index.error_responses", "basic.index.general_fields",
-    "basic.versioning", "basic.lifecycle", "basic.patterns.cancellation",
-    "basic.patterns.mrtr.basic_workflow", "basic.patterns.progress",
-    "basic.patterns.subscriptions.server", "basic.transports.streamable_http.request_metadata",
-    "basic.utilities.ping", "basic.utilities.tasks", "client.elicitation.requests",
-    "client.elicitation.requested_schema", "client.roots", "client.sampling.creating_messages",
-    "client.elicitation.url_mode", "server.content", "server.discover", "server.prompts",
-    "server.resources", "server.tools", "server.utilities.caching", "server.utilities.completion",
-    "server.utilities.logging", "server.utilities.pagination",
-)  # fmt: skip
+    "basic.index.messages",
+    "basic.index.error_responses",
+    "basic.index.general_fields",
+    "basic.versioning",
+    "basic.lifecycle",
+    "basic.patterns.cancellation",
+    "basic.patterns.mrtr.basic_workflow",
+    "basic.patterns.progress",
+    "basic.patterns.subscriptions.server",
+    "basic.transports.streamable_http.request_metadata",
+    "basic.utilities.ping",
+    "basic.utilities.tasks",
+    "client.elicitation.requests",
+    "client.elicitation.requested_schema",
+    "client.roots",
+    "client.sampling.creating_messages",
+    "client.elicitation.url_mode",
+    "server.content",
+    "server.discover",
+    "server.prompts",
+    "server.resources",
+    "server.tools",
+    "server.utilities.caching",
+    "server.utilities.completion",
+    "server.utilities.logging",
+    "server.utilities.pagination",
+)
 """The modules that define shapes and messages."""
 
 

@@ -64,15 +64,7 @@ from mcp_ref.schema import REVISIONS, Mismatch, checker, since
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
 
-__all__ = [
-    "LATEST",
-    "Era",
-    "Method",
-    "Notification",
-    "Revision",
-    "UnsupportedProtocolVersion",
-    "revision",
-]
+__all__ = ["LATEST", "Era", "Method", "Notification", "Revision", "UnsupportedProtocolVersion", "revision"]
 
 # ---------------------------------------------------------------------------- shapes
 

@@ -27,9 +27,18 @@ from mcp_ref.client.elicitation.url_mode import UrlElicitationNeeded
 from mcp_ref.runtime.errors import LocalError, RequestTimeout
 
 __all__ = [
-    "call", "complete", "discover", "listen", "ping", "prompt", "prompts", "read", "resources", "serve",
+    "call",
+    "complete",
+    "discover",
+    "listen",
+    "ping",
+    "prompt",
+    "prompts",
+    "read",
+    "resources",
+    "serve",
     "tools",
-]  # fmt: skip
+]
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
@@ -74,7 +83,10 @@ def _import_module(name: str) -> Any:
 
 def _shown(options: Namespace, value: Any, show_it: Callable[[Any], None]) -> None:
     """Print a value for scripts, or for people."""
-    show.as_json(value) if options.json else show_it(value)
+    if options.json:
+        show.as_json(value)
+    else:
+        show_it(value)
 
 
 def discover(options: Namespace) -> None:
@@ -110,8 +122,9 @@ def resources(options: Namespace) -> None:
             if problem.code != MethodNotFound.code:
                 raise
             templates = []  # a server with resources only
-        found = {"resources": client.list_resources(), "resourceTemplates": templates}
-        _shown(options, found, lambda found: show.resources(*found.values()))
+        resources = client.list_resources()
+        found = {"resources": resources, "resourceTemplates": templates}
+        _shown(options, found, lambda _: show.resources(resources, templates))
 
 
 def prompts(options: Namespace) -> None:
@@ -163,8 +176,13 @@ def prompt(options: Namespace) -> None:
 def complete(options: Namespace) -> None:
     chosen = _pairs("--with takes", options.chosen)
     with _connect(options) as client:
-        words = {name: getattr(options, name) for name in ("prompt", "resource", "argument", "value")}
-        result = client.complete(**words, arguments=chosen)
+        result = client.complete(
+            prompt=options.prompt,
+            resource=options.resource,
+            argument=options.argument,
+            value=options.value,
+            arguments=chosen,
+        )
     _shown(options, result, show.suggestions)
 
 

@@ -15,9 +15,20 @@ from mcp_ref.basic.patterns.subscriptions.server import Change
 from mcp_ref.runtime.untrusted_text import plain
 
 __all__ = [
-    "ProgressLine", "as_bytes", "as_json", "change", "contents", "log_message", "messages", "prompts",
-    "resources", "result", "server", "suggestions", "tools",
-]  # fmt: skip
+    "ProgressLine",
+    "as_bytes",
+    "as_json",
+    "change",
+    "contents",
+    "log_message",
+    "messages",
+    "prompts",
+    "resources",
+    "result",
+    "server",
+    "suggestions",
+    "tools",
+]
 
 
 def as_json(value: Any) -> None:

@@ -43,10 +43,18 @@ Parts = tuple[str, ...]
 """The names on the way from the directory to a file."""
 
 # EINVAL: of a link that was replaced by something else.
-GONE_ERRNOS = frozenset({
-    errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL, errno.ENXIO, errno.EILSEQ,
-    errno.ESTALE,
-})  # fmt: skip
+GONE_ERRNOS = frozenset(
+    {
+        errno.ENOENT,
+        errno.ENOTDIR,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.EINVAL,
+        errno.ENXIO,
+        errno.EILSEQ,
+        errno.ESTALE,
+    }
+)
 """Of a file that does not exist, or was replaced by something else."""
 
 DENIED_ERRNOS = frozenset({errno.EACCES, errno.EPERM})

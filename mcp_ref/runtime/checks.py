@@ -11,9 +11,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 __all__ = [
-    "check_bool", "check_callable", "check_count", "check_names", "check_object", "check_seconds",
-    "check_text", "check_text_if_any",
-]  # fmt: skip
+    "check_bool",
+    "check_callable",
+    "check_count",
+    "check_names",
+    "check_object",
+    "check_seconds",
+    "check_text",
+    "check_text_if_any",
+]
 
 
 def check_text(**given: Any) -> None:

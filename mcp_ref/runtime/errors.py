@@ -9,8 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 __all__ = [
-    "ConnectionClosed", "InvalidResponse", "LocalError", "McpError", "RequestCancelled", "RequestTimeout",
-]  # fmt: skip
+    "ConnectionClosed",
+    "InvalidResponse",
+    "LocalError",
+    "McpError",
+    "RequestCancelled",
+    "RequestTimeout",
+]
 
 
 class McpError(Exception):

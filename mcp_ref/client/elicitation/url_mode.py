@@ -59,14 +59,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext, ServerRole
     from mcp_ref.basic.patterns.mrtr.basic_workflow import AnswersServers
 
-__all__ = [
-    "Completions",
-    "ElicitUrl",
-    "UrlElicitationNeeded",
-    "UrlElicitationRequired",
-    "complete",
-    "visit",
-]
+__all__ = ["Completions", "ElicitUrl", "UrlElicitationNeeded", "UrlElicitationRequired", "complete", "visit"]
 
 _log = logger("mcp_ref.elicitation")
 

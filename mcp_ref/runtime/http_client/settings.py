@@ -32,10 +32,22 @@ __all__ = ["Headers", "Settings"]
 
 Headers: TypeAlias = Mapping[str, str]
 
-RESERVED_HEADERS = frozenset({
-    "accept", "accept-encoding", "connection", "content-length", "content-type", "host", "last-event-id",
-    "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id", "transfer-encoding",
-})  # fmt: skip
+RESERVED_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "last-event-id",
+        "mcp-method",
+        "mcp-name",
+        "mcp-protocol-version",
+        "mcp-session-id",
+        "transfer-encoding",
+    }
+)
 """Headers of the transport, which the application cannot set."""
 
 # RFC 9110, section 5.6.2: token; and section 5.5: field-value

@@ -18,10 +18,19 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 __all__ = [
-    "CHUNKED", "HEADERS_TOO_LARGE", "MAX_HEADERS", "MAX_REQUEST_LINE_BYTES",
-    "BadRequest", "RequestHead", "check_field_line", "excerpt", "has_control_characters", "is_token",
-    "parse_head", "uri_too_long",
-]  # fmt: skip
+    "CHUNKED",
+    "HEADERS_TOO_LARGE",
+    "MAX_HEADERS",
+    "MAX_REQUEST_LINE_BYTES",
+    "BadRequest",
+    "RequestHead",
+    "check_field_line",
+    "excerpt",
+    "has_control_characters",
+    "is_token",
+    "parse_head",
+    "uri_too_long",
+]
 
 MAX_REQUEST_LINE_BYTES = 8192
 """The longest request line; most of it is the URL."""

@@ -233,18 +233,23 @@ def _marks_in(mark: Any, is_limit: bool) -> list[Any] | None:
     return list(mark) if is_group and not is_limit else None  # an Interval has its limits itself, too
 
 
+_WORDS: tuple[tuple[str, str, type, bool], ...] = (
+    ("format", "format", str, True),
+    ("documentation", "description", str, True),
+    ("title", "title", str, False),
+    ("description", "description", str, False),
+    ("examples", "examples", list, False),
+)
+"""An attribute of a mark, the keyword that it becomes, its type, and whether it means that in any mark."""
+
+
 def _words(mark: Any, is_ours: bool) -> Schema:
     """The words for people, as keywords. Unless it `is_ours`, a mark's title may mean something else."""
-    names: dict[str, tuple[str, type]] = {"format": ("format", str), "documentation": ("description", str)}
-    if is_ours:
-        names |= {
-            "title": ("title", str),
-            "description": ("description", str),
-            "examples": ("examples", list),
-        }
-    found: Schema = {
-        w: v for name, (w, kind) in names.items() if isinstance(v := getattr(mark, name, None), kind)
-    }
+    found: Schema = {}
+    for attribute, keyword, kind, is_anyones in _WORDS:
+        value = getattr(mark, attribute, None)
+        if isinstance(value, kind) and (is_ours or is_anyones):
+            found[keyword] = value
     if is_ours and getattr(mark, "deprecated", None):
         found["deprecated"] = True
     extra = getattr(mark, "json_schema_extra", None) if is_ours else None

@@ -38,7 +38,8 @@ class Parameters(typing.NamedTuple):
 def parameters_of(function: Callable[..., Any], context_type: type) -> Parameters:
     """Read the signature. Raises TypeError where JSON cannot fill a parameter."""
     fields, context, others = signature_of(function, context_type)
-    fields_shown = _with_descriptions(fields, parameter_docs(inspect.getdoc(function) or ""))
+    described = parameter_docs(inspect.getdoc(function) or "")
+    fields_shown = [_with_description(field, described) for field in fields]
     compiler = Compiler()
     try:
         codec = compiler.object(fields_shown, dict, closed=others is None)
@@ -77,15 +78,12 @@ def signature_of(function: Callable[..., Any], context_type: type) -> tuple[list
     return fields, contexts[0] if contexts else None, others
 
 
-def _with_descriptions(fields: list[Field], described: dict[str, str]) -> list[Field]:
-    """The fields with the docstring's descriptions, where their hints have none."""
-    hints = {
-        f.name: f.hint for f in fields if not any(map(description_in, getattr(f.hint, "__metadata__", ())))
-    }
-    bare = hints.keys() & described.keys()
-    return [
-        f._replace(hint=typing.Annotated[f.hint, described[f.name]]) if f.name in bare else f for f in fields
-    ]
+def _with_description(field: Field, described: dict[str, str]) -> Field:
+    """The field with the docstring's description, unless its hint has one."""
+    marks = getattr(field.hint, "__metadata__", ())
+    if field.name not in described or any(description_in(mark) is not None for mark in marks):
+        return field
+    return field._replace(hint=typing.Annotated[field.hint, described[field.name]])
 
 
 def _loader(load: Convert, fields: list[Field], rest: Codec | None) -> Convert:

@@ -12,9 +12,16 @@ from mcp_ref.runtime.typing.codec import UNCHANGED, Convert, same
 from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, message_of, must, summary
 
 __all__ = [
-    "check_different", "convert_each", "convert_members", "convert_row", "equality_key", "map_loader",
-    "object_dumper", "object_loader", "text_key",
-]  # fmt: skip
+    "check_different",
+    "convert_each",
+    "convert_members",
+    "convert_row",
+    "equality_key",
+    "map_loader",
+    "object_dumper",
+    "object_loader",
+    "text_key",
+]
 
 
 def convert_each(convert: Convert, values: list[Any]) -> list[Any]:

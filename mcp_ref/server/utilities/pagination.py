@@ -42,14 +42,7 @@ from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Deadline
 from mcp_ref.schema import Mismatch, checker, required, since
 
-__all__ = [
-    "EncodedPage",
-    "PagedList",
-    "all_pages",
-    "everything",
-    "page",
-    "pages",
-]
+__all__ = ["EncodedPage", "PagedList", "all_pages", "everything", "page", "pages"]
 
 _log = logger("mcp_ref.pagination")
 

@@ -109,6 +109,15 @@ def check_agreement(data, kind):
         assert not is_valid
 
 
+def test_a_set_refuses_what_is_one_value_in_python_and_two_in_json():
+    """Its schema cannot say so: `uniqueItems` goes by JSON."""
+    codec, schema = compiled(set[Literal[1, True]])
+    assert Strict(schema).is_valid([1, True])
+    with pytest.raises(Mismatch, match="must hold no item twice"):
+        codec.load([1, True])
+    assert codec.load([True]) == {True}
+
+
 @settings(deadline=None, max_examples=300)
 @given(st.data(), kinds())
 def test_load_accepts_what_the_schema_accepts(data, kind):

@@ -37,14 +37,7 @@ from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.mismatch import place, summary
 
-__all__ = [
-    "BadAnnotation",
-    "Paths",
-    "annotated",
-    "annotated_by_us",
-    "is_about_headers",
-    "usable",
-]
+__all__ = ["BadAnnotation", "Paths", "annotated", "annotated_by_us", "is_about_headers", "usable"]
 
 _log = logger("mcp_ref.http")
 

@@ -71,11 +71,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
     from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
 
-__all__ = [
-    "Posts",
-    "UrlConnection",
-    "Way",
-]
+__all__ = ["Posts", "UrlConnection", "Way"]
 
 
 class Poster(Protocol):

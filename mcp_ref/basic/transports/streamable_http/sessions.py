@@ -78,15 +78,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
     from mcp_ref.runtime.threads.workers import Workers
 
-__all__ = [
-    "HttpSession",
-    "LegacyEra",
-    "Sessions",
-    "UrlSession",
-    "header_of",
-    "mirrored",
-    "session_owner_of",
-]
+__all__ = ["HttpSession", "LegacyEra", "Sessions", "UrlSession", "header_of", "mirrored", "session_owner_of"]
 
 _log = logger("mcp_ref.http")
 
