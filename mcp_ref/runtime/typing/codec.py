@@ -19,9 +19,19 @@ from datetime import date, datetime, time
 from pathlib import Path, PosixPath, PurePath, PurePosixPath
 from typing import Any, NamedTuple
 
-from mcp_ref.runtime.typing.mismatch import Mismatch, must
+from mcp_ref.runtime.typing.mismatch import Mismatch, must, summary
 
-__all__ = ["Codec", "Convert", "Field", "Schema", "json_kind", "load_int_key", "same", "scalar_of"]
+__all__ = [
+    "Codec",
+    "Convert",
+    "Field",
+    "Schema",
+    "json_kind",
+    "load_int_key",
+    "same",
+    "scalar_of",
+    "text_key",
+]
 
 Schema = dict[str, Any]
 Convert = Callable[[Any], Any]
@@ -133,6 +143,13 @@ UNCHANGED: dict[Convert, type] = {
 """A conversion that leaves each value of this very type as it is, and so need not be called for one."""
 
 INT_KEY = r"^(0|-?[1-9][0-9]{0,4000})$"
+
+
+def text_key(key: Any) -> str:
+    """A key of a map whose keys no hint describes."""
+    if isinstance(key, str):
+        return key
+    raise Mismatch(f"a key of a JSON object is a string, not {summary(key)}")
 
 
 def load_int_key(value: str) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from mcp_ref.runtime.typing.codec import UNCHANGED, Convert, same
-from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, message_of, must, summary
+from mcp_ref.runtime.typing.codec import UNCHANGED, Convert, same, text_key
+from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, message_of, must
 
 __all__ = [
     "check_different",
@@ -20,7 +20,6 @@ __all__ = [
     "map_loader",
     "object_dumper",
     "object_loader",
-    "text_key",
 ]
 
 
@@ -73,13 +72,6 @@ def convert_members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) 
     if problems:
         raise Mismatch.all(problems)
     return done
-
-
-def text_key(key: Any) -> str:
-    """A key of a map whose keys no hint describes."""
-    if isinstance(key, str):
-        return key
-    raise Mismatch(f"a key of a JSON object is a string, not {summary(key)}")
 
 
 def check_different(values: list[Any]) -> None:

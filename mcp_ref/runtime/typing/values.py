@@ -28,7 +28,17 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from mcp_ref.runtime.typing import parts
 from mcp_ref.runtime.typing.alternatives import choice, first
 from mcp_ref.runtime.typing.bounds import Bounds, apply_mark, check_informs
-from mcp_ref.runtime.typing.codec import INT_KEY, Codec, Convert, Field, Schema, load_int_key, same, scalar_of
+from mcp_ref.runtime.typing.codec import (
+    INT_KEY,
+    Codec,
+    Convert,
+    Field,
+    Schema,
+    load_int_key,
+    same,
+    scalar_of,
+    text_key,
+)
 from mcp_ref.runtime.typing.hints import fields_of, kind_of, replacement_for
 from mcp_ref.runtime.typing.mismatch import Mismatch, must
 
@@ -319,7 +329,7 @@ def dump_any(value: Any) -> Any:
     if kind in (str, int, bool, type(None)):
         return value
     if kind is dict:
-        return parts.convert_members(parts.text_key, dump_any, value)
+        return parts.convert_members(text_key, dump_any, value)
     if kind in (list, tuple):
         return parts.convert_each(dump_any, list(value))
     try:
@@ -338,7 +348,7 @@ def _dumper(kind: Any) -> Convert:
         return Compiler().codec(kind).dump
     except TypeError:
         if issubclass(kind, Mapping):
-            return lambda value: parts.convert_members(parts.text_key, dump_any, value)
+            return lambda value: parts.convert_members(text_key, dump_any, value)
         if issubclass(kind, collections.abc.Sequence | collections.abc.Set) and not issubclass(kind, str):
             return lambda value: parts.convert_each(dump_any, list(value))
         for base in (bool, int, float, str):

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from conversions import told
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcp_ref.runtime.typing.codec import Codec, Field, json_kind, load_int_key, scalar_of
+from mcp_ref.runtime.typing.codec import Codec, Field, json_kind, load_int_key, scalar_of, text_key
 from mcp_ref.runtime.typing.mismatch import Mismatch
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -259,3 +260,8 @@ def test_a_codec_is_four_things_and_does_not_change():
 
 def test_a_field_has_no_default_unless_one_is_given():
     assert Field("a", int, True).default is None
+
+
+def test_a_key_that_no_hint_describes_is_a_string():
+    assert text_key("a") == "a"
+    assert told(text_key, 5) == "a key of a JSON object is a string, not 5"

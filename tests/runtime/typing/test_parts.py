@@ -171,11 +171,6 @@ def test_two_keys_that_become_one_are_a_fault():
     assert told(parts.map_loader(str, integer), {"1": 1, 1: 2}) == "[1]: is the same key as another one"
 
 
-def test_a_key_that_no_hint_describes_is_a_string():
-    assert parts.text_key("a") == "a"
-    assert told(parts.text_key, 5) == "a key of a JSON object is a string, not 5"
-
-
 def test_members_of_the_right_type_are_taken_without_a_call():
     loads = {"a": codec.scalar_of(int).load, "b": codec.scalar_of(str).load}
     load = parts.object_loader(loads, ["a"], [], dict, True)
