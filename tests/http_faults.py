@@ -121,10 +121,10 @@ class Standing:
 
     def is_quiet(self) -> bool:
         """Whether nothing is under way: no call, no stream, no connection."""
-        busy = self.app.waiting.count + self.http.connections
+        busy = self.app.places.taken + self.http.connections
         served = [session.connection for session in self.app.sessions.all()]
-        if hasattr(self.app, "modern"):
-            served.append(self.app.modern)
+        if hasattr(self.app.modern, "connection"):
+            served.append(self.app.modern.connection)
         return not busy and not any(
             connection.responder.serving or connection.waiting for connection in served
         )
@@ -133,11 +133,11 @@ class Standing:
         """For the message of a test that fails."""
         sessions = self.app.sessions.all()
         return {
-            "waiting": self.app.waiting.count,
+            "waiting": self.app.places.taken,
             "connections": self.http.connections,
             "serving": [list(session.connection.responder.serving) for session in sessions],
             "asked": [list(session.connection.waiting) for session in sessions],
-            "modern": [context.method for context in self.app.modern.responder.serving.values()],
+            "modern": [context.method for context in self.app.modern.connection.responder.serving.values()],
         }
 
 

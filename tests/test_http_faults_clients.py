@@ -231,16 +231,16 @@ def test_a_modern_client_that_has_sent_ahead_and_vanishes() -> None:
         assert eventually(at.is_quiet)
 
 
-def test_modern_clients_that_vanish_while_their_calls_wait_for_a_worker() -> None:
+def test_modern_clients_that_vanish_while_their_calls_wait_for_their_turn() -> None:
     """None of those calls is ever run."""
     with standing(server={"workers": 1}) as at, at.peer(MODERN) as peer:
         held = peer.send("POST", peer.message("tools/call", {"name": "hold"}))
         assert at.seen.all_begun()
         waiting = [peer.send("POST", peer.message("tools/call", {"name": "hold"})) for _ in range(10)]
-        assert eventually(lambda: at.app.waiting.count == 11)
+        assert eventually(lambda: at.app.places.taken == 11)
         for connection in waiting:
             connection.close()
-        assert eventually(lambda: at.app.waiting.count == 1)
+        assert eventually(lambda: at.app.places.taken == 1)
         at.seen.go.set()
         assert Reply(held).answer()["result"]["content"][0]["text"] == "held"
         assert added(peer) == "42"
@@ -262,7 +262,7 @@ def test_a_legacy_client_that_vanishes_has_not_cancelled_and_comes_back(
         else:
             reply, ids = begun_stream(at, peer)
             leave(reply.connection, way)
-        assert eventually(lambda: at.app.waiting.count == 0)
+        assert eventually(lambda: not at.app.attendant.watched)
         at.seen.go.set()
         assert at.seen.finished.acquire(timeout=PATIENCE)
         assert not at.seen.cancelled.acquire(blocking=False)
@@ -285,7 +285,7 @@ def test_a_client_that_vanishes_from_a_stream_that_says_nothing(way: str, revisi
         assert reply.block() is not None
         leave(reply.connection, way)
         begun = time.monotonic()
-        assert eventually(lambda: at.app.waiting.count == 0)
+        assert eventually(lambda: at.app.places.taken == 0)
         assert time.monotonic() - begun < PATIENCE / 2
         assert eventually(at.is_quiet)
 
@@ -320,8 +320,8 @@ def test_a_client_that_reads_nothing_of_its_stream(revision: str, monkeypatch: p
             peer.send("POST", message, on=deaf)
             assert deaf.socket.recv(1, socket.MSG_PEEK)
             at.answers()
-            assert eventually(lambda: at.app.waiting.count == 0)
-            assert eventually(lambda: not at.app.modern.responder.serving)
+            assert eventually(lambda: at.app.places.taken == 0)
+            assert eventually(lambda: not at.app.modern.connection.responder.serving)
 
 
 # ------------------------------------------------------------------------ clients that are slow

@@ -23,7 +23,7 @@ from test_http_faults_process import Child, child
 
 from mcp_ref import HttpOptions, Server, ServerOptions
 from mcp_ref.basic.index.messages import decode
-from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
+from mcp_ref.basic.transports import streamable_http
 from mcp_ref.basic.transports.streamable_http.security import read_body
 
 BOTH = pytest.mark.parametrize("revision", ERAS)
@@ -169,7 +169,7 @@ def test_the_body_of_a_call_counts_until_the_call_ends_though_its_client_left() 
     ):
         holding(peer).close()
         assert at.seen.all_begun()
-        assert eventually(lambda: not at.app.waiting.count)
+        assert eventually(lambda: not at.app.attendant.watched)
         assert at.app.bodies.taken == LARGE
         with Reply(holding(peer)) as reply:
             assert reply.status == 503

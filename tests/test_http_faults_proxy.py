@@ -115,7 +115,7 @@ def test_a_proxy_that_closes_at_60_s_where_answers_are_json_alone(revision: str)
         if revision == MODERN:
             assert at.seen.cancelled.acquire(timeout=PATIENCE)
         else:
-            assert eventually(lambda: at.app.waiting.count == 0)
+            assert eventually(lambda: not at.app.attendant.watched)
             assert not at.seen.cancelled.acquire(blocking=False)
             at.seen.go.set()
             assert at.seen.finished.acquire(timeout=PATIENCE)

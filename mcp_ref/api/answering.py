@@ -90,10 +90,6 @@ class Answering:
         """Only `ping` is: other methods by these names are the application's own."""
         return context.method == "ping"
 
-    def is_quick(self, context: RequestContext) -> bool:
-        """What an application does for a server is not for the thread that reads."""
-        return False
-
     def answer(self, context: RequestContext) -> Json | Encoded:
         """A request of the server's. While it is answered, our own deadlines stand still."""
         session = context.connection.session

@@ -143,7 +143,7 @@ class PendingCall(Future[Result]):
             self.watch()
         elif self._connection.waiting.pop(self.call.id, None) is not None:
             problem = RequestTimeout(f"{self.call.method}: no answer within {self.call.deadline.reached()}")
-            if not self._connection.responder.workers.submit(self._give_up, problem, always=True):
+            if not self._connection.responder.submit(self._give_up, problem, always=True):
                 self.call.finish(problem)  # the connection is closed: there is no server to tell
 
     def _give_up(self, problem: RequestTimeout) -> None:
@@ -168,7 +168,7 @@ class PendingCall(Future[Result]):
         if prepare is None:
             self._end(call.outcome)
         # A worker does what comes first: a person may have to be asked (basic/patterns/mrtr).
-        elif not self._connection.responder.workers.submit(self._next_round, prepare, always=True):
+        elif not self._connection.responder.submit(self._next_round, prepare, always=True):
             self._end(self._connection.failure or ConnectionClosed("this client was closed"))
 
     def _next_round(self, prepare: Callable[[], None]) -> None:

@@ -42,7 +42,6 @@ from mcp_ref.runtime.checks import check_callable, check_count, check_names, che
 from mcp_ref.runtime.limits import Limit, Limiters
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.seals import Seal, secrets_of
-from mcp_ref.runtime.threads.pace import Pace
 from mcp_ref.runtime.threads.shared import Shared
 from mcp_ref.runtime.threads.workers import Workers
 from mcp_ref.schema import REVISIONS
@@ -52,7 +51,7 @@ from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.transports.streamable_http.endpoint import Application
+    from mcp_ref.basic.transports.streamable_http import Application
 
 __all__ = ["Server"]
 
@@ -112,7 +111,6 @@ class Server(Registry):
         self.instructions = instructions
         self.versions = Versions.of(revisions)
         self.limiters = Limiters(limit or Limit())
-        self.pace = Pace()
         self.listeners = subscriptions.Listeners()
         self.lifespan = Shared(functools.partial(self._enter, lifespan))
         """Entered while any transport serves; its value is at `ctx.lifespan`."""
@@ -155,7 +153,7 @@ class Server(Registry):
 
     def wsgi_app(self, path: str = "/mcp", **given: Unpack[AppOptions]) -> Application:
         """This server as a WSGI application (basic/transports/streamable_http/endpoint)."""
-        from mcp_ref.basic.transports.streamable_http.endpoint import Application  # start-up time
+        from mcp_ref.basic.transports.streamable_http import Application  # start-up time
 
         check_names("Server.wsgi_app", given, AppOptions.__annotations__)
         return Application(self, path, **given)
@@ -178,21 +176,32 @@ class Server(Registry):
         options = self.options
         return Workers(options.workers, options.queue, queue_bytes=options.queue_bytes)
 
-    def attach(
-        self, outbox: WayOut, workers: Workers | None = None, *, notices: Limit | None = None
+    def attach(self, outbox: WayOut) -> Connection:
+        """A new client on a pipe; `outbox` takes what it is sent."""
+        return self.attach_shared(outbox, self.new_workers(), shared=False)
+
+    def attach_shared(
+        self, outbox: WayOut, workers: Workers | None, *, shared: bool = True, notices: Limit | None = None
     ) -> Connection:
-        """A new client; `outbox` takes what it is sent. `workers` may be shared with other clients."""
-        connection = self.connection(outbox, workers, notices)
+        """A new client over HTTP. Without workers its requests run on the threads that bring them."""
+        connection = self.connection(outbox, workers, shared=shared, notices=notices)
         self.listeners.attach(connection)
         return connection
 
-    def connection(self, outbox: WayOut, workers: Workers | None, notices: Limit | None = None) -> Connection:
-        """What `attach` does, for a client that hears of no changes."""
+    def connection(
+        self,
+        outbox: WayOut,
+        workers: Workers | None,
+        *,
+        shared: bool = True,
+        notices: Limit | None = None,
+    ) -> Connection:
+        """What `attach_shared` does, for a client that hears of no changes."""
         return Connection(
             self.serving,
             outbox,
-            workers=workers or self.new_workers(),
-            shared=workers is not None,
+            workers=workers,
+            shared=shared,
             timeout=self.options.timeout,
             limit=self.limiters.limit,
             notices=notices or self.options.notices,

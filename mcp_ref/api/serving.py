@@ -5,7 +5,8 @@ method, and out again, with the fields of its revision.
 
 Revisions   all.
 Threads     `answer` runs on workers, one request each (ping, initialize and server/discover: on the reader,
-            see `is_immediate`). `notice` runs on the reader and hands on.
+            see `is_immediate`); over HTTP on the thread of the request. `notice` runs on the thread that
+            brings the notification.
 """
 
 from __future__ import annotations
@@ -36,7 +37,6 @@ from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.workers import QueueFull
-from mcp_ref.server import tools
 from mcp_ref.server.prompts import PromptHost
 from mcp_ref.server.resources import ResourceHost
 from mcp_ref.server.tools import ToolHost
@@ -98,15 +98,6 @@ class Serving:
         """
         method = context.method
         return method not in self.handlers.own_methods and (method in UNHOOKED or not self.handlers.hooks)
-
-    def is_quick(self, context: RequestContext) -> bool:
-        """Whether a request needs no worker where a thread waits for it anyway.
-
-        Hooks and own methods may be slow, and may ask: the question goes out on that very thread.
-        """
-        if self.handlers.hooks or self._principal is not None or context.method in self.handlers.own_methods:
-            return False
-        return tools.is_quick(self.server, context)
 
     def answer(self, context: RequestContext) -> Json | Encoded | Deferred:
         """The result of one request, in eight steps. Raises ProtocolError."""
@@ -223,7 +214,7 @@ class Serving:
             roots.on_list_changed(connection)
         if method in self.handlers.by_notification:
             try:
-                connection.responder.workers.submit(self.handlers.by_notification[method], params, size=size)
+                connection.responder.submit(self.handlers.by_notification[method], params, size=size)
             except QueueFull:
                 _log.warning("dropped %s: too much is waiting", method)
 

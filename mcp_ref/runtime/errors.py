@@ -48,3 +48,7 @@ class ConnectionClosed(LocalError, ConnectionError):
 
 class InvalidResponse(LocalError):
     """The peer's answer breaks the rules of its page."""
+
+
+class WriteRefused(LocalError):
+    """Nothing can be sent to the peer before the answer to its request."""

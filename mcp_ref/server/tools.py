@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from mcp_ref.basic.utilities.tasks import TaskMetadata
     from mcp_ref.runtime.limits import Limiters
     from mcp_ref.runtime.threads.deadlines import Deadline
-    from mcp_ref.runtime.threads.pace import Pace
 
 __all__ = ["CallRefused", "CallToolResult", "KnownTools", "Tool", "ToolAnnotations", "list_tools"]
 
@@ -260,10 +259,6 @@ class ToolHost(Protocol):
         """The tools that can be listed and called."""
 
     @property
-    def pace(self) -> Pace:
-        """How long each of them took the last time."""
-
-    @property
     def options(self) -> AuditOptions: ...
 
     def known(self, names: Iterable[str]) -> str:
@@ -306,7 +301,7 @@ def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Jso
             if tool.context is not None:
                 arguments[tool.context] = context
             # Step 4: run the function.
-            outcome, begun = "failed", time.monotonic()
+            outcome = "failed"
             try:
                 value = tool.function(**arguments)
             except (ProtocolError, RequestCancelled, InputRequired) as problem:
@@ -314,9 +309,6 @@ def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Jso
                 raise
             except BaseException as problem:  # a tool's fault is its own, whatever it is
                 return _failed(tool, problem, context)
-            finally:
-                if context.arrival.outbox.waits:
-                    server.pace.took(name, time.monotonic() - begun)
             # Step 5: make content of what it returned.
             result, outcome = _result_of(tool, value, context)
             return result
@@ -347,23 +339,6 @@ def _result_of(tool: RegisteredTool, value: Any, context: RequestContext) -> tup
     except (ValueError, TypeError, RecursionError) as problem:
         _log.error("%s returned what it does not declare: %s", tool.definition["name"], problem)
         return tool_error(f"the result of this tool is not as declared: {problem}"), "failed"
-
-
-QUICK = frozenset(
-    {"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"}
-)
-"""Answered from what the server has at hand, without a function of the author's."""
-
-
-def is_quick(server: ToolHost, context: RequestContext) -> bool:
-    """Whether a request is answered fast: a list; or a tool without a Context that was fast the last time."""
-    if context.method != "tools/call":
-        return context.method in QUICK
-    name = context.params.get("name")
-    if type(name) is not str:
-        return False
-    tool = server.tools.get(name)
-    return tool is not None and tool.context is None and server.pace.is_quick(name)
 
 
 def _refuse_arguments(name: str, problem: Mismatch) -> Json:

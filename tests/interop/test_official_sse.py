@@ -102,7 +102,7 @@ def test_their_client_talks_to_our_server_in_every_revision_of_the_era(revision)
     with endpoint(ours.server, sse_path="/sse") as at:
         url = f"http://127.0.0.1:{at.port}/sse"
         run(session)
-        assert eventually(lambda: at.app.waiting.count == 0)
+        assert eventually(lambda: at.app.places.taken == 0)
     assert reports == list(range(1, 21))
 
 

@@ -112,9 +112,13 @@ class Heartbeat:
                 self._timer = later(seconds, run)
 
     def _submit_ping(self) -> None:
-        """Have a worker send a ping: sending may block, which the thread of the timers must not."""
+        """Have a worker send a ping, or a thread: sending may block, which the thread of the timers must not."""
+        workers = self._connection.responder.workers
+        if workers is None:
+            self._start_thread(self._send, None)
+            return
         try:
-            self._connection.responder.workers.submit(self._send, None)  # after the end, nothing is run
+            workers.submit(self._send, None)  # after the end, nothing is run
         except QueueFull:
             self._schedule(self._every, self._submit_ping)
 
@@ -168,7 +172,11 @@ class Heartbeat:
         # spec: basic/utilities/ping/stale-connection
         """
         _log.warning("ping failed: %s; the connection is given up", problem)
-        thread = threading.Thread(target=self._lose, args=(str(problem),), name="mcp_ref ping", daemon=True)
+        self._start_thread(self._lose, str(problem))
+
+    def _start_thread(self, run: Callable[[Any], object], argument: Any) -> None:
+        """Run something that may block."""
+        thread = threading.Thread(target=run, args=(argument,), name="mcp_ref ping", daemon=True)
         try:
             thread.start()
         except RuntimeError:  # the system is out of threads: it may have one after the next pause

@@ -90,6 +90,7 @@ class HttpConnection:
         response = Response(
             self._socket, is_http_1_0=head.is_http_1_0, is_head=is_head, must_close=must_close
         )
+        environ["mcp_ref.response"] = response
         process = forks.count
         try:
             result = self._server.app(environ, response.start)  # Step 3

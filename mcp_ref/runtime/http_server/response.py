@@ -7,6 +7,9 @@
 
 A client of HTTP/1.0 gets no chunks: there the end of the connection is the end of the body.
 
+An application whose thread is busy may still end the response, on any thread:
+`environ["mcp_ref.response"].end_early()`. The connection takes no other request after it.
+
 Errors      a client that reads nothing for too long is a ConnectionAbortedError, one that left is the
             system's own error; `is_broken` is set then. A mistake of the application raises ValueError,
             TypeError or AssertionError, before anything wrong was sent.
@@ -71,8 +74,10 @@ class Response:
         """Whether sending failed."""
 
     def send(self, result: Iterable[bytes]) -> None:
-        """Send what the application returned, to its end."""
+        """Send what the application returned, to its end; nothing after `end_early`."""
         try:
+            if self.is_complete:
+                return
             if isinstance(result, list | tuple):
                 self._send_end(b"".join(result))
             else:
@@ -126,6 +131,15 @@ class Response:
         if head or piece:
             self._send(head, piece)
         self.is_complete = True
+
+    def end_early(self) -> None:
+        """End the response now, though the application has not returned. The client sees the end of the body,
+        and of the connection, which the application's thread could not serve any further.
+        """
+        self.closes = True
+        if not self.is_complete:
+            self._send_end(b"")
+        self._connection.shutdown(socket.SHUT_WR)
 
     def _head(self, body_bytes: int | None) -> bytes:
         """The head; `body_bytes` is the length of the body where it is known.

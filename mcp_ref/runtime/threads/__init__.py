@@ -1,7 +1,7 @@
 """Threads: what waits, wakes, writes and ends.
 
 workers     a pool of threads that grows on demand to a limit
-pace        which calls are quick enough for the thread that has them
+places      how many calls and streams an application has at once
 outbox      many threads send, one at a time writes
 signals     Ctrl-C waits until a message is out
 forks       what a forked child may do, and what is its parent's

@@ -38,7 +38,6 @@ class Outbox:
     begins = None
     """All requests share this way out: there is nothing to prepare."""
     closes = False
-    waits = False
     two_way = True
 
     def __init__(self, write: Callable[[bytes], None], *, limit: int = 4 << 20, stall: float = 60.0) -> None:

@@ -13,9 +13,6 @@ workers, TICK_SECONDS seconds later four, then eight, until they are quick with 
 
 When the queue is full, `submit` says so at once. It never blocks, so that a reader may call it. The queue is
 full with so many jobs, or with so many bytes of what they hold: one alone may be of any size.
-
-A thread that would only wait for its job may do it itself, as a *guest*, where a worker could do it at once:
-between `enter` and `leave` it counts as one. So `limit` bounds what runs, whichever thread runs it.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ JOBS_PER_TICK = 3
 
 
 class QueueFull(Exception):
-    """As many jobs are waiting as may wait, or as many bytes."""
+    """As many jobs are waiting as may wait, or as many bytes; or the system gives no thread."""
 
 
 class Jobs:
@@ -96,7 +93,6 @@ class Workers:
         self._threads: set[threading.Thread] = set()
         self._started = 0
         self._workers = 0  # how many there are
-        self._guests = 0  # threads of others that do a job of their own meanwhile
         self._called: set[threading.Lock] = set()  # woken or started, and not at the queue yet
         self._done = 0  # jobs, ever
         # The worker that took the last job, while it is at work, and when it did.
@@ -122,34 +118,19 @@ class Workers:
                 return False
             free = math.inf if always else len(self._called) + self._startable()
             if not self._jobs.add((run, argument, size), free):
-                raise QueueFull
+                raise QueueFull(f"{self.waiting} requests are waiting, with {self.waiting_bytes} bytes")
             latest, began = self._latest
             if latest is None or time.monotonic() - began > TICK_SECONDS:
-                if not self._wake() and not self._workers and not self._guests:
+                if not self._wake() and not self._workers:
                     self._jobs.take(newest=True)
-                    raise QueueFull  # there is no thread to do it, and the system gives no more
+                    raise QueueFull("there is no thread to run this, and the system gives no more")
             elif not self._foreman_called:
                 self._call_foreman()
             return True
 
-    def enter(self) -> bool:
-        """The caller does a job itself, if one more may run now; then `leave` must follow. Never blocks."""
-        with self._lock:
-            if self._closed or self._jobs.waiting or self._startable() <= 0:
-                return False
-            self._guests += 1
-            return True
-
-    def leave(self) -> None:
-        """The job for which `enter` was called is done: a worker may take the next one."""
-        with self._lock:
-            self._guests -= 1
-            if self._jobs.waiting:
-                self._wake()
-
     def _startable(self) -> int:
         """How many more jobs may run. With _lock held."""
-        return self.limit - self._workers + len(self._free) - self._guests
+        return self.limit - self._workers + len(self._free)
 
     def _wake(self) -> bool:
         """Wake or start one more worker; False if no more may run. With _lock held."""

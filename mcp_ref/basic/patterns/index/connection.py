@@ -67,14 +67,15 @@ class Connection(Requester):
         endpoint: Endpoint,
         outbox: WayOut,
         *,
-        workers: Workers,
+        workers: Workers | None,
         shared: bool = False,
         timeout: float = 30.0,
         max_timeout: float | None = None,
         limit: Limit | None = None,
         notices: Limit | None = None,
     ) -> None:
-        """`shared` workers belong to others as well, and do not end with this connection.
+        """`shared` workers belong to others as well, and do not end with this connection. Without workers a
+        request runs on the thread that brings it.
 
         `limit` bounds the peer's calls of tools, `notices` what we tell it while they run.
         """
@@ -163,10 +164,15 @@ class Connection(Requester):
         else:
             self.endpoint.notice(self, method, params, size)
 
+    @property
+    def knows_batches(self) -> bool:
+        """Whether a revision was agreed on that has batches."""
+        return self.session.is_negotiated and self.session.revision.batches
+
     def receive_batch(self, messages: list[Any], outbox: WayOut, size: int = 0) -> None:
         """A batch of so many bytes; its answers go out by `outbox`, as one. Runs on the reader."""
         try:
-            check_batch(messages, is_known=self.session.is_negotiated and self.session.revision.batches)
+            check_batch(messages, is_known=self.knows_batches)
         except InvalidRequest as problem:
             self.responder.refuse(None, problem, outbox)
             return

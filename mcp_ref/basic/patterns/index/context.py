@@ -6,9 +6,9 @@ Everything behind the doors is written once, against this. What a handler calls 
 (api/context).
 
 Revisions   all.
-Threads     made by the reader, then owned by the one worker that runs the request. `cancel` is called by
-            the reader, or by the thread that ends the connection, and is quick; everything else is the
-            worker's. A handler may hand its context to threads of its own: `notify` is safe there.
+Threads     made by the thread that brings the request, then owned by the one that runs it. `cancel` is called
+            by the reader, by the attendant over HTTP, or by the thread that ends the connection, and is
+            quick; everything else is for the thread of the request. A handler may hand its context to threads of its own: `notify` is safe there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.versioning import TABLE, Revision
-from mcp_ref.runtime.errors import ConnectionClosed, McpError, RequestCancelled
+from mcp_ref.runtime.errors import ConnectionClosed, McpError, RequestCancelled, WriteRefused
 from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
@@ -66,11 +66,9 @@ class WayOut(Protocol):
     closes: bool
     """Whether it ends with the answer to its request: then its end says that all is said."""
 
-    waits: bool
-    """Whether the thread that brings a request does nothing else until it is answered."""
-
-    two_way: bool
-    """Whether the peer can be asked something on it, and answer, while a request of its own runs."""
+    @property
+    def two_way(self) -> bool:
+        """Whether the peer can be asked something on it, and answer, while a request of its own runs."""
 
     @property
     def is_busy(self) -> bool:
@@ -280,6 +278,8 @@ class RequestContext:
         if not self.is_over and self.connection.responder.may_notify():
             try:
                 self.connection.notify(method, params, outbox=self.arrival.outbox)
+            except WriteRefused:
+                pass  # the request goes on: its answer is all that this peer can be sent
             except ConnectionClosed as problem:
                 raise self.given_up(problem) from problem
 

@@ -1,14 +1,18 @@
 """Request and response (page: basic/patterns/index): the responder's half, for both roles.
 
-    peer asks   Connection.route -> start -> (worker) _run -> Endpoint.answer -> handler
+    peer asks   Connection.route -> start -> _run -> Endpoint.answer -> handler
                 handler -> _run -> _answer -> outbox
+
+On a pipe one thread reads for all, and `start` hands the request to a worker. Over HTTP each request has a
+thread already, and runs there: `start` returns when it is answered.
 
 Revisions   2024-11-05  either side is asked
             2026-07-28  only servers are asked (see Client.answer)
 
 Threads     reader      runs `start`, `cancel`, `refuse` and nothing slow. It answers `ping`, `initialize` and
                         `server/discover` itself, unless that would run functions of the author's
-            worker      one a request, from start to end; may block as long as it likes
+            worker, or over HTTP the thread of the request: one a request, from start to end; may block as
+                        long as it likes
             `serving` is a plain dict: the thread that takes an entry out owns its end, and that decides every
             race (with a lock, since an id may come again).
 """
@@ -17,8 +21,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.batching import Batch
 from mcp_ref.basic.index.error_responses import (
@@ -72,13 +76,10 @@ class Endpoint(Protocol):
         """What its handlers get."""
 
     def answer(self, context: RequestContext) -> Json | Encoded | Deferred:
-        """The result of a request; raises ProtocolError. Runs on a worker (IMMEDIATE: the reader)."""
+        """The result of a request; raises ProtocolError. Runs where requests run (IMMEDIATE: the reader)."""
 
     def is_immediate(self, context: RequestContext) -> bool:
         """Whether the reader may answer a request of IMMEDIATE: no function of the author's runs for it."""
-
-    def is_quick(self, context: RequestContext) -> bool:
-        """Whether a request can neither speak before its answer nor, as far as is known, take long."""
 
     def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
         """A notification arrived, of so many bytes. Runs on the reader: hand it on, do nothing slow."""
@@ -91,13 +92,15 @@ class Responder:
         self,
         endpoint: Endpoint,
         session: Session,
-        workers: Workers,
+        workers: Workers | None,
         *,
         shared: bool,
         limit: Limit | None,
         notices: Limit | None,
     ) -> None:
-        """`shared` workers belong to others as well, and do not end with this connection."""
+        """`shared` workers belong to others as well, and do not end with this connection. Without workers a
+        request runs on the thread that brings it.
+        """
         self.endpoint = endpoint
         self.session = session
         self.workers = workers
@@ -123,7 +126,7 @@ class Responder:
         batch: Batch | None = None,
         size: int = 0,
     ) -> None:
-        """A request: have a worker run it.
+        """A request: have a worker run it, or run it here.
 
         The connection is not kept here: a cycle of the two would outlive a client that was dropped.
         """
@@ -133,19 +136,17 @@ class Responder:
         request_id, method = message["id"], message["method"]
         try:
             context = self._admit(connection, message, outbox, batch)
-            if method in IMMEDIATE and self.endpoint.is_immediate(context):
+            if self.workers is None:
+                self._run(context)
+            elif method in IMMEDIATE and self.endpoint.is_immediate(context):
                 self._run(context, is_reader=True)
-            elif outbox.waits and self.endpoint.is_quick(context) and self.workers.enter():
-                self._run_here(context)
             # spec: basic/index/interleaved-conversations
             elif not self.workers.submit(self._run, context, size=size):
                 self._take_off(context)
                 raise TooManyRequests("this server is going", 5.0)
-        except QueueFull:
+        except QueueFull as full:
             self._take_off(context)
-            waiting, held = self.workers.waiting, self.workers.waiting_bytes
-            full = TooManyRequests(f"{waiting} requests are waiting, with {held} bytes", 0.1)
-            self.refuse(request_id, full, outbox, batch)
+            self.refuse(request_id, TooManyRequests(str(full), 0.1), outbox, batch)
         except ProtocolError as problem:
             self.refuse(request_id, problem, outbox, batch)
 
@@ -164,12 +165,17 @@ class Responder:
             raise InvalidRequest(f"the id {request_id!r:.80} is in use by a request that still runs")
         return context
 
-    def _run_here(self, context: RequestContext) -> None:
-        """On this thread, which would only wait for the worker; it counts as one while it runs."""
+    def submit(
+        self, run: Callable[[Any], object], argument: Any, *, size: int = 0, always: bool = False
+    ) -> bool:
+        """Run a function that may take a while: on a worker (see `Workers.submit`), or else here."""
+        if self.workers is not None:
+            return self.workers.submit(run, argument, size=size, always=always)
         try:
-            self._run(context)
-        finally:
-            self.workers.leave()
+            run(argument)
+        except Exception:
+            _log.exception("a function of the application failed")
+        return True
 
     def _run(self, context: RequestContext, is_reader: bool = False) -> None:
         """Run one request and send its answer: the one place where exceptions become errors.
@@ -279,7 +285,7 @@ class Responder:
         for context in list(self.serving.values()):
             if self._take_off(context):
                 context.cancel(reason)
-        if not self._shared and not self.workers.close(wait):
+        if self.workers is not None and not self._shared and not self.workers.close(wait):
             _log.info("a request still runs after the connection ended")
 
     def forked(self) -> None:

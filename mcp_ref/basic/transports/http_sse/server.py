@@ -18,54 +18,60 @@ Revisions   2024-11-05. Later ones of the legacy era are agreed on as well, sinc
             transport offer them; 2026-07-28 is refused.
 Errors      400 no session id, invalid JSON, or an invalid message without an id under which to answer it;
             404 a session that is unknown, over, or another principal's; 405, 406, 413, 415, 503.
-Threads     the WSGI server's: a stream holds one as long as it lasts, and checks twice a second whether its
-            client is still connected. Requests run on the application's workers. `_lock` guards the table.
+Threads     the WSGI server's: a stream holds one as long as it lasts. A POST is over, with 202, before its
+            request runs, so that a worker runs it: without the 202 a client could not POST the answer to a
+            question. `_lock` guards the table.
 """
 
 from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, quote
 
 from mcp_ref.basic.index.batching import wants_answer
-from mcp_ref.basic.index.error_responses import InvalidRequest
+from mcp_ref.basic.index.error_responses import InvalidRequest, ProtocolError
 from mcp_ref.basic.index.messages import Json, classify, is_broken_response, is_id
-from mcp_ref.basic.transports.streamable_http.receiving import ACCEPTED, HttpAnswer, HttpStream, ignore
+from mcp_ref.basic.transports.streamable_http.receiving import HttpStream
 from mcp_ref.basic.transports.streamable_http.security import Refused, accepts, check_post
+from mcp_ref.basic.transports.streamable_http.sending import accepted, refusal_body
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern
 from mcp_ref.runtime import events
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads.places import NoPlace
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
-    from mcp_ref.basic.transports.streamable_http.endpoint import Application
+    from mcp_ref.basic.transports.streamable_http import Application, Handler
     from mcp_ref.runtime.errors import McpError
+    from mcp_ref.runtime.http_server.reply import Reply
+    from mcp_ref.runtime.threads.workers import Workers
 
 __all__ = ["OldTransport"]
 
 _log = logger("mcp_ref.http")
-
-Handler = Callable[[Json, str | None], HttpAnswer]
 
 
 class _SessionStream(HttpStream):
     """The stream of a session: all messages of the server, responses included, none of which ends it."""
 
     closes = False
-    waits = False
     event = "message"  # spec: basic/transports/streamable-http/sse-message-events
 
     def __init__(self, endpoint: str) -> None:
         super().__init__()
         # spec: basic/transports/streamable-http/sse-endpoint-event
-        self.opening = events.encode(endpoint.encode("ascii"), name="endpoint")
+        self._endpoint = events.encode(endpoint.encode("ascii"), name="endpoint")
         self.pending: set[_PostOutgoing] = set()
         """POSTs with requests that are still to be answered."""
         self._closing: ConnectionClosed | None = None
+
+    def opening(self) -> bytes:
+        """The endpoint event."""
+        return self._endpoint
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """Send a response on the one stream, as any other message."""
@@ -91,13 +97,12 @@ class _PostOutgoing:
     """The outgoing side of one POST: sends on the session's stream, and has the facts of its HTTP request."""
 
     closes = False
-    waits = False
     two_way = True
     is_busy = False
 
-    def __init__(self, stream: _SessionStream, environ: Json, principal: str | None) -> None:
+    def __init__(self, stream: _SessionStream, reply: Reply) -> None:
         self._stream = stream
-        self._environ, self._principal = environ, principal
+        self._environ, self._principal = reply.environ, reply.principal
         self.send = stream.send
         self.release = stream.release
         self.flush = stream.flush
@@ -122,11 +127,11 @@ class _PostOutgoing:
 class _Session:
     """One client, from the GET that opens its stream to the end of the stream."""
 
-    def __init__(self, app: Application, path: str, principal: str | None) -> None:
+    def __init__(self, app: Application, workers: Workers, path: str, principal: str | None) -> None:
         self.id = secrets.token_urlsafe(32)
         self.principal = principal
         self.stream = _SessionStream(f"{path}?session_id={self.id}")
-        self.connection = app.server.attach(self.stream, app.workers)
+        self.connection = app.server.attach_shared(self.stream, workers)
         self.connection.listener = self.stream.reader
         self.is_over = False
         self._server = app.server
@@ -152,13 +157,15 @@ class OldTransport:
         self._legacy = app.server.versions.legacy[::-1]
         if not self._legacy:
             raise ValueError(f"sse_path: this server speaks {', '.join(app.server.versions.supported)} alone")
+        self._workers: Workers | None = None  # from the first stream on
         self._lock = threading.Lock()
-        self._sessions: dict[str, _Session] = {}  # guarded by _lock
+        self._sessions: dict[str, _Session] = {}  # guarded by _lock, as is `_workers`
 
     def forked(self) -> None:
         """In a forked child: forget all sessions, which are the parent's."""
         self._lock = threading.Lock()
         self._sessions = {}
+        self._workers = None
 
     def paths(self) -> dict[str, Handler]:
         """The handlers by method and path. The application has authenticated the request.
@@ -173,47 +180,52 @@ class OldTransport:
 
     # -- the stream ------------------------------------------------------------------------------
 
-    def _open(self, environ: Json, principal: str | None) -> HttpAnswer:
+    def _open(self, reply: Reply) -> Iterable[bytes]:
         """GET: open a session, which lasts as long as its stream."""
-        if not accepts(environ.get("HTTP_ACCEPT"), "text/event-stream"):
+        if not accepts(reply.environ.get("HTTP_ACCEPT"), "text/event-stream"):
             raise Refused(406, "GET is answered with text/event-stream")
-        if not environ.get("wsgi.multithread", True):
+        if not reply.environ.get("wsgi.multithread", True):
             raise Refused(503, "this transport needs a server with threads: its stream holds one")
-        app = self._app
-        session = _Session(app, _endpoint_of(environ), principal)
-        try:
-            app.waiting.admit(session.stream, is_long=True)
-        except Refused as problem:
-            session.end(problem.message)
-            raise
         with self._lock:
-            self._sessions[session.id] = session
+            self._workers = self._workers or self._app.server.new_workers()
+        session = _Session(self._app, self._workers, _endpoint_of(reply.environ), reply.principal)
 
-        def over(stream: HttpStream) -> None:
+        def over() -> None:
             with self._lock:
                 self._sessions.pop(session.id, None)
             session.end("the stream has ended")
 
-        return app.waiting.streamed(session.stream, environ, gone=ignore, over=over)
+        try:
+            reader = self._app.open_reader(session.stream, reply, on_close=over)
+        except NoPlace as problem:
+            session.end(str(problem))
+            raise
+        with self._lock:
+            self._sessions[session.id] = session
+        return reader.begin()
 
     # -- messages --------------------------------------------------------------------------------
 
-    def _post(self, environ: Json, principal: str | None) -> HttpAnswer:
+    def _post(self, reply: Reply) -> Iterable[bytes]:
         """POST: take a message; responses to it go out on the stream."""
-        session = self._find(environ, principal)
+        environ = reply.environ
+        session = self._find(reply)
         check_post(environ, ())
-        message = self._app.receive(environ, self._app.bodies.share(environ))
-        outgoing = _PostOutgoing(session.stream, environ, principal)
-        if type(message) is list:
-            if any(map(wants_answer, message)):
-                session.stream.pending.add(outgoing)
-            session.connection.receive_batch(message, outgoing)
-        else:
-            self._route(session, message, outgoing)
+        outgoing = _PostOutgoing(session.stream, reply)
+        try:
+            message = self._app.receive(environ, self._app.bodies.share(environ))
+            if type(message) is list:
+                if any(map(wants_answer, message)):
+                    session.stream.pending.add(outgoing)
+                session.connection.receive_batch(message, outgoing)
+            else:
+                self._route(session, message, outgoing)
+        except ProtocolError as problem:  # what is no message, and has no id to answer it by
+            return refusal_body(reply, problem)
         if session.is_over:  # it ended meanwhile: cancel what this POST has started
             session.end("the session is over")
             raise _no_session()
-        return ACCEPTED
+        return accepted(reply)
 
     def _route(self, session: _Session, message: Any, outgoing: _PostOutgoing) -> None:
         """Route one message. Raises InvalidRequest for an invalid one without an id to answer it by."""
@@ -232,28 +244,33 @@ class OldTransport:
             problem = UnsupportedProtocolVersion(date, self._legacy)
             session.connection.responder.refuse(message["id"], problem, outgoing)
 
-    def _find(self, environ: Json, principal: str | None) -> _Session:
+    def _find(self, reply: Reply) -> _Session:
         """The session that a POST names. Raises Refused."""
         try:
-            ids = parse_qs(environ.get("QUERY_STRING", ""), max_num_fields=16).get("session_id", [])
+            ids = parse_qs(reply.environ.get("QUERY_STRING", ""), max_num_fields=16).get("session_id", [])
         except ValueError:
             ids = []
         if len(ids) != 1:
             raise Refused(400, "POST to the URI of the endpoint event: this one has no session_id")
         session = self._sessions.get(ids[0])
         # Another principal's session is answered as an unknown one, so that ids cannot be probed.
-        if session is None or session.principal != principal:
+        if session is None or session.principal != reply.principal:
             raise _no_session()
         return session
 
     # -- the end ---------------------------------------------------------------------------------
 
     def close(self, reason: str) -> None:
-        """End each session once its requests are answered; `Waiting.fail` ends the others."""
+        """End each session once its requests are answered; the application ends the others."""
         with self._lock:
             sessions = list(self._sessions.values())
         for session in sessions:
             session.stream.leave(reason)
+
+    def end(self) -> None:
+        """No session is left: end the workers."""
+        if self._workers is not None:
+            self._workers.close(0.5)
 
 
 def _messages_below(path: str) -> str:

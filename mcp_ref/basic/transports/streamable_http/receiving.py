@@ -1,18 +1,28 @@
 """Responses of Streamable HTTP (page: basic/transports/streamable-http, "Receiving Messages"), on both sides.
 
 A POST with a request is answered with one JSON object if the answer is all there is to say, and with
-server-sent events if anything else is said before it. The thread that works on the request does not know
-which: it has an `HttpStream`, where messages go, and which the thread of the HTTP connection turns into a
-response.
+server-sent events if anything else is said before it. The thread of the request runs its handler. It does not
+know which it will be: it has an `HttpStream`, where messages go.
 
-    worker                          thread of the connection
-    send(progress)  ->  HttpStream  ->  first a message: headers of an event stream, then events as they come
-    answer(result)  ->              ->  last event, end
-    answer(result)  ->              ->  first the answer: one JSON object
+    send(progress)      first a message: the head of an event stream; each message is written at once
+    answer(result)      the last event, and the end: what the application returns
+    answer(result)      first the answer: one JSON object, which the application returns
 
-`Waiting` is where the thread of the connection waits for that, and where calls and streams are counted,
-each of which holds a thread of the WSGI server as long as it lasts: one more is refused before the last
-thread is used up.
+What a response is, and what it becomes, is one table (`TRANSITIONS`):
+
+    state \\ event   say        answer   silence    client_left   release    resume     fail
+    UNDECIDED       EVENTS     JSON     EVENTS     DETACHED      -          RESUMED    OVER
+    JSON            -          -        -          JSON          -          -          JSON
+    EVENTS          EVENTS     OVER     EVENTS     DETACHED      DETACHED   RESUMED    OVER
+    DETACHED        DETACHED   OVER     -          DETACHED      DETACHED   RESUMED    OVER
+    RESUMED         RESUMED    OVER     RESUMED    DETACHED      DETACHED   RESUMED    OVER
+    OVER            -          -        -          OVER          -          OVER       OVER
+
+    UNDECIDED   nothing was said                    JSON       the answer was all there is to say
+    EVENTS      the thread that says something      DETACHED   no client is there; what is said is stored, if
+                writes it to the client                        it can come back for it, and dropped otherwise
+    RESUMED     another thread reads what is said   OVER       nothing more will be said
+                and writes it (`EventReader`)
 
 A stream may outlive connections: in sessions of the legacy era its events have ids and are kept for a while
 (basic/transports/streamable_http/resumability), and a client that was cut off, or sent away by `release`,
@@ -29,154 +39,223 @@ Revisions   2025-03-26 to 2025-11-25: GET, resumption; 2025-11-25: streams begin
             id and nothing else, and a server may end connections at any time (`release`).
             2026-07-28: no ids; when the connection closes, the request is cancelled; a stream without its
             response is a request that failed; errors have a status of HTTP's (`STATUS`).
-Errors      server: 503 with Retry-After where there is no thread, or no stream, to be had.
+Errors      server: ConnectionClosed for a message that comes after the end.
             client: ConnectionClosed, when a stream ends without the response and cannot be resumed;
             InvalidResponse for an event that is too long.
-Threads     `send`, `answer`: any thread, one at a time under `_lock`; they wait when the client reads
-            slower than it is written to. An `EventResponse` is the WSGI server's thread alone; each half
-            second of silence it asks whether the client is still there (`departed`). `_lock` of `Waiting`
-            guards its sets.
+Threads     `send`, `answer`: the thread of the request, and threads that its handler made. `_speaking` is held
+            while they write, so a client that reads slowly holds them up, for as long as its server lets it
+            (runtime/http_server/reply). `_lock` guards the state and the events, and is never held during a
+            write. The attendant of the application calls `attend` and `client_left`, and waits for neither.
+            An `EventReader` is run by the thread of its own connection, which waits for what is said.
             `follow` runs on the thread that waits for the response, or on a worker; `mcp_ref stream`, one a
             client in the legacy era, reads the stream of the GET.
 """
 
 from __future__ import annotations
 
+import enum
 import functools
-import itertools
-import select
-import socket
-import ssl
+import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
-from mcp_ref.basic.index.error_responses import InvalidRequest, ProtocolError, TooManyRequests
-from mcp_ref.basic.index.messages import Json, classify, encode, encode_error, is_id
+from mcp_ref.basic.index.error_responses import TooManyRequests
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.transports.streamable_http.http_errors import STREAM, refusal, status_of
 from mcp_ref.basic.transports.streamable_http.request_metadata import STATUS
-from mcp_ref.basic.transports.streamable_http.resumability import OVERHEAD
+from mcp_ref.basic.transports.streamable_http.resumability import StoredEvents
 from mcp_ref.basic.transports.streamable_http.security import Refused
 from mcp_ref.runtime import events
-from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError, McpError
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    LocalError,
+    McpError,
+    RequestCancelled,
+    WriteRefused,
+)
 from mcp_ref.runtime.events import Events, TooLarge
 from mcp_ref.runtime.http_client.exchange import HttpExchange
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
+from mcp_ref.runtime.http_server.reply import ClientLeft, Headers, Reply
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 from mcp_ref.runtime.threads.outbox import Full
 from mcp_ref.runtime.threads.workers import QueueFull
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.index.messages import Json
+    from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
     from mcp_ref.basic.transports.streamable_http.resumability import Log
     from mcp_ref.basic.transports.streamable_http.sending import UrlConnection, Way
 
 __all__ = [
-    "ACCEPTED",
-    "SECONDS_UNTIL_STREAM",
+    "AnswerStyle",
     "Background",
-    "EventResponse",
-    "HttpAnswer",
+    "EventReader",
     "HttpStream",
-    "Waiting",
-    "departed",
-    "error",
+    "Kind",
+    "Posted",
+    "State",
     "follow",
-    "plain",
-    "reason",
-    "whole",
 ]
 
 _log = logger("mcp_ref.http")
 
+# ------------------------------------------------------------------------------ the states
+
+
+class State(enum.Enum):
+    """What a response is by now."""
+
+    UNDECIDED = "undecided"
+    JSON = "json"
+    EVENTS = "events"
+    DETACHED = "detached"
+    RESUMED = "resumed"
+    OVER = "over"
+
+
+_U, _J, _E, _D, _R, _O = State
+TRANSITIONS: dict[State, dict[str, State]] = {
+    _U: {"say": _E, "answer": _J, "silence": _E, "client_left": _D, "resume": _R, "fail": _O},
+    _J: {"client_left": _J, "fail": _J},
+    _E: {
+        "say": _E,
+        "answer": _O,
+        "silence": _E,
+        "client_left": _D,
+        "release": _D,
+        "resume": _R,
+        "fail": _O,
+    },
+    _D: {"say": _D, "answer": _O, "client_left": _D, "release": _D, "resume": _R, "fail": _O},
+    _R: {
+        "say": _R,
+        "answer": _O,
+        "silence": _R,
+        "client_left": _D,
+        "release": _D,
+        "resume": _R,
+        "fail": _O,
+    },
+    _O: {"client_left": _O, "resume": _O, "fail": _O},
+}
+"""What follows on an event. Where there is nothing, the event raises."""
+
+
+# ------------------------------------------------------------------------------ one response
+
 ROOM = 4 << 20
-"""Bytes that may wait for a client that reads slowly; then senders wait."""
+"""Bytes that may wait for a thread that reads them; then senders wait."""
 
 STALL = 60.0
-"""Seconds that it waits, at most."""
+"""Seconds that they wait, at most."""
+
+BLOCKED_SECONDS = 0.1
+"""Seconds for which a thread that ends a response waits for one that writes. Its client reads nothing, then: the
+connection is cut under it."""
+
+EVENT_STREAM: Headers = [
+    ("Content-Type", "text/event-stream"),
+    ("Cache-Control", "no-store"),
+    # spec: basic/transports/streamable-http/x-accel-buffering
+    ("X-Accel-Buffering", "no"),
+]
+JSON_OBJECT = ("Content-Type", "application/json")
 
 
-NONE: deque[bytes] = deque(maxlen=0)
-"""The events of a stream that has none."""
+class AnswerStyle:
+    """How one application answers, as its options say."""
+
+    def __init__(self, answers: str, keep_alive: float, retry_ms: int, *, can_ask: bool = True) -> None:
+        self.answers = answers
+        self.keep_alive = keep_alive
+        self.retry_ms = retry_ms
+        self.silence = {"json": math.inf, "stream": 0.0}.get(answers, keep_alive)
+        """Seconds for which a request may be silent before it becomes a stream, which comments keep alive."""
+        self.can_ask = can_ask
+        """Whether a client can answer while its request runs: there is a thread for that."""
+        self.can_write = True
+        """Whether anything can be said before an answer: not if a middleware swallows what is written."""
+
+
+USUAL_STYLE = AnswerStyle("auto", 15.0, 1000)
+
+
+class Kind(NamedTuple):
+    """What a response may be, by its request, its session, and the options."""
+
+    is_modern: bool = False
+    """The end of the connection cancels the request; errors have a status; ids are those of many clients."""
+    is_mute: bool = False
+    """Nothing but the answer has a place in it."""
+    likes_events: bool = False
+    """An answer alone is an event as well: the client likes that better, or an option says so."""
+    primes: bool = False
+    """The stream begins with an event that has an id and nothing else."""
+
+
+USUAL_KIND = Kind()
 
 
 class HttpStream:
     """Where the messages of one request go, or (GET) those of a session that belong to no request."""
 
     closes = True
-    waits = True
+    is_busy = False  # a sender waits for the client alone
     event: str | None = None
     """The name of each event, where it has to be spelled out (basic/transports/http_sse/server)."""
-    opening = b""
-    """What comes before the first event."""
 
     def __init__(
         self,
-        *,
+        reply: Reply | None = None,
+        kind: Kind = USUAL_KIND,
+        style: AnswerStyle = USUAL_STYLE,
         log: Log | None = None,
-        primes: bool = False,
-        environ: Json | None = None,
-        principal: str | None = None,
-        keyed: bool = False,
-        mute: bool = False,
-        eager: bool = False,
     ) -> None:
-        """`log`: resumable. `primes`: begins with an event that has but an id. `keyed`: the id of the request
-        means nothing here, since it is one of many clients' (2026-07-28). `mute`: nothing but the answer has
-        a place in the response. `eager`: its client likes events better than JSON.
-        """
-        self.log = log
-        self.primes = primes
-        self.environ, self.principal = environ, principal
-        self.two_way = not mute and (environ is None or bool(environ.get("wsgi.multithread", True)))
+        """Without a `reply` it is DETACHED: a client is yet to come for it. With a `log` it can be resumed."""
+        self.reply = reply
+        self.kind, self.style, self.log = kind, style, log
         self.name = ""
         """In the log, once there is an event in it."""
         self.context: RequestContext | None = None
-        self.problem: McpError | None = None
-        """What the answer says went wrong."""
-        self.is_modern, self.is_eager = keyed, eager
-        self._mute = mute
-        self._owner = threading.get_ident()  # the connection's thread: it waits for no other to make room
+        self.state = State.DETACHED if reply is None else State.UNDECIDED
+        self._owner = threading.get_ident()
+        self._speaking = threading.Lock()
+        # Guarded by _speaking.
+        self._rest = b""  # what is still to be sent once the handler has returned
+        self._problem: McpError | None = None  # what the answer says went wrong
+        self._spoke_at = time.monotonic()
         self._lock = threading.Lock()
-        # Guarded by _lock.
-        self._room: threading.Condition | None = None  # made by the first that waits for it
-        self._events: deque[bytes] = NONE  # until there is one
-        self._first = 1  # the number of the first of them
-        self._size = 0  # of those that the client has not been sent
-        self._sent = 0  # the number of the last event that it has been sent
-        self._reader: EventResponse | None = None
-        self._awaited = environ is not None  # a connection waits to see what response this will be
-        self._discards = False
-        self.answered = False
-        self.released = False
-        """Whether the client is to go and come back."""
-        self.is_cancelled = False
-        self._failure: BaseException | None = None
-        # What the connection's thread sleeps on: released when there is something to see.
-        self._wakes = threading.Lock()
-        self._wakes.acquire()
+        # Guarded by _lock, as is `state`.
+        self._events: StoredEvents | None = None  # until there is one
+        self._reader: EventReader | None = None  # in RESUMED
+        self._changed: threading.Condition | None = None  # made by the first that waits
+        self._failure: BaseException | None = None  # why it is over, if not by its answer
 
     # -- for senders (basic/patterns/index/context.WayOut) ---------------------------------------------------
 
     @property
-    def is_busy(self) -> bool:
-        """A sender never waits here for another that writes."""
-        return False
+    def two_way(self) -> bool:
+        """Whether the client can be asked something, and answer, while its request runs."""
+        if self.kind.is_mute or not (self.style.can_write and self.style.can_ask):
+            return False
+        return self.reply is None or bool(self.reply.environ.get("wsgi.multithread", True))
 
     def begins(self, context: RequestContext) -> None:
         """Its request is about to run."""
         self.context = context
-        context.arrival.environ, context.principal = self.environ, self.principal
-        if self.is_modern:
+        if self.reply is not None:
+            context.arrival.environ, context.principal = self.reply.environ, self.reply.principal
+        if self.kind.is_modern:
             context.arrival.key = self
 
     def send(self, line: bytes, wait: float | None = None) -> None:
-        """One message; its end of line is not part of it.
+        """One message; its end of line is not part of it. Raises ConnectionClosed, Full, WriteRefused.
 
         # spec: basic/transports/streamable-http/sse-server-messages
         # spec: basic/transports/streamable-http/sse-messages-related
@@ -185,11 +264,21 @@ class HttpStream:
         # spec: basic/transports/streamable-http/one-stream-per-message
         # spec: basic/transports/streamable-http/no-broadcast
         """
-        if self._mute:
+        if self.kind.is_mute or not self.style.can_write:
             return
-        with self._lock:
-            kept = self._put(line, wait)
-        self._told(line, kept)
+        is_there = True
+        with self._speaking:
+            with self._lock:
+                self._wait_for_room(len(line), wait)
+                following = self._after("say")
+                number = self._store(line, following)
+                if self.state is not State.UNDECIDED:  # else once its first event was written
+                    self.state = following
+            if following is State.EVENTS:
+                is_there = self._write(self._framed(number, line), "say")
+        self._keep(number, line)
+        if not is_there:
+            self.client_left()
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """The last message.
@@ -198,33 +287,53 @@ class HttpStream:
         # spec: basic/transports/streamable-http/sse-batched-responses
         # spec: basic/transports/streamable-http/get-no-response
         # spec: basic/transports/streamable-http/sse-terminates-after-response
+        # spec: basic/transports/streamable-http/request-json-or-sse
         """
-        kept = False
         if problem is not None:
             # Its frames know the message, and this stream: together they would outlive the request.
             problem.__traceback__ = problem.__context__ = problem.__cause__ = None
-        with self._lock:
-            self.problem = problem
-            try:
-                if self.name or self._events or self._sent:
-                    kept = self._put(line, wait)
-                else:  # all there is to say, perhaps: not yet an event
-                    self._add(line)
-            except ConnectionClosed as failure:  # the client has gone: the stream ends without an answer
-                self._failure = self._failure or failure
-            self.answered = True
-        self._told(line, kept)
+        with self._speaking:
+            with self._lock:
+                self._problem = problem
+                try:
+                    self._wait_for_room(len(line), wait)
+                except Full as full:  # the stream ends without its answer
+                    self._failure, self.state = full, self._after("fail")
+                    self._notify()
+                    return
+                if self.kind.likes_events and self.state is State.UNDECIDED and self._status() == 200:
+                    self.state = self._after("silence")
+                before, self.state = self.state, self._after("answer")
+                number = 0 if before is State.UNDECIDED else self._store(line, before)
+                self._notify()
+            if before is State.UNDECIDED:
+                self._rest = line
+            elif before is State.EVENTS:
+                self._rest = self._framed(number, line)
+        self._keep(number, line)
+        if (
+            self._rest and threading.get_ident() != self._owner
+        ):  # as the last of a batch may, when it is cancelled
+            self._end_response()
 
     def release(self) -> bool:
-        """Have the client leave and come back, if it can: the stream goes on.
+        """Have the client leave and come back, if it can: the request goes on. False if it cannot.
 
         # spec: basic/transports/streamable-http/sse-close-connection
         # spec: basic/transports/streamable-http/sse-no-early-close
         """
-        if self._mute or not (self.primes and self.log is not None):
+        if self.kind.is_mute or not self.kind.primes or not self.style.can_write:
             return False
-        self.released = True
-        self.wake()
+        with self._speaking:
+            if self.state is State.UNDECIDED and not self._say_nothing():
+                return False  # it has just gone, and knows no id to come back with
+            if self.state is State.EVENTS and not (self.reply is not None and self.reply.end_early()):
+                return False
+            with self._lock:
+                if self.state not in (State.EVENTS, State.RESUMED, State.DETACHED):
+                    return False
+                self.state, self._reader = self._after("release"), None
+                self._notify()
         return True
 
     def cancel(self, reason: str) -> None:
@@ -232,626 +341,423 @@ class HttpStream:
 
         # spec: basic/patterns/cancellation/no-response-after-cancel
         """
-        self.is_cancelled = True
-        self.fail(ConnectionClosed(reason))
+        self.fail(RequestCancelled(reason))
         if self.log is not None:
-            self.log.forget(self)
+            self.log.drop(self)
 
     def flush(self, seconds: float) -> bool:
-        """Wait until the client was sent everything; False if it is not in time."""
-        with self._lock:
-            return self._wait_for(lambda: not self._size or not self._is_wanted, seconds)
+        """`send` returned when its message was written, or stored for a thread that reads it."""
+        return True
 
     def fail(self, problem: BaseException) -> None:
-        """Nothing will come any more.
+        """Nothing will come any more. Does not wait for a thread that writes.
 
         # spec: basic/transports/streamable-http/sse-terminate-on-session-expiry
         """
         with self._lock:
-            self._failure = self._failure or problem
-            self._freed()
-        self.wake()
-
-    def _put(self, line: bytes, wait: float | None) -> bool:
-        """Add an event; whether the log is to know of it. With _lock held."""
-        if self._failure is not None:
-            raise ConnectionClosed(str(self._failure))
-        if self._discards:
-            return False
-        if not self._has_room(len(line)):
-            seconds = STALL if wait is None else min(wait, STALL)
-            seconds = 0.0 if self._awaited and self._owner == threading.get_ident() else seconds
-            if not self._wait_for(lambda: self._has_room(len(line)), seconds):
-                raise Full(f"the client has read nothing for {seconds:g} s")
-        self._add(line)
-        self._register()
-        return self.log is not None
-
-    def _add(self, line: bytes) -> None:
-        """With _lock held."""
-        if self._events is NONE:
-            self._events = deque()
-        self._events.append(line)
-        self._size += len(line)
-
-    def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Until the client has been sent something, or is gone, and the condition holds. With _lock held."""
-        if self._room is None:
-            self._room = threading.Condition(self._lock)
-        return self._room.wait_for(condition, seconds)
-
-    def _freed(self) -> None:
-        """There is more room, or it is needed no more. With _lock held."""
-        if self._room is not None:
-            self._room.notify_all()
-
-    def _has_room(self, size: int) -> bool:
-        """With _lock held."""
-        fits = not self._size or self._size + size <= ROOM
-        return fits or not self._is_wanted or self._failure is not None
+            before, self.state = self.state, self._after("fail")
+            if self.state is State.OVER and before is not State.OVER:
+                self._failure = problem
+            self._notify()
+        if before in (State.UNDECIDED, State.EVENTS):
+            self._end_response()
 
     @property
-    def _is_wanted(self) -> bool:
-        """Whether there is a connection for what is said. With _lock held."""
-        return self._awaited or self._reader is not None
+    def is_result(self) -> bool:
+        """Whether all that was said is an answer, and no error."""
+        return self.state is State.JSON and self._problem is None
 
-    def _register(self) -> None:
-        """From here on this is a stream of events. With _lock held.
+    def is_wanted(self) -> bool:
+        """Whether its request is to run: a modern client that left has cancelled it."""
+        return not (self.kind.is_modern and self.state is State.DETACHED)
+
+    # -- states and events, with _lock held ------------------------------------------------------------------
+
+    def _after(self, event: str) -> State:
+        """The state after an event. Raises ConnectionClosed where there is none."""
+        following = TRANSITIONS[self.state].get(event)
+        if following is None:
+            why = f"the response is {self.state.value}, there is no more to {event}"
+            raise ConnectionClosed(why if self._failure is None else str(self._failure))
+        return following
+
+    def _store(self, line: bytes, state: State) -> int:
+        """Store an event that a client may come for; its number, or 0 where none can.
 
         # spec: basic/transports/streamable-http/sse-resumable
         """
+        is_kept = self.log is not None and (state is State.EVENTS or self.name != "" or self.reply is None)
+        if not (is_kept or state is State.RESUMED):
+            return 0
+        self._register()
+        self._events = self._events or StoredEvents()
+        number = self._events.add(line)
+        if state is State.EVENTS:
+            self._events.mark_sent()  # by the thread that says it
+        self._notify()
+        return number
+
+    def _register(self) -> None:
+        """From here on this is a stream of events, and the log has it."""
         if self.log is not None and not self.name:
             self.name = self.log.enter(self)
 
-    def _told(self, line: bytes, kept: bool) -> None:
-        """Something was said. Without _lock: the log may have this stream forget its first event."""
-        if kept and self.log is not None:
+    def _wait_for_room(self, size: int, wait: float | None) -> None:
+        """Wait until the thread that reads has sent enough. Raises Full."""
+        unread = self._events
+        if self.state is not State.RESUMED or unread is None:
+            return
+        seconds = STALL if wait is None else min(wait, STALL)
+        if not self._wait_for(
+            lambda: (
+                self.state is not State.RESUMED
+                or not unread.unsent_bytes
+                or unread.unsent_bytes + size <= ROOM
+            ),
+            seconds,
+        ):
+            raise Full(f"the client has read nothing for {seconds:g} s")
+
+    def _wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
+        if condition():
+            return True
+        if self._changed is None:
+            self._changed = threading.Condition(self._lock)
+        return self._changed.wait_for(condition, seconds)
+
+    def _notify(self) -> None:
+        if self._changed is not None:
+            self._changed.notify_all()
+
+    def _keep(self, number: int, line: bytes) -> None:
+        """Have the log know of a stored event. Without _lock: it may have this stream forget its first one."""
+        if number and self.log is not None:
             self.log.keep(self, len(line))
-        self.wake()
 
-    def wake(self) -> None:
-        """Have the connection's thread look."""
+    # -- what is written, with _speaking held ------------------------------------------------------------------
+
+    def opening(self) -> bytes:
+        """What the stream begins with.
+
+        # spec: basic/transports/streamable-http/sse-prime-event
+        # spec: basic/transports/streamable-http/sse-retry-before-close
+        """
+        return events.encode(b"", id=f"{self.name}-0", retry=self.style.retry_ms) if self.kind.primes else b""
+
+    def _framed(self, number: int, line: bytes) -> bytes:
+        """A message as an event, with an id where the stream can be resumed.
+
+        # spec: basic/transports/streamable-http/event-id
+        """
+        if self.log is None:
+            return events.encode(line.rstrip(b"\n"), name=self.event)
+        return events.encode(line.rstrip(b"\n"), id=f"{self.name}-{number}")
+
+    def _write(self, piece: bytes, event: str) -> bool:
+        """Send a piece of the stream now; the first together with what comes before it. False if the client left.
+
+        Where nothing can be written, all is as it was. Raises WriteRefused, once in the life of an application.
+        """
+        assert self.reply is not None
+        self._spoke_at = time.monotonic()
+        begins = self.state is State.UNDECIDED
+        is_there = True
         try:
-            self._wakes.release()
-        except RuntimeError:
-            pass  # it was told already and has not looked yet
+            if begins:
+                self.reply.begin(200, EVENT_STREAM)
+                piece = self.opening() + piece
+            self.reply.write(piece)
+        except ClientLeft:
+            is_there = False
+        except WriteRefused as problem:
+            self._take_back(problem)
+            raise
+        if begins:
+            with self._lock:
+                self.state = self._after(event)
+        return is_there
 
-    # -- the log ---------------------------------------------------------------------------------
+    def _take_back(self, problem: WriteRefused) -> None:
+        """Nothing was said, and nothing can be said: the answers of this application are JSON from now on."""
+        _log.error("nothing can be sent before an answer: %s; answers are JSON alone from now on", problem)
+        self.style.can_write = False
+        with self._lock:
+            name, self.name, self._events = self.name, "", None
+        if self.log is not None:
+            self.log.remove(name)
+
+    def _say_nothing(self) -> bool:
+        """Begin the stream, or show that it is alive. False if the client left.
+
+        # spec: basic/transports/streamable-http/sse-keep-alive
+        """
+        with self._lock:
+            self._after("silence")
+            self._register()
+        begins_with_event = self.state is State.UNDECIDED and self.kind.primes
+        return self._write(b"" if begins_with_event else events.COMMENT, "silence")
+
+    # -- the attendant's (runtime/http_server/attendant) -----------------------------------------------------
+
+    def attend(self, now: float) -> None:
+        """Nothing was said for long: begin the stream, or show that it is alive. Waits for nothing."""
+        silence = self.style.silence if self.state is State.UNDECIDED else self.style.keep_alive
+        reply = self.reply
+        if now - self._spoke_at < silence or reply is None or not self.style.can_write or self.kind.is_mute:
+            return
+        if not reply.takes_at_once() or not self._speaking.acquire(blocking=False):
+            return  # it is being written to: it is not silent
+        is_there = True
+        try:
+            if self.state in (State.UNDECIDED, State.EVENTS):
+                is_there = self._say_nothing()
+        except (ConnectionClosed, WriteRefused):
+            pass  # it ended just now; or nothing can be said, and that is logged
+        finally:
+            self._speaking.release()
+        if not is_there:
+            self.client_left()
+
+    def client_left(self) -> None:
+        """The connection of the request is gone. Any thread.
+
+        In the modern era that cancels the request. In a session it goes on: its client may come back.
+        # spec: basic/patterns/cancellation/http-disconnect-cancels
+        # spec: basic/transports/streamable-http/cancel-on-disconnect
+        # spec: basic/transports/streamable-http/cancel-stops-work
+        # spec: basic/transports/streamable-http/cancel-silences
+        # spec: basic/transports/streamable-http/sse-broken-stream-not-resumed
+        # spec: basic/transports/streamable-http/sse-disconnect-anytime
+        # spec: basic/transports/streamable-http/sse-disconnect-not-cancel
+        """
+        with self._lock:
+            if self.state not in (State.UNDECIDED, State.EVENTS):
+                return
+            self.state = self._after("client_left")
+        self._cancel_if_modern()
+
+    def _cancel_if_modern(self) -> None:
+        context = self.context
+        if self.kind.is_modern and context is not None:
+            context.connection.responder.cancel(context, "the client closed the stream")
+
+    # -- the end of the response -----------------------------------------------------------------------------
+
+    def finish(self) -> Iterable[bytes]:
+        """What is still to be sent, now that the handler has returned. Runs on the thread of the request."""
+        with self._speaking:
+            reply, reader = self.reply, self._reader
+            if reader is not None and reader.reply is reply and not self._is_refused():
+                return reader.begin()
+            self.reply = self.context = None  # what is kept of a stream is what was said on it
+            if reader is not None and reader.reply is reply:
+                self._rest = self._events.take()[0][1] if self._events is not None else b""
+                reader.close()
+            return () if reply is None else self._remaining(reply)
+
+    def _is_refused(self) -> bool:
+        """Whether a request that was to last has an error instead, and nothing else."""
+        with self._lock:
+            has_answer_alone = self._events is not None and len(self._events) == 1 and not self._events.sent
+            return self.state is State.OVER and self._problem is not None and has_answer_alone
+
+    def _remaining(self, reply: Reply) -> Iterable[bytes]:
+        """What is still to be sent; all of the response, if nothing was sent yet. With _speaking held."""
+        rest, self._rest = self._rest, b""
+        if reply.status:
+            return (rest,) if rest else ()
+        if rest and (self.state is State.JSON or self._reader is not None):
+            return reply.whole(self._status(), rest, [JSON_OBJECT, *self._retry_after()])
+        if rest:
+            return reply.whole(200, self.opening() + rest, EVENT_STREAM)
+        if self.state is State.DETACHED or isinstance(self._failure, RequestCancelled):
+            return reply.whole(200, b"", EVENT_STREAM)
+        # Not 404: that would say that the request was not begun, and may well be sent again.
+        ended = Refused(503, "the session, or the server, ended before the answer")
+        return reply.whole(503, ended.body(), [JSON_OBJECT])
+
+    def _end_response(self) -> None:
+        """End the response although the handler still runs. Any thread but that of the request."""
+        reply = self.reply
+        if reply is None:
+            return
+        if not self._speaking.acquire(timeout=BLOCKED_SECONDS):
+            reply.cut()
+            return
+        try:
+            if self.reply is not None:  # else the handler has returned just now
+                self.reply = None
+                for piece in self._remaining(reply) or (b"",):
+                    reply.write(piece)
+                reply.end_early()
+        except (ConnectionClosed, WriteRefused):
+            pass  # the client has gone, or nothing can be sent before the handler returns
+        finally:
+            self._speaking.release()
+
+    def _status(self) -> int:
+        """The status of an answer that is all there is to say."""
+        return (
+            STATUS.get(type(self._problem), 200) if self.kind.is_modern and self._problem is not None else 200
+        )
+
+    def _retry_after(self) -> Headers:
+        if not isinstance(self._problem, TooManyRequests):
+            return []
+        return [("Retry-After", str(max(1, round(self._problem.data["retryAfterMs"] / 1000))))]
+
+    # -- the log (resumability) --------------------------------------------------------------------------------
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will be said."""
+        return self.state is State.OVER
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it is over, and nothing is left of it."""
+        return self.is_over and not self._events
+
+    @property
+    def _is_read(self) -> bool:
+        return self._reader is not None
 
     def has(self, number: int) -> bool:
         """Whether all after this event is still there."""
         with self._lock:
-            return self._first - 1 <= number < self._first + len(self._events)
+            return (self._events or NO_EVENTS).has(number)
 
     def can_forget(self, but: int) -> bool:
-        """Whether more than `but` events are stored that no connected client has still to receive."""
+        """Whether it has more than `but` events, and can do without the oldest."""
         with self._lock:
-            return self._is_forgettable(but)
-
-    def _is_forgettable(self, but: int) -> bool:
-        """With _lock held."""
-        return len(self._events) > but and not (self._is_wanted and self._first > self._sent)
+            return (self._events or NO_EVENTS).can_forget(but, is_read=self._is_read)
 
     def forget(self, size: int, but: int) -> int:
-        """The first events are too old to be sent again: as many as make so many bytes; returns how many."""
-        freed = 0
+        """Drop the oldest events: as many as make so many bytes. Returns how many they make."""
         with self._lock:
-            while freed < size and self._is_forgettable(but):
-                line = self._events.popleft()
-                freed += len(line) + OVERHEAD
-                if self._first > self._sent:
-                    self._size -= len(line)
-                self._first += 1
-        return freed
+            return (self._events or NO_EVENTS).forget(size, but, is_read=self._is_read)
 
-    @property
-    def is_spent(self) -> bool:
-        """Whether nothing is left of it, and nothing will come."""
-        return self.is_over and not self._events
+    # -- the thread that reads it ------------------------------------------------------------------------------
 
-    # -- the connection's thread ----------------------------------------------------------------
-
-    def wait(self, seconds: float) -> bool:
-        """Until there is something to see; False if there is not, in time."""
-        return self._wakes.acquire(timeout=seconds)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the answer is there and is all that there is."""
-        return self.answered and not self.name and not self._sent and len(self._events) == 1
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more will come, other than what is there."""
-        return self.answered or self._failure is not None
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether anything was said, or sent."""
-        return bool(self.name or self._events or self._sent)
-
-    @property
-    def is_read(self) -> bool:
-        """Whether a response has it just now."""
-        return self._reader is not None
-
-    def reader(self) -> EventResponse | None:
-        """The response that has it just now."""
+    def reader(self) -> EventReader | None:
+        """What reads it just now."""
         return self._reader
 
-    def whole(self) -> bytes:
-        """The answer, for a response that is nothing else."""
-        with self._lock:
-            self._sent = self._first
-            self._size = 0
-            return self._events.popleft()
-
-    def attach(self, reader: EventResponse, after: int | None) -> None:
-        """From now on this response has the events, those after a number first, and no other has them.
+    def attach(self, reader: EventReader, last_seen: int | None) -> None:
+        """From now on this one reads the stream, what comes after an event first, and no other connection has it.
 
         # spec: basic/transports/streamable-http/replay-messages
         """
         with self._lock:
-            early = list(self._events) if self.log is not None and not self.name else []
+            before, self.state = self.state, self._after("resume")
             self._register()
-            if after is not None:
-                self._sent, self.released = after, False
-                skipped = max(0, after + 1 - self._first)
-                self._size = sum(len(line) for line in itertools.islice(self._events, skipped, None))
-            self._reader, self._discards, self._awaited = reader, False, False
-        for line in early:  # the answer came first, and is an event all the same
-            self._told(line, kept=True)
-        self.wake()
+            if last_seen is not None and self._events is not None:
+                self._events.rewind(last_seen)
+            self._reader = reader
+            self._notify()
+        if before is State.EVENTS:
+            self._end_response()
 
-    def discard(self) -> None:
-        """Its client is gone, and cannot come back for it."""
+    def take(self, reader: EventReader, seconds: float) -> list[bytes] | None:
+        """The events that its client was not sent, waiting so long for one; None at the end of its reading."""
         with self._lock:
-            self._discards, self._awaited = True, False
-            self._events.clear()
-            self._size = 0
-            self._freed()
-
-    def detach(self, reader: EventResponse) -> None:
-        """Its connection is gone. Events that are not stored for a resumed stream are dropped."""
-        with self._lock:
-            if self._reader is reader:
-                self._reader = None
-                if self.log is None:
-                    self._events.clear()
-                    self._size = 0
-                    self._discards = True
-                self._freed()
-
-    def take(self, reader: EventResponse) -> list[tuple[int, bytes]] | None:
-        """What the client has not been sent, each with its number; None if another response has it now."""
-        with self._lock:
-            taken = self._take() if self._reader is reader else None
+            self._wait_for(lambda: self._reader is not reader or self._has_unsent or self.is_over, seconds)
+            if self._reader is not reader:
+                return None
+            taken = [] if self._events is None else self._events.take()
+            if self.log is None and self._events is not None:
+                self._events.forget_sent()
+            if not taken and self.is_over:
+                return None
+            self._notify()
         if taken and self.log is not None:
             self.log.trim()
-        return taken
+        return [self._framed(number, line) for number, line in taken]
 
-    def finish(self) -> list[tuple[int, bytes]]:
-        """The same for a stream that is over before any response had it."""
+    @property
+    def _has_unsent(self) -> bool:
+        return self._events is not None and self._events.unsent_bytes > 0
+
+    def detach(self, reader: EventReader) -> None:
+        """The connection of a reader is gone. What no client can come back for is dropped."""
         with self._lock:
-            alone = self.log is not None and not self.name
-            self._register()
-            self._awaited = False
-            taken = self._take()
-        if alone:
-            for _, line in taken:
-                self._told(line, kept=True)
-        elif self.log is not None:
-            self.log.trim()
-        return taken
-
-    def _take(self) -> list[tuple[int, bytes]]:
-        """With _lock held."""
-        start = max(self._sent + 1, self._first)
-        taken = list(enumerate(itertools.islice(self._events, start - self._first, None), start))
-        if taken:
-            self._sent = taken[-1][0]
-            self._size = 0
+            if self._reader is not reader:
+                return
+            self._reader = None
+            self.state = self._after("client_left")
             if self.log is None:
-                self._events.clear()
-                self._first = self._sent + 1
-            self._freed()
-        return taken
+                self._events = None
+            self._notify()
+        self._cancel_if_modern()
 
 
-LOOK = 0.5
-"""Seconds of silence after which the connection's thread looks whether the client is still there."""
+class Posted(NamedTuple):
+    """What a POST brings to the endpoint."""
 
-JSON = ("Content-Type", "application/json")
-EVENTS = [
-    ("Content-Type", "text/event-stream"),
-    ("Cache-Control", "no-store"),
-    # spec: basic/transports/streamable-http/x-accel-buffering
-    ("X-Accel-Buffering", "no"),
-]
+    kind: str
+    """request, batch, notification, response; "quick": a request that needs no turn; "answered" by now."""
+    connection: Connection
+    stream: HttpStream | None
+    """Where what is said to it goes; None if nothing is."""
 
 
-def go_on(stream: HttpStream) -> None:
-    """A client of the legacy era that disconnects has not cancelled its request, so there is nothing to do.
-
-    # spec: basic/transports/streamable-http/sse-disconnect-anytime
-    # spec: basic/transports/streamable-http/sse-disconnect-not-cancel
-    """
+NO_EVENTS = StoredEvents()
+"""Of a stream on which nothing was said. Nothing is added to it."""
 
 
-def ignore(stream: HttpStream) -> None:
-    """Where nothing is to be done at the end of a response."""
-
-
-def modern_kind(message: Any) -> str:
-    """Whether the body of a POST is a request or a notification. Raises InvalidRequest for any other."""
-    if type(message) is list:
-        raise InvalidRequest("a batch; only 2025-03-26 has batches")
-    kind = classify(message)
-    if kind == "response":  # spec: basic/transports/streamable-http/client-no-responses
-        raise InvalidRequest("in 2026-07-28 a client sends requests and notifications, no responses")
-    return kind
-
-
-class HttpAnswer(NamedTuple):
-    """What goes back to an HTTP request."""
-
-    status: int
-    headers: list[tuple[str, str]]
-    body: Iterable[bytes]
-
-
-ACCEPTED = HttpAnswer(202, [("Content-Length", "0")], ())
-"""# spec: basic/transports/streamable-http/notification-202"""
-
-
-# ---------------------------------------------------------------------------- one object
-
-
-@functools.cache
-def reason(status: int) -> str:
-    """The status line's words; of the statuses that there are, which are few."""
-    from http import HTTPStatus
-
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return f"{status} Refused"
-
-
-def plain(status: int, body: bytes, *headers: tuple[str, str]) -> HttpAnswer:
-    """One JSON object."""
-    return HttpAnswer(status, [JSON, ("Content-Length", str(len(body))), *headers], (body,))
-
-
-def error(status: int, problem: ProtocolError, message: Any) -> HttpAnswer:
-    """An error to a request, by its id; without one if the id could not be read.
-
-    # spec: basic/transports/streamable-http/rejected-input-status
-    # spec: basic/transports/streamable-http/rejected-input-body
-    """
-    request_id = message.get("id") if type(message) is dict else None
-    if is_id(request_id):
-        return plain(status, encode_error(request_id, problem))
-    return plain(status, encode({"jsonrpc": "2.0", "error": problem.to_wire()}))
-
-
-# --------------------------------------------------------------------- events as they come
-
-
-def opening(stream: HttpStream, retry_ms: int) -> list[bytes]:
-    """What a stream begins with.
-
-    # spec: basic/transports/streamable-http/sse-prime-event
-    # spec: basic/transports/streamable-http/sse-retry-before-close
-    """
-    if stream.primes:
-        return [events.encode(b"", id=f"{stream.name}-0", retry=retry_ms)]
-    return [stream.opening] if stream.opening else []
-
-
-def framed(stream: HttpStream, messages: list[tuple[int, bytes]]) -> list[bytes]:
-    """Messages as events, with ids where the stream can be resumed.
-
-    # spec: basic/transports/streamable-http/event-id
-    """
-    if stream.log is None:
-        return [events.encode(line.rstrip(b"\n"), name=stream.event) for _, line in messages]
-    name = stream.name
-    return [events.encode(line.rstrip(b"\n"), id=f"{name}-{number}") for number, line in messages]
-
-
-def whole(stream: HttpStream, retry_ms: int) -> bytes:
-    """A stream that is over, in one piece."""
-    messages = stream.finish()
-    return b"".join((*opening(stream, retry_ms), *framed(stream, messages)))
-
-
-class EventResponse:
-    """A stream on its way to a client: the iterable of bytes that WSGI wants. One thread has it.
-
-    # spec: basic/transports/streamable-http/request-json-or-sse
-    """
+class EventReader:
+    """The body of a response whose thread waits for what is said on a stream: WSGI runs it, piece by piece."""
 
     def __init__(
         self,
         stream: HttpStream,
+        reply: Reply,
         *,
-        after: int | None,
-        keep_alive: float,
-        retry_ms: int,
-        gone: Callable[[], bool],
-        on_close: Callable[[EventResponse], object],
+        last_seen: int | None = None,
+        on_close: Callable[[EventReader], object],
     ) -> None:
-        self.stream = stream
-        self.left = False
-        """Whether the client went before the end."""
-        self._resumes = after is not None
-        self._keep_alive = keep_alive
-        self._retry = retry_ms
-        self._gone = gone
-        self._on_close = on_close
-        self._begun = False
-        self._over = False
-        self._closed = False
-        stream.attach(self, after)
+        """With `last_seen` it goes on after that event. `on_close` is called at its end, whichever that is."""
+        self.stream, self.reply = stream, reply
+        self._on_close: Callable[[EventReader], object] | None = on_close
+        self._resumes = last_seen is not None
+        self._has_begun = False
+        stream.attach(self, last_seen)
 
-    def __iter__(self) -> EventResponse:
+    def begin(self) -> EventReader:
+        """The body, after the head."""
+        self.reply.begin(200, EVENT_STREAM)
+        return self
+
+    def __iter__(self) -> EventReader:
         return self
 
     def __next__(self) -> bytes:
-        """The next piece: what there is by now, or a comment where there is nothing for long.
+        """What was said by now, or a comment where nothing was for long; the first piece is there at once."""
+        pieces = self.stream.take(self, self.stream.style.keep_alive if self._has_begun else 0.0)
+        if pieces is None:
+            raise StopIteration
+        if not (self._has_begun or self._resumes):
+            pieces.insert(0, self.stream.opening())
+        self._has_begun = True
+        return b"".join(pieces) or events.COMMENT
 
-        # spec: basic/transports/streamable-http/sse-keep-alive
-        """
-        silent_until = time.monotonic() + self._keep_alive
-        while self._goes_on():
-            piece = self._piece()
-            if piece:
-                return piece
-            if self._goes_on() and self._is_silent(silent_until):
-                return events.COMMENT
-        raise StopIteration
+    def attend(self, now: float) -> None:
+        """Its own thread sees to comments."""
 
-    def _goes_on(self) -> bool:
-        return not self._over
+    def client_left(self) -> None:
+        """The attendant found that the client has gone: the thread that waits is told."""
+        self.stream.detach(self)
 
-    def _is_silent(self, until: float) -> bool:
-        """Wait for something to see; True if it is time for a comment."""
-        if not self._begun:  # for servers that send no headers before there is a body
-            self._begun = True
-            return True
-        if self.stream.wait(max(0.0, min(LOOK, until - time.monotonic()))):
-            return False
-        if self._gone():
-            self.left = self._over = True
-            return False
-        return time.monotonic() >= until
-
-    def _piece(self) -> bytes:
-        stream = self.stream
-        over = stream.is_over  # before the taking: what comes after it is for the next look
-        released = stream.released
-        taken = stream.take(self)
-        if taken is None:
-            self._over = True
-            stream.wake()  # what woke this thread may have been for the one that has it now
-            return b""
-        pieces = framed(stream, taken)
-        if not (self._begun or self._resumes):
-            pieces = [*opening(stream, self._retry), *pieces]
-        self._begun = self._begun or bool(pieces)
-        self._over = over or released
-        return b"".join(pieces)
+    def fail(self, problem: BaseException) -> None:
+        """Nothing more will be said on the stream."""
+        self.stream.fail(problem)
 
     def close(self) -> None:
         """WSGI calls this once the response is over, or its connection is."""
-        if not self._closed:
-            self._closed = True
-            self.left = self.left or not self._over
+        on_close, self._on_close = self._on_close, None
+        if on_close is not None:
             self.stream.detach(self)
-            self._on_close(self)
-
-
-def departed(environ: Json) -> Callable[[], bool]:
-    """How to ask whether the client of a request has gone. Where that cannot be asked, only writing tells."""
-    told = environ.get("waitress.client_disconnected")
-    if told is not None:
-        return lambda: bool(told())
-    connection = environ.get("werkzeug.socket") or environ.get("gunicorn.socket")
-    if connection is None or isinstance(connection, ssl.SSLSocket):
-        return lambda: False
-    return lambda: _is_closed(connection)
-
-
-SHUT = getattr(select, "POLLRDHUP", 0)
-"""Linux says by itself that a peer has shut its side, also behind what it has sent ahead."""
-
-
-def _is_closed(connection: socket.socket) -> bool:
-    """Whether the peer has shut its side: then it can be read, and there is nothing."""
-    try:
-        poll = select.poll()
-        poll.register(connection.fileno(), select.POLLIN | SHUT)
-        found = poll.poll(0)
-        if not found or found[0][1] & SHUT:
-            return bool(found)
-        return not connection.recv(1, 2)  # MSG_PEEK: what a client sends ahead stays where it is
-    except BlockingIOError:
-        return False
-    except (OSError, ValueError):
-        return True
-
-
-SOON = 0.05
-"""Seconds that an answer gets to be the only event of its stream, before the stream is begun without it."""
-
-SECONDS_UNTIL_STREAM: dict[str, Callable[[float], float]] = {
-    "auto": lambda keep_alive: keep_alive,
-    "json": lambda keep_alive: float("inf"),
-    "stream": lambda keep_alive: SOON,
-}
-"""By the setting `answers`: how long a request may be silent before it becomes a stream, which is then kept
-alive by comments.
-"""
-
-
-class Waiting:
-    """What is under way in one application."""
-
-    def __init__(
-        self,
-        *,
-        answers: str,
-        keep_alive: float,
-        retry_ms: int,
-        max_streams: int,
-        threads: int | None,
-    ) -> None:
-        self._answers = answers
-        self._keep_alive = keep_alive
-        self._silence = SECONDS_UNTIL_STREAM[answers](keep_alive)
-        self._retry_ms = retry_ms
-        self._max_streams = max_streams
-        self._threads = threads
-        self.forked()
-
-    def forked(self) -> None:
-        """Begin with nothing under way: at the start, and again in a forked child."""
-        self._lock = threading.Lock()
-        # Guarded by _lock.
-        self._undecided: set[HttpStream] = set()
-        self._open: set[EventResponse] = set()
-
-    @property
-    def is_single(self) -> bool:
-        """Whether a request takes the only thread there is, so that nothing else can come in meanwhile."""
-        return self._threads == 1
-
-    @property
-    def count(self) -> int:
-        """How many streams wait for their answer or are open."""
-        return len(self._undecided) + len(self._open)
-
-    def admit(self, stream: HttpStream, *, is_long: bool) -> None:
-        """One more. Raises Refused where it would take the last threads."""
-        with self._lock:
-            if is_long and len(self._open) >= self._max_streams:
-                raise Refused(
-                    503, f"{self._max_streams} streams are open, which is all", [("Retry-After", "5")]
-                )
-            if self._threads is not None and (is_long or self._threads > 1):
-                # One stays for what ends the others: answers, cancellations. Streams leave one for calls.
-                reserve = 2 if is_long and self._threads != 2 else 1
-                if self.count + reserve >= self._threads:
-                    raise Refused(
-                        503, f"{self.count} of {self._threads} threads wait", [("Retry-After", "1")]
-                    )
-            self._undecided.add(stream)
-
-    def leave(self, stream: HttpStream) -> None:
-        """It is over, or never began."""
-        with self._lock:
-            self._undecided.discard(stream)
-
-    def answered(
-        self,
-        stream: HttpStream,
-        environ: Json,
-        *,
-        gone: Callable[[HttpStream], object],
-        over: Callable[[HttpStream], object],
-    ) -> HttpAnswer:
-        """Wait until it is clear what response a stream will be. `gone`: the client left; `over`: the end."""
-        end = time.monotonic() + self._silence
-        departs: Callable[[], bool] | None = None
-        while not stream.wait(min(LOOK, max(0.0, end - time.monotonic()))):
-            if time.monotonic() >= end:
-                break
-            departs = departs or departed(environ)
-            if departs():
-                gone(stream)
-                stream.discard()
-                self._end(stream, over)
-                return HttpAnswer(200, [("Content-Length", "0")], ())
-        if stream.is_over:
-            self._end(stream, over)
-            return self.finished(stream)
-        return self.streamed(stream, environ, gone=gone, over=over)
-
-    def _end(self, stream: HttpStream, over: Callable[[HttpStream], object]) -> None:
-        self.leave(stream)
-        # What is kept of a stream is what was said on it. Besides, it and its context know each other.
-        stream.context = stream.environ = None
-        over(stream)
-
-    def finished(self, stream: HttpStream, headers: Sequence[tuple[str, str]] = ()) -> HttpAnswer:
-        """All there is to say was said: one piece."""
-        problem = stream.problem
-        if stream.is_cancelled and not stream.is_begun:
-            return HttpAnswer(200, [*EVENTS, ("Content-Length", "0")], ())
-        if not stream.answered and not stream.is_begun:
-            # Not 404: that would say that the request was not begun, and may well be sent again.
-            return plain(503, Refused(503, "the session, or the server, ended before the answer").body())
-        status = STATUS.get(type(problem), 200) if stream.is_modern and problem is not None else 200
-        if stream.is_plain and (status != 200 or not self._prefers_events(stream)):
-            return plain(status, stream.whole(), *headers, *_retry_after(problem))
-        body = whole(stream, self._retry_ms)
-        return HttpAnswer(200, [*EVENTS, ("Content-Length", str(len(body))), *headers], (body,))
-
-    def _prefers_events(self, stream: HttpStream) -> bool:
-        """Whether an answer that could be one object goes as an event all the same."""
-        return self._answers == "stream" or (self._answers == "auto" and stream.is_eager)
-
-    def streamed(
-        self,
-        stream: HttpStream,
-        environ: Json,
-        *,
-        gone: Callable[[HttpStream], object],
-        over: Callable[[HttpStream], object],
-        after: int | None = None,
-    ) -> HttpAnswer:
-        """A response that goes on for a while; with `after`, from there on."""
-
-        def on_close(response: EventResponse) -> None:
-            with self._lock:
-                self._open.discard(response)
-            if response.left:
-                gone(stream)
-            self._end(stream, over)
-
-        response = EventResponse(
-            stream,
-            after=after,
-            keep_alive=self._keep_alive,
-            retry_ms=self._retry_ms,
-            gone=departed(environ),
-            on_close=on_close,
-        )
-        with self._lock:
-            self._undecided.discard(stream)
-            self._open.add(response)
-        return HttpAnswer(200, EVENTS, response)
-
-    def flush(self, seconds: float) -> bool:
-        """Wait until nothing is under way; False if something still is."""
-        deadline, pause = Deadline(seconds, Clock()), threading.Event()
-        while self.count and deadline.left() > 0:
-            pause.wait(0.01)
-        return not self.count
-
-    def fail(self, problem: Exception) -> None:
-        """Nothing more will be said."""
-        with self._lock:
-            streams = [*self._undecided, *(response.stream for response in self._open)]
-        for stream in streams:
-            stream.fail(problem)
-
-
-def _retry_after(problem: Any) -> list[tuple[str, str]]:
-    if not isinstance(problem, TooManyRequests):
-        return []
-    return [("Retry-After", str(max(1, round(problem.data["retryAfterMs"] / 1000))))]
+            on_close(self)
 
 
 # ----------------------------------------------------------------------- client half

@@ -30,7 +30,7 @@ import base64
 import math
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
     HEADER_MISMATCH,
@@ -57,8 +57,25 @@ __all__ = [
     "check_draft",
     "decode_value",
     "encode_value",
+    "header_of",
     "mirror",
+    "mirrored",
 ]
+
+
+class Tool(Protocol):
+    """A tool, as HTTP sees it."""
+
+    @property
+    def mirrored(self) -> Paths:
+        """The arguments that also travel in headers."""
+
+
+class Tools(Protocol):
+    """The tools of a server, by name."""
+
+    def get(self, key: str, /) -> Tool | None: ...
+
 
 MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer that every peer's numbers hold exactly."""
@@ -230,6 +247,21 @@ _MODERN_NAMES = _NAME_PARAMS | _TASK_PARAMS
 
 # spec: extensions/tasks/mcp-name-task-id
 """
+
+
+def header_of(environ: Json) -> Get:
+    """A header's value by its name."""
+    return lambda name: environ.get("HTTP_" + name.upper().replace("-", "_"))
+
+
+def mirrored(tools: Tools, message: Json) -> Paths | None:
+    """The arguments of a call that are to stand in headers as well."""
+    if message["method"] != "tools/call":
+        return None
+    params = message.get("params")
+    name = params.get("name") if type(params) is dict else None
+    tool = tools.get(name) if type(name) is str else None
+    return None if tool is None else tool.mirrored
 
 
 def check(get: Get, message: Json, date: str, annotated: Paths | None = None) -> None:

@@ -3,26 +3,103 @@
 A client that was cut off names the last event that it saw; the server sends what came after it, on the same
 stream. So the events of a session are kept for a while: not all, and never more than so many bytes.
 
-    keep    an event was said        -> those of the oldest streams go, where there are too many
-    find    Last-Event-ID            -> its stream, and the number of the event
+    StoredEvents    the events of one stream, each with its number
+    Log             the streams of one session
+        keep        an event was said        -> those of the oldest streams go, where there are too many
+        find        Last-Event-ID            -> its stream, and the number of the event
 
 Revisions   2025-03-26 to 2025-11-25.  In 2026-07-28 nothing is resumed.
-Threads     any; see `_lock`.
+Threads     any; see `_lock`. StoredEvents have no lock: their stream has one for them.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
+from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mcp_ref.basic.transports.streamable_http.receiving import HttpStream
 
-__all__ = ["OVERHEAD", "Log"]
+__all__ = ["OVERHEAD", "Log", "StoredEvents"]
 
 OVERHEAD = 1000
 """Bytes that an event counts for besides its own: a log of many small ones is large as well."""
+
+
+class StoredEvents:
+    """The events of one stream, numbered from 1, as far as they are still there."""
+
+    __slots__ = ("_lines", "first", "sent", "unsent_bytes")
+
+    def __init__(self) -> None:
+        self._lines: deque[bytes] = deque()
+        self.first = 1
+        """The number of the oldest that is still there."""
+        self.sent = 0
+        """The number of the last one that a client was sent."""
+        self.unsent_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def add(self, line: bytes) -> int:
+        """One more; its number."""
+        self._lines.append(line)
+        self.unsent_bytes += len(line)
+        return self.first + len(self._lines) - 1
+
+    def has(self, number: int) -> bool:
+        """Whether all after this event is still there."""
+        return self.first - 1 <= number < self.first + len(self._lines)
+
+    def rewind(self, number: int) -> None:
+        """Its client has seen this event, and nothing after it."""
+        self.sent = number
+        self.unsent_bytes = sum(len(line) for line in self._unsent())
+
+    def _unsent(self) -> itertools.islice[bytes]:
+        return itertools.islice(self._lines, max(0, self.sent + 1 - self.first), None)
+
+    def take(self) -> list[tuple[int, bytes]]:
+        """What was not sent yet, each with its number: it counts as sent from now on."""
+        taken = list(enumerate(self._unsent(), max(self.sent + 1, self.first)))
+        if taken:
+            self.sent = taken[-1][0]
+        self.unsent_bytes = 0
+        return taken
+
+    def mark_sent(self) -> None:
+        """All of them were sent."""
+        self.sent = self.first + len(self._lines) - 1
+        self.unsent_bytes = 0
+
+    def forget_sent(self) -> None:
+        """Its client cannot come back for what it was sent."""
+        while self.first <= self.sent and self._lines:
+            self._lines.popleft()
+            self.first += 1
+
+    def clear(self) -> None:
+        """No client can come for any of it."""
+        self._lines.clear()
+        self.unsent_bytes = 0
+
+    def can_forget(self, but: int, *, is_read: bool) -> bool:
+        """Whether there are more than `but`, and the oldest is not one that a client has still to be sent."""
+        return len(self._lines) > but and not (is_read and self.first > self.sent)
+
+    def forget(self, size: int, but: int, *, is_read: bool) -> int:
+        """Drop the oldest: as many as make so many bytes. Returns how many they make."""
+        freed = 0
+        while freed < size and self.can_forget(but, is_read=is_read):
+            line = self._lines.popleft()
+            freed += len(line) + OVERHEAD
+            if self.first > self.sent:
+                self.unsent_bytes -= len(line)
+            self.first += 1
+        return freed
 
 
 class Log:
@@ -66,11 +143,16 @@ class Log:
             with self._lock:
                 self._trim()
 
-    def forget(self, stream: HttpStream) -> None:
+    def drop(self, stream: HttpStream) -> None:
         """A stream is over, and no event will tell: it goes now, unless there is something left of it."""
         with self._lock:
             if stream.is_spent:
                 self._streams.pop(stream.name, None)
+
+    def remove(self, name: str) -> None:
+        """A stream had no events after all."""
+        with self._lock:
+            self._streams.pop(name, None)
 
     def _trim(self) -> None:
         """Not what a client who is there has yet to be sent: ROOM bounds that. With _lock held."""

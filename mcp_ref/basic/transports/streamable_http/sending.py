@@ -37,19 +37,37 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_ref.basic.index.error_responses import ParseError, error_response
-from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
-from mcp_ref.basic.index.messages import Json, decode, encode_notification
+from mcp_ref.basic.index.error_responses import (
+    InvalidParams,
+    InvalidRequest,
+    ParseError,
+    ProtocolError,
+    error_response,
+)
+from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION, InvalidMeta
+from mcp_ref.basic.index.messages import (
+    Json,
+    classify,
+    decode,
+    encode,
+    encode_error,
+    encode_notification,
+    is_id,
+)
 from mcp_ref.basic.lifecycle import KnowsServer
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
-from mcp_ref.basic.patterns.index.responder import Endpoint
+from mcp_ref.basic.patterns.index.responder import IMMEDIATE, Endpoint
 from mcp_ref.basic.transports.streamable_http import receiving, request_metadata
 from mcp_ref.basic.transports.streamable_http.http_errors import JSON, STREAM, refusal, wrong_type
+from mcp_ref.basic.transports.streamable_http.receiving import JSON_OBJECT, HttpStream, Kind, Posted
+from mcp_ref.basic.transports.streamable_http.request_metadata import STATUS
+from mcp_ref.basic.transports.streamable_http.security import Refused
 from mcp_ref.basic.transports.streamable_http.sessions import UrlSession
+from mcp_ref.basic.versioning import is_modern
 from mcp_ref.runtime.errors import (
     ConnectionClosed,
     InvalidResponse,
@@ -63,15 +81,128 @@ from mcp_ref.runtime.http_client.exchange import HttpExchange, TooLong
 from mcp_ref.runtime.http_client.slots import MAX_EXTRA_EXCHANGES
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.json_text import weight
+from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
 from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
+    from mcp_ref.basic.transports.streamable_http import Application
     from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
+    from mcp_ref.runtime.http_server.reply import Reply
 
 __all__ = ["Posts", "UrlConnection", "Way"]
+
+
+# ----------------------------------------------------------------------- server half
+
+
+def accepted(reply: Reply) -> Iterable[bytes]:
+    """The response to what has no answer.
+
+    # spec: basic/transports/streamable-http/notification-202
+    """
+    return reply.whole(202, b"", ())
+
+
+def refusal_body(
+    reply: Reply, problem: Refused | ProtocolError, message: Any = None, *, is_modern: bool = False
+) -> Iterable[bytes]:
+    """The response to what is refused: an error with the id of its request, or without one that can be read.
+
+    # spec: basic/transports/streamable-http/rejected-input-status
+    # spec: basic/transports/streamable-http/rejected-input-body
+    """
+    if isinstance(problem, Refused):
+        return reply.whole(problem.status, problem.body(), [JSON_OBJECT, *problem.headers])
+    status = STATUS.get(type(problem), 400) if is_modern else 400
+    request_id = message.get("id") if type(message) is dict else None
+    if is_id(request_id):
+        return reply.whole(status, encode_error(request_id, problem), [JSON_OBJECT])
+    return reply.whole(status, encode({"jsonrpc": "2.0", "error": problem.to_wire()}), [JSON_OBJECT])
+
+
+class ModernEra:
+    """What an application does for clients of 2026-07-28: each request brings its own context.
+
+    # spec: basic/transports/streamable-http/ignore-session-id
+    # spec: basic/transports/streamable-http/ignore-last-event-id
+    # spec: basic/transports/streamable-http/no-resumption
+    """
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self.connection: Connection
+        """All requests of the era: what differs between their clients is in the requests."""
+
+    def begin(self) -> None:
+        """The first request in this process."""
+        server = self._app.server
+        mute, notices = HttpStream(None, Kind(is_mute=True)), server.options.notices
+        self.connection = server.attach_shared(mute, None, notices=notices or MANY_NOTICES)
+
+    def take(self, reply: Reply, message: Any) -> Posted:
+        """A message. Raises ProtocolError, Refused, NoPlace."""
+        kind, app = modern_kind(message), self._app
+        if not app.server.versions.modern:
+            raise InvalidRequest(
+                f"this server speaks {', '.join(app.server.versions.supported)}: send initialize"
+            )
+        self._check_headers(reply.environ, message, kind)
+        if kind == "notification":
+            return Posted(kind, self.connection, None)
+        # Each request has a stream of its own, for what is said to it and for nothing else.
+        # spec: basic/transports/streamable-http/sse-request-notifications
+        # spec: basic/transports/streamable-http/sse-notifications-related
+        # spec: basic/transports/streamable-http/listen-no-request-scoped
+        form = app.kind_of(reply.environ, is_modern=True)
+        method = message["method"]
+        if method == "subscriptions/listen":  # it has no answer that could be JSON
+            stream = HttpStream(reply, form._replace(is_mute=False), app.style)
+            app.open_reader(stream, reply)
+            return Posted("quick", self.connection, stream)
+        return Posted(
+            "quick" if method in IMMEDIATE else kind, self.connection, HttpStream(reply, form, app.style)
+        )
+
+    def over(self) -> Refused:
+        """A request that came when the server was ending."""
+        return Refused(503, "The server is shutting down; retry in 5 s.", [("Retry-After", "5")])
+
+    def _check_headers(self, environ: Json, message: Json, kind: str) -> None:
+        """Raises ProtocolError where `_meta` lacks what every request brings, or headers differ from it."""
+        params = message.get("params", {})
+        if type(params) is not dict or not is_modern(params):
+            if kind == "notification":
+                return  # what headers and _meta it has, no page says
+            if type(params) is not dict:
+                raise InvalidParams(f"{message['method'][:80]}: params must be an object")
+            before = "; before 2026-07-28 initialize comes first, and then the Mcp-Session-Id that it gives"
+            raise InvalidMeta(
+                "params._meta: io.modelcontextprotocol/protocolVersion is missing"
+                f"{before if self._app.legacy.dates else ''}"
+            )
+        version = params["_meta"].get(PROTOCOL_VERSION)
+        if type(version) is str:  # else the door says what is wrong
+            paths = request_metadata.mirrored(self._app.server.tools, message)
+            request_metadata.check(request_metadata.header_of(environ), message, version, paths)
+
+
+def modern_kind(message: Any) -> str:
+    """Whether the body of a POST is a request or a notification. Raises InvalidRequest for any other."""
+    if type(message) is list:
+        raise InvalidRequest("a batch; only 2025-03-26 has batches")
+    kind = classify(message)
+    if kind == "response":  # spec: basic/transports/streamable-http/client-no-responses
+        raise InvalidRequest("in 2026-07-28 a client sends requests and notifications, no responses")
+    return kind
+
+
+MANY_NOTICES = Limit(rate=1e6, burst=1_000_000)
+"""Notifications to all modern clients together; each of them is bounded by how quickly it reads."""
+
+# ----------------------------------------------------------------------- client half
 
 
 class Poster(Protocol):
@@ -93,7 +224,6 @@ class Posts:
     begins: Callable[[RequestContext], object] | None = None
     """Every message has a POST of its own: there is nothing to prepare."""
     closes = False
-    waits = False
     two_way = True
     is_busy = True  # each sender waits until the server has taken its message
 

@@ -29,7 +29,8 @@ Errors      server: no id, an unknown version or Last-Event-ID, no message: 400.
             over, or another principal's: 404. Too many sessions: 503; too many of one owner: 429.
             # spec: basic/transports/streamable-http/session-terminated-404
             client: InvalidResponse for an id that none may be; the 404 itself when there were too many.
-Threads     any. `_lock` guards the table; what a session ends is ended outside of it. On the client
+Threads     any. `_lock` guards the table; what a session ends is ended outside of it. A thread of its own,
+            `mcp_ref sessions`, ends sessions that were not used. On the client
             `_renewal` is held by the thread that opens a session, and waited for as long as a request may
             take; nothing else is waited for while it is held but the handshake.
 """
@@ -46,24 +47,18 @@ import threading
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.basic.index.batching import wants_answer
-from mcp_ref.basic.index.error_responses import InvalidRequest, ProtocolError
+from mcp_ref.basic.index.batching import check_batch, wants_answer
+from mcp_ref.basic.index.error_responses import InvalidRequest
 from mcp_ref.basic.index.messages import Json, classify
 from mcp_ref.basic.lifecycle import Session
+from mcp_ref.basic.patterns.index.responder import IMMEDIATE
 from mcp_ref.basic.transports.streamable_http import request_metadata
-from mcp_ref.basic.transports.streamable_http.receiving import (
-    ACCEPTED,
-    HttpAnswer,
-    HttpStream,
-    error,
-    go_on,
-    ignore,
-)
+from mcp_ref.basic.transports.streamable_http.receiving import HttpStream, Kind, Posted, State
 from mcp_ref.basic.transports.streamable_http.resumability import Log
-from mcp_ref.basic.transports.streamable_http.security import Refused, accepts, prefers_events
+from mcp_ref.basic.transports.streamable_http.security import Refused, accepts
 from mcp_ref.basic.versioning import Revision, refuse_initialize, revision
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, McpError
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
@@ -73,12 +68,12 @@ from mcp_ref.runtime.threads.timers import Timer, later
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
-    from mcp_ref.basic.transports.streamable_http.endpoint import Application, HttpServed
-    from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
+    from mcp_ref.basic.patterns.index.context import WayOut
+    from mcp_ref.basic.transports.streamable_http import Application, HttpServed
     from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
-    from mcp_ref.runtime.threads.workers import Workers
+    from mcp_ref.runtime.http_server.reply import Reply
 
-__all__ = ["HttpSession", "LegacyEra", "Sessions", "UrlSession", "header_of", "mirrored", "session_owner_of"]
+__all__ = ["HttpSession", "LegacyEra", "Sessions", "UrlSession", "session_owner_of"]
 
 _log = logger("mcp_ref.http")
 
@@ -114,9 +109,7 @@ UNKNOWN_SESSION = (
 class HttpSession:
     """One client's session."""
 
-    def __init__(
-        self, server: HttpServed, workers: Workers, principal: str | None, log_bytes: int, owner: str = ""
-    ) -> None:
+    def __init__(self, server: HttpServed, principal: str | None, log_bytes: int, owner: str = "") -> None:
         # spec: basic/transports/streamable-http/session-id-secure
         # spec: basic/transports/streamable-http/session-id-visible-ascii
         # spec: docs/security_best_practices/session-id-non-deterministic
@@ -127,11 +120,9 @@ class HttpSession:
         self.log = Log(secrets.token_hex(4), log_bytes)
         self.unrelated = HttpStream(log=self.log)
         """The messages that belong to no request: who opens a stream with GET gets them."""
-        self.connection = server.attach(self.unrelated, workers)
+        self.connection = server.attach_shared(self.unrelated, None)
         if server.options.ping_every is not None:
             self.connection.listener = self.unrelated.reader
-        self.streams: dict[HttpStream, None] = {}  # a set that is empty takes three times as much
-        """Of requests that a connection waits for."""
         self.used = time.monotonic()
         self.in_use = False
         """Whether anything came after initialize."""
@@ -140,7 +131,7 @@ class HttpSession:
     @property
     def is_busy(self) -> bool:
         """Whether something runs or is open: then it is not idle."""
-        return bool(self.streams or self.connection.responder.serving or self.unrelated.is_read)
+        return bool(self.connection.responder.serving or self.unrelated.reader())
 
     def idle_for(self, now: float) -> float:
         """Seconds since it was used last."""
@@ -149,8 +140,10 @@ class HttpSession:
     def end(self, reason: str) -> None:
         """Nothing of it goes on: what runs is cancelled, and all its streams end."""
         _log.debug("a session ends: %s", reason)
+        running = [context.arrival.outbox for context in list(self.connection.responder.serving.values())]
         self._server.detach(self.connection, reason)
-        for stream in {*self.streams, *self.log.streams()}:
+        streams: list[WayOut] = [*running, *self.log.streams()]
+        for stream in streams:
             stream.fail(ConnectionClosed(reason))
         self.log.clear()
 
@@ -161,18 +154,11 @@ class Sessions:
     Processes that share sessions would put another class in its place.
     """
 
-    def __init__(
-        self,
-        limit: int,
-        idle: float,
-        hand_on: Callable[[Callable[[Any], object], Any], None],
-        each: int | None = None,
-    ) -> None:
-        """`hand_on` runs a function on a thread that may take a while. `each` owner has so many sessions."""
+    def __init__(self, limit: int, idle: float, each: int | None = None) -> None:
+        """`each` owner has so many sessions."""
         self.limit = limit
         self.each = each
         self.idle = idle
-        self._hand_on = hand_on
         self._lock = threading.Lock()
         # Guarded by _lock.
         self._sessions: dict[str, HttpSession] = {}
@@ -283,12 +269,20 @@ class Sessions:
         self._end(self.all(), reason)
 
     def _set_timer(self) -> Timer:
-        return later(
-            max(0.05, min(self.idle / 2, UNUSED_SECONDS / 2)), lambda: self._hand_on(self._sweep_now, None)
-        )
+        return later(max(0.05, min(self.idle / 2, UNUSED_SECONDS / 2)), self._begin_sweep)
 
-    def _sweep_now(self, nothing: None) -> None:
+    def _begin_sweep(self) -> None:
+        """Runs on the thread of the timers, for which the end of a session would take too long."""
+        try:
+            threading.Thread(target=self._sweep_now, name="mcp_ref sessions", daemon=True).start()
+        except RuntimeError:  # the system is out of threads: it may have one later
+            self._sweep_later()
+
+    def _sweep_now(self) -> None:
         self.sweep()
+        self._sweep_later()
+
+    def _sweep_later(self) -> None:
         with self._lock:
             self._timer = self._set_timer() if self._sessions else None
 
@@ -314,45 +308,36 @@ class LegacyEra:
 
     # -- POST ------------------------------------------------------------------------------------
 
-    def post(self, environ: Json, message: Any, principal: str | None) -> HttpAnswer:
-        """A message within a session, or the one that opens it."""
-        try:
-            if not self.dates:
-                refuse_initialize(message.get("params"), self._app.server.versions.supported)
-            version = self._version(environ)
-            if _is_initialize(message) and (self._app.stateless or "HTTP_MCP_SESSION_ID" not in environ):
-                return self._initialize(environ, message, principal)
-            session = self._session_if_any(environ, principal)
-            connection = self._momentary(version) if session is None else session.connection
-            kind = self._kind(environ, message)
-        except ProtocolError as problem:
-            return error(400, problem, message)
+    def take(self, reply: Reply, message: Any) -> Posted:
+        """A message within a session, or the one that opens it. Raises ProtocolError, Refused."""
+        environ, app = reply.environ, self._app
+        if not self.dates:
+            refuse_initialize(message.get("params"), app.server.versions.supported)
+        version = self._version(environ)
+        if _is_initialize(message) and (app.stateless or "HTTP_MCP_SESSION_ID" not in environ):
+            return self._initialize(reply, message)
+        session = None if app.stateless else self._session_of(reply)
+        connection = self._momentary(version) if session is None else session.connection
+        kind = self._kind(environ, message)
         if kind in ("notification", "response"):
-            connection.route(message, connection.outbox)
-            return ACCEPTED
-        stream, streams = self._stream(session, environ, principal), _streams_of(session)
-        self._app.waiting.admit(stream, is_long=False)
-        streams[stream] = None
-        if kind == "request":
-            connection.responder.start(connection, message, stream)
-        elif not self._batch(connection, message, stream):
-            return self._no_answer(stream, streams)
-        return self._app.waiting.answered(
-            stream, environ, gone=go_on, over=lambda stream: streams.pop(stream, None)
-        )
+            return Posted(kind, connection, None)
+        if kind == "batch":
+            check_batch(message, is_known=connection.knows_batches)
+            if not any(map(wants_answer, message)):
+                return Posted(kind, connection, None)
+        elif message["method"] in IMMEDIATE:
+            kind = "quick"
+        return Posted(kind, connection, self._stream(reply, session))
 
-    def _session_if_any(self, environ: Json, principal: str | None) -> HttpSession | None:
-        """The session that the request names; none where the server keeps none. Raises Refused."""
-        if self._app.stateless:
-            return None
-        return self._app.sessions.find(environ.get("HTTP_MCP_SESSION_ID"), principal)
+    def _stream(self, reply: Reply, session: HttpSession | None) -> HttpStream:
+        """For what is said while a request runs, and for its answer; on no other is any of that."""
+        primes = session is not None and session.connection.session.revision.polls
+        kind = self._app.kind_of(reply.environ, is_modern=False, primes=primes)
+        return HttpStream(reply, kind, self._app.style, None if session is None else session.log)
 
-    def _no_answer(self, stream: HttpStream, streams: dict[HttpStream, None]) -> HttpAnswer:
-        """The response to a batch of notifications and responses."""
-        self._app.waiting.leave(stream)
-        streams.pop(stream, None)
-        fault = stream.problem
-        return error(400, fault, None) if isinstance(fault, ProtocolError) else ACCEPTED
+    def over(self) -> Refused:
+        """A request whose session ended before it could begin."""
+        return Refused(404, UNKNOWN_SESSION)
 
     def _version(self, environ: Json) -> str | None:
         """The header, if it is there. Raises InvalidRequest for a version that this server does not have.
@@ -372,17 +357,16 @@ class LegacyEra:
         known = ", ".join(self._app.server.versions.supported)
         raise InvalidRequest(f"MCP-Protocol-Version is missing; this server has {known}")
 
-    def _initialize(self, environ: Json, message: Json, principal: str | None) -> HttpAnswer:
-        """# spec: basic/transports/streamable-http/session-id-assigned"""
-        app, owner = self._app, session_owner_of(environ, principal)
-        if not self._app.stateless:
+    def _initialize(self, reply: Reply, message: Json) -> Posted:
+        """Open a session: answered at once.  # spec: basic/transports/streamable-http/session-id-assigned"""
+        app, owner = self._app, session_owner_of(reply.environ, reply.principal)
+        if not app.stateless:
             app.sessions.make_room(owner)
-        session = HttpSession(app.server, app.workers, principal, app.options.log_bytes, owner)
-        session.connection.session.is_lasting = not self._app.stateless
-        stream = HttpStream(environ=environ, principal=principal)
-        session.connection.route(message, stream)  # at once, and on this thread
-        headers = []
-        if stream.answered and stream.problem is None and not self._app.stateless:
+        session = HttpSession(app.server, reply.principal, app.options.log_bytes, owner)
+        session.connection.session.is_lasting = not app.stateless
+        stream = HttpStream(reply, style=app.style)
+        session.connection.route(message, stream)
+        if stream.is_result and not app.stateless:
             if app.server.options.ping_every is not None:
                 session.connection.lose = functools.partial(app.sessions.remove, session)
             try:
@@ -390,12 +374,12 @@ class LegacyEra:
             except Refused as problem:
                 session.end(problem.message)
                 raise
-            headers = [("Mcp-Session-Id", session.id)]
+            reply.headers = [*reply.headers, ("Mcp-Session-Id", session.id)]
         else:
             session.end("it is not to last")
-        if not stream.answered:  # a notification by that name
-            return ACCEPTED
-        return app.waiting.finished(stream, headers)
+        if stream.state is State.UNDECIDED:  # a notification by that name
+            return Posted("notification", session.connection, None)
+        return Posted("answered", session.connection, stream)
 
     def _momentary(self, version: str | None) -> Connection:
         """A session for one message alone: no client can come back to it, so nothing keeps it.
@@ -404,9 +388,9 @@ class LegacyEra:
         # spec: basic/transports/streamable-http/version-header-absent-legacy
         """
         app, at = self._app, revision(version or self._assumed())
-        connection = app.server.connection(HttpStream(mute=True), app.workers)
+        connection = app.server.connection(HttpStream(None, Kind(is_mute=True)), None)
         connection.session.assume(at, app.server.capabilities(at, tells=False))
-        connection.responder.limiter = app.modern.responder.limiter
+        connection.responder.limiter = app.modern.connection.responder.limiter
         self._momentaries.add(connection)
         return connection
 
@@ -421,33 +405,14 @@ class LegacyEra:
             return "batch"
         kind = classify(message)
         if kind != "response":
-            paths = mirrored(self._app.server, message)
-            request_metadata.check_draft(
-                header_of(environ), message, paths, self._app.options.require_headers
-            )
+            headers = request_metadata.header_of(environ)
+            paths = request_metadata.mirrored(self._app.server.tools, message)
+            request_metadata.check_draft(headers, message, paths, self._app.options.require_headers)
         return kind
-
-    def _stream(self, session: HttpSession | None, environ: Json, principal: str | None) -> HttpStream:
-        """For what is said while a request runs, and for its answer; on no other is any of that."""
-        stream = HttpStream(
-            log=None if session is None else session.log,
-            primes=session is not None and session.connection.session.revision.polls,
-            environ=environ,
-            principal=principal,
-            mute=self._app.options.answers == "json",
-            eager=prefers_events(environ.get("HTTP_ACCEPT")),
-        )
-        stream.two_way = stream.two_way and not self._app.waiting.is_single
-        return stream
-
-    def _batch(self, connection: Connection, messages: list[Any], stream: HttpStream) -> bool:
-        """Have a batch served. False if nothing in it waits for an answer, or all of it was refused."""
-        connection.receive_batch(messages, stream)
-        return stream.problem is None and (stream.answered or any(map(wants_answer, messages)))
 
     # -- GET and DELETE ----------------------------------------------------------------------------
 
-    def get(self, environ: Json, principal: str | None) -> HttpAnswer:
+    def get(self, reply: Reply) -> Iterable[bytes]:
         """A stream for what belongs to no request, or the rest of one that broke.
 
         An empty Last-Event-ID counts as absent: in the SSE standard it says that no event was seen. One that
@@ -456,10 +421,10 @@ class LegacyEra:
 
         # spec: basic/transports/streamable-http/endpoint-post-get
         """
-        if not accepts(environ.get("HTTP_ACCEPT"), "text/event-stream"):
+        if not accepts(reply.environ.get("HTTP_ACCEPT"), "text/event-stream"):
             raise Refused(406, "GET is answered with text/event-stream")
-        session = self._session_of(environ, principal)
-        last, stream, after = environ.get("HTTP_LAST_EVENT_ID"), session.unrelated, None
+        session = self._session_of(reply)
+        last, stream, seen = reply.environ.get("HTTP_LAST_EVENT_ID"), session.unrelated, None
         if last:
             found = session.log.find(last)
             if found is None:
@@ -467,52 +432,33 @@ class LegacyEra:
                     400,
                     "Last-Event-ID names no event that this session has; GET without it opens a new stream.",
                 )
-            stream, after = found  # a connection that still has it, perhaps a dead one, has it no longer
-        self._app.waiting.admit(stream, is_long=True)
-        return self._app.waiting.streamed(stream, environ, gone=go_on, over=ignore, after=after)
+            stream, seen = found  # a connection that still has it, perhaps a dead one, has it no longer
+        return self._app.open_reader(stream, reply, last_seen=seen).begin()
 
-    def delete(self, environ: Json, principal: str | None) -> HttpAnswer:
+    def delete(self, reply: Reply) -> Iterable[bytes]:
         """# spec: basic/transports/streamable-http/session-terminated"""
-        self._app.sessions.remove(self._session_of(environ, principal), "the client ended the session")
-        return HttpAnswer(204, [], ())
+        self._app.sessions.remove(self._session_of(reply), "the client ended the session")
+        reply.begin(204, ())
+        return ()
 
-    def check_session(self, environ: Json, principal: str | None) -> None:
+    def check_session(self, reply: Reply) -> None:
         """A POST whose body is still to be read. Raises Refused if its headers name no session."""
-        version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
+        version = reply.environ.get("HTTP_MCP_PROTOCOL_VERSION")
         is_legacy = self.dates and not self._app.stateless and version not in self._app.server.versions.modern
-        if is_legacy and "HTTP_MCP_SESSION_ID" in environ:
-            self._session_of(environ, principal)
+        if is_legacy and "HTTP_MCP_SESSION_ID" in reply.environ:
+            self._session_of(reply)
 
-    def _session_of(self, environ: Json, principal: str | None) -> HttpSession:
+    def _session_of(self, reply: Reply) -> HttpSession:
+        """The session that a request names. Raises Refused."""
         try:
-            self._version(environ)
+            self._version(reply.environ)
         except InvalidRequest as problem:
             raise Refused(400, str(problem)) from None
-        return self._app.sessions.find(environ.get("HTTP_MCP_SESSION_ID"), principal)
-
-
-def _streams_of(session: HttpSession | None) -> dict[HttpStream, None]:
-    """The streams that end with the session; of a request without a session there is its own alone."""
-    return {} if session is None else session.streams
+        return self._app.sessions.find(reply.environ.get("HTTP_MCP_SESSION_ID"), reply.principal)
 
 
 def _is_initialize(message: Any) -> bool:
     return type(message) is dict and message.get("method") == "initialize"
-
-
-def header_of(environ: Json) -> Callable[[str], str | None]:
-    """A header's value by its name."""
-    return lambda name: environ.get("HTTP_" + name.upper().replace("-", "_"))
-
-
-def mirrored(server: HttpServed, message: Json) -> Paths | None:
-    """The arguments of a call that are to stand in headers as well."""
-    if message["method"] != "tools/call":
-        return None
-    params = message.get("params")
-    name = params.get("name") if type(params) is dict else None
-    tool = server.tools.get(name) if type(name) is str else None
-    return None if tool is None else tool.mirrored
 
 
 # ----------------------------------------------------------------------- client half

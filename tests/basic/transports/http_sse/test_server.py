@@ -423,7 +423,7 @@ def test_streams_are_counted_with_those_of_the_new_transport(server):
             with new.http("GET", path="/sse", Accept="text/event-stream") as refused:
                 assert refused.status == 503
             assert len(sessions(at)) == 1
-        assert eventually(lambda: at.app.waiting.count == 0, NOTICED)
+        assert eventually(lambda: at.app.places.taken == 0, NOTICED)
         with Old(at.port) as old:
             assert text(old.call("add", a=1, b=1)) == "2"
 
@@ -474,7 +474,7 @@ def test_many_come_and_go_and_nothing_stays(at):
             for _ in range(5):
                 peer = open_ones.enter_context(Peer(at.port, None))
                 open_ones.enter_context(peer.http("GET", path="/sse", Accept="text/event-stream"))
-    assert eventually(lambda: not sessions(at) and at.app.waiting.count == 0)
+    assert eventually(lambda: not sessions(at) and at.app.places.taken == 0)
 
 
 def test_an_application_that_closes_ends_idle_streams_at_once(at):

@@ -20,8 +20,8 @@ from http_peers import Event, Peer, Reply, endpoint
 from peers import ENV, LEGACY, META, MODERN, PATIENCE, eventually, nothing_left
 
 from mcp_ref import Context, Limit, Server, ServerOptions
-from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
-from mcp_ref.basic.transports.streamable_http.endpoint import Application
+from mcp_ref.basic.transports import streamable_http
+from mcp_ref.basic.transports.streamable_http import Application
 from mcp_ref.basic.transports.streamable_http.security import Denied
 from mcp_ref.runtime.errors import ConnectionClosed
 
@@ -673,7 +673,7 @@ def test_a_client_that_leaves_has_cancelled(server, talks, reset):
         assert silent.ended.wait(PATIENCE)
         assert silent.cancelled
         assert time.monotonic() - begun < NOTICED
-        assert eventually(lambda: not at.app.modern.responder.serving)
+        assert eventually(lambda: not at.app.modern.connection.responder.serving)
 
 
 @pytest.mark.spec(
@@ -692,7 +692,7 @@ def test_nothing_is_said_to_a_client_that_has_left(server):
         assert silent.ended.wait(PATIENCE)
         rest = connection.rest()
         assert b"data" not in rest
-        assert not at.app.modern.responder.serving
+        assert not at.app.modern.connection.responder.serving
         assert "tools" in peer.request("tools/list", id=7)  # the id is free, and nothing comes with it
 
 
@@ -751,7 +751,7 @@ def test_a_subscription_is_a_stream_of_changes_and_of_nothing_else(server, answe
             told = stream.message()
             assert told["method"] == "notifications/resources/updated"
             assert SUBSCRIPTION in told["params"]["_meta"]
-        assert eventually(lambda: not at.app.modern.responder.serving)
+        assert eventually(lambda: not at.app.modern.connection.responder.serving)
 
 
 @pytest.mark.spec("basic/transports/streamable-http/sse-keep-alive")
@@ -768,10 +768,10 @@ def test_a_subscription_is_kept_alive_by_comments(server):
 def test_a_subscription_ends_when_its_client_leaves(server):
     with endpoint(server) as at, Peer(at.port) as peer:
         stream = listen(peer, toolsListChanged=True)
-        assert at.app.waiting.count == 1
+        assert at.app.places.taken == 1
         stream.close()
-        assert eventually(lambda: at.app.waiting.count == 0, NOTICED)
-        assert not at.app.modern.responder.serving
+        assert eventually(lambda: at.app.places.taken == 0, NOTICED)
+        assert not at.app.modern.connection.responder.serving
 
 
 @pytest.mark.spec("basic/patterns/subscriptions/graceful-response")
@@ -1100,13 +1100,13 @@ def test_one_subscriber_that_leaves_takes_no_other_along(server, monkeypatch):
     ):
         for each in (first, second):
             assert each.message()["method"] == "notifications/subscriptions/acknowledged"
-        streams = server.listeners._streams[at.app.modern]
+        streams = server.listeners._streams[at.app.modern.connection]
         [leaves] = [stream for stream in streams if stream.context.request_id == 1]
         monkeypatch.setattr(leaves.context.arrival.outbox, "send", gone)
         for number in (1, 2):
             server.add_tool(lambda: 1, name=f"tool_{number}")
             assert second.message()["method"] == "notifications/tools/list_changed"
-        assert eventually(lambda: leaves not in server.listeners._streams[at.app.modern])
+        assert eventually(lambda: leaves not in server.listeners._streams[at.app.modern.connection])
         at.app.close()
         assert second.message()["result"]["resultType"] == "complete"
 
@@ -1163,7 +1163,7 @@ def test_no_more_tools_run_at_once_than_there_are_workers_whichever_thread_runs_
             peer.send("POST", peer.message("tools/call", {"name": "work", "arguments": {"holds": True}}))
             for _ in range(5)
         ]
-        assert eventually(lambda: at.app.waiting.count == 5)
+        assert eventually(lambda: at.app.places.taken == 5)
         for _ in range(2):
             assert held.acquire(timeout=PATIENCE)
         assert not held.acquire(timeout=0.2)

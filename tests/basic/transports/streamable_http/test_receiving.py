@@ -858,7 +858,7 @@ def test_the_last_threads_are_kept_for_calls_and_answers_over_http():
             assert peer.tell({"id": asked["id"], "result": {"roots": []}}) == 202
             assert reply.answer()["result"]["content"][0]["text"] == "0 folders"
         # The thread of the call is free a moment after its answer has arrived.
-        assert eventually(lambda: at.app.waiting.count == 2)
+        assert eventually(lambda: at.app.places.taken == 2)
         assert "tools" in third.request("tools/list")
 
 
@@ -1074,10 +1074,10 @@ def test_nothing_is_left_of_a_hundred_clients_that_leave(revision):
             peer.send("POST", peer.message("tools/call", {"name": "wait", "arguments": {}}))
             for _ in range(100)
         ]
-        assert eventually(lambda: at.app.waiting.count == 100)
+        assert eventually(lambda: at.app.places.taken == 100)
         for connection in connections:
             connection.reset()
-        assert eventually(lambda: at.app.waiting.count == 0)
+        assert eventually(lambda: at.app.places.taken == 0)
         left.set()
         assert "tools" in peer.request("tools/list")
 

@@ -63,11 +63,11 @@ def clock(monkeypatch):
 def table(server):
     """Sessions without HTTP: `open_one()` adds one."""
     workers = Workers(2, 10)
-    sessions = Sessions(3, 60.0, lambda run, argument: run(argument))
+    sessions = Sessions(3, 60.0)
 
     def open_one(owner="address here"):
         sessions.make_room(owner)
-        session = HttpSession(server, workers, None, 10_000, owner)
+        session = HttpSession(server, None, 10_000, owner)
         sessions.add(session)
         return session
 
@@ -90,7 +90,7 @@ def test_an_id_is_random_and_visible_ascii(server, monkeypatch):
     real = http_sessions.secrets.token_urlsafe
     monkeypatch.setattr(http_sessions.secrets, "token_urlsafe", lambda n: asked.append(n) or real(n))
     workers = Workers(1, 1)
-    ids = {HttpSession(server, workers, None, 1000).id for _ in range(500)}
+    ids = {HttpSession(server, None, 1000).id for _ in range(500)}
     workers.close(1.0)
     assert len(ids) == 500
     assert all(re.fullmatch(r"[\x21-\x7e]{40,}", session_id) for session_id in ids)
@@ -262,11 +262,11 @@ def test_what_was_opened_meanwhile_counts(server):
     """Two who open a session at once have both found room for one."""
     workers = Workers(2, 10)
     for limits in ({"limit": 1}, {"limit": 9, "each": 1}):
-        sessions = Sessions(idle=60.0, hand_on=lambda run, argument: run(argument), **limits)
+        sessions = Sessions(idle=60.0, **limits)
         opened = []
         for _ in range(2):
             sessions.make_room("ann")
-            opened.append(HttpSession(server, workers, None, 10_000, "ann"))
+            opened.append(HttpSession(server, None, 10_000, "ann"))
         sessions.add(opened[0])
         with pytest.raises(Refused):
             sessions.add(opened[1])
@@ -1098,7 +1098,7 @@ def test_a_second_get_takes_over_and_the_first_ends(demo_server):
             assert first.events() == []
             demo_server.add_tool(lambda: "x", name="new")
             assert second.message()["method"] == CHANGED
-        assert eventually(lambda: at.app.waiting.count == 0)
+        assert eventually(lambda: at.app.places.taken == 0)
 
 
 def test_get_needs_an_accept_for_event_streams(demo_server):
@@ -1128,7 +1128,7 @@ def test_a_broken_connection_cancels_nothing_and_the_rest_can_be_had(demo_server
         while not event.data:
             event = reply.event()
         reply.connection.reset()
-        assert eventually(lambda: at.app.waiting.count == 0)
+        assert eventually(lambda: not at.app.attendant.watched)
         demo_server.gate.go.set()
         assert demo_server.gate.ended.wait(PATIENCE)
         assert not demo_server.gate.cancelled
@@ -1145,7 +1145,7 @@ def test_a_client_that_leaves_before_anything_was_said_has_not_cancelled(demo_se
         connection = peer.send("POST", peer.message("tools/call", {"name": "gated", "arguments": {}}))
         assert demo_server.gate.begun.wait(PATIENCE)
         connection.reset()
-        assert eventually(lambda: at.app.waiting.count == 0)
+        assert eventually(lambda: not at.app.attendant.watched)
         demo_server.gate.go.set()
         assert demo_server.gate.ended.wait(PATIENCE)
         assert not demo_server.gate.cancelled
@@ -1356,7 +1356,7 @@ def test_a_batch_without_requests_is_202(demo_server):
         ]
         with peer.post(batch) as reply:
             assert (reply.status, reply.body()) == (202, b"")
-        assert at.app.waiting.count == 0
+        assert at.app.places.taken == 0
 
 
 @pytest.mark.spec("basic/transports/streamable-http/rejected-input-status")

@@ -1,0 +1,138 @@
+"""The attendant: one thread of a WSGI application that looks after the responses which are under way.
+
+The threads of requests are busy with them. So this one asks, a few times a second and for all together, which
+clients have left, and has each response look whether it was silent for too long. Whatever it does is short: it
+waits for no client and for no lock that is held during a write.
+
+    watch(response)     a response is under way: two steps, since every request takes them
+    leave(response)     it is over
+
+500 silent responses cost it about 1 ms a round, with one poll.
+
+Threads     `mcp_ref attendant`, a daemon. It is started by the first response that is watched, and ends with
+            `close`. It sleeps once a whole round went by without a response: woken for each of many quick
+            ones, it would cost each of them the switch of a thread, some 20 us.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Protocol
+
+from mcp_ref.runtime.http_server.reply import Reply, has_left
+from mcp_ref.runtime.logs import logger
+
+__all__ = ["Attendant", "Attended"]
+
+_log = logger("mcp_ref.http")
+
+LOOK_SECONDS = 0.25
+"""Seconds between two rounds, at most: within a second a client that left is noticed."""
+
+SLEEP_SECONDS = 60.0
+"""Seconds after which it looks all the same, while there is nothing to look after."""
+
+
+class Attended(Protocol):
+    """A response that is under way."""
+
+    @property
+    def reply(self) -> Reply | None:
+        """What tells whether its client is there; None once it is over."""
+
+    def client_left(self) -> None:
+        """Its client has gone. Must not wait."""
+
+    def attend(self, now: float) -> None:
+        """See whether anything is due. Must not wait."""
+
+    def fail(self, problem: BaseException) -> None:
+        """End it. Not called by the attendant, but by those who ask it what is under way."""
+
+
+class Attendant:
+    """Who is watched, and the thread that watches."""
+
+    def __init__(self, pause: float = LOOK_SECONDS) -> None:
+        """`pause` is the time between two rounds."""
+        self._pause = pause
+        self.forked()
+
+    def forked(self) -> None:
+        """Begin with nothing to watch: at the start, and again in a forked child."""
+        self.watched: dict[Attended, None] = {}
+        """Those that are under way. Each step on it is one that needs no lock."""
+        self._is_used = False  # whether anything was watched since the last round
+        self._is_asleep = False
+        self._wakes = threading.Lock()  # released to wake the thread
+        self._is_closed = False
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None  # guarded by _lock
+
+    def watch(self, response: Attended) -> None:
+        """Look after a response from now on."""
+        self.watched[response] = None
+        self._is_used = True
+        if self._thread is None:
+            self._start()
+        elif self._is_asleep:
+            self._wake()
+
+    def leave(self, response: Attended) -> None:
+        """Look after it no more."""
+        self.watched.pop(response, None)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None and not self._is_closed:
+                self._wakes.acquire(blocking=False)
+                thread = threading.Thread(target=self._run, name="mcp_ref attendant", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as problem:  # the next response tries again
+                    _log.error("no thread looks after silent requests: %s", problem)
+                else:
+                    self._thread = thread
+
+    def _wake(self) -> None:
+        try:
+            self._wakes.release()
+        except RuntimeError:
+            pass  # another thread woke it
+
+    def _run(self) -> None:
+        while not self._is_closed:
+            self._is_used = False
+            self._wakes.acquire(timeout=self._pause)
+            try:
+                self._look()
+            except Exception:  # a fault with one response must not be the end of all rounds
+                _log.exception("the attendant failed")
+            # First asleep, then a last look: a response that comes between the two is not missed.
+            self._is_asleep = True
+            if not (self._is_used or self.watched or self._is_closed):
+                self._wakes.acquire(timeout=SLEEP_SECONDS)
+            self._is_asleep = False
+
+    def _look(self) -> None:
+        """One round."""
+        replies = {each: each.reply for each in list(self.watched)}
+        asked = [(each, reply) for each, reply in replies.items() if reply is not None]
+        left = has_left([reply for _, reply in asked])
+        now = time.monotonic()
+        for (each, _), is_gone in zip(asked, left, strict=True):
+            if is_gone:
+                self.leave(each)
+                each.client_left()
+            elif each in self.watched:
+                each.attend(now)
+
+    def close(self, seconds: float) -> None:
+        """End the thread."""
+        with self._lock:
+            self._is_closed = True
+            thread = self._thread
+        self._wake()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(seconds)

@@ -1,0 +1,119 @@
+"""How many calls run at once, and how many threads of a WSGI server are taken: so many, and no more.
+
+    enter_call, leave_call          one that runs; waits for its turn, up to TURN_SECONDS
+    enter_stream, leave_stream      one that lasts, and runs nothing; never waits
+
+The threads of a WSGI server are shared by all. If the last of them were taken by calls that wait for their
+clients, no thread would be left on which a client could answer. So with `threads` given, one stays free for
+what ends the others, and those that last leave one more for calls.
+
+Errors      NoPlace, which says when to try again.
+Threads     any. Turns are handed over in the order in which they were asked for.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+from mcp_ref.runtime.errors import LocalError
+
+__all__ = ["NoPlace", "Places"]
+
+TURN_SECONDS = 10.0
+"""Seconds for which one more call waits, before it is refused."""
+
+LOOK_SECONDS = 0.25
+"""Seconds after which a call that waits looks whether it is wanted."""
+
+
+class NoPlace(LocalError):
+    """There is no place, and there will be none soon. Try again after so many `seconds`."""
+
+    def __init__(self, message: str, seconds: int) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class Places:
+    """The calls and the streams of one application."""
+
+    def __init__(self, *, running: int, waiting: int, streams: int, threads: int | None) -> None:
+        """So many calls run, so many more wait, and so many streams are open at once."""
+        self._limits = running, waiting, streams
+        self.threads = threads
+        self.forked()
+
+    def forked(self) -> None:
+        """Begin with all places free: at the start, and again in a forked child."""
+        self._lock = threading.Lock()
+        # Guarded by _lock.
+        self._running = self.streams = 0
+        self._turns: deque[threading.Lock] = deque()  # of calls that wait
+
+    @property
+    def taken(self) -> int:
+        """Threads that calls and streams have."""
+        return self._running + len(self._turns) + self.streams
+
+    def enter_stream(self) -> None:
+        """One more that lasts; `leave_stream` must follow. Raises NoPlace."""
+        with self._lock:
+            if self.streams >= self._limits[2]:
+                raise NoPlace(f"{self.streams} streams are open, which is the limit; retry in 5 s.", 5)
+            self._check_threads(1 if self.threads == 2 else 2)
+            self.streams += 1
+
+    def leave_stream(self) -> None:
+        with self._lock:
+            self.streams -= 1
+
+    def _check_threads(self, free: int) -> None:
+        """Raise NoPlace unless so many threads stay free besides the one that asks. With _lock held."""
+        if self.threads is not None and self.taken + free >= self.threads:
+            raise NoPlace(f"{self.taken} of {self.threads} threads are taken; retry in 1 s.", 1)
+
+    def enter_call(self, is_wanted: Callable[[], bool]) -> None:
+        """One more call, once it is its turn; `leave_call` must follow. Raises NoPlace.
+
+        While it waits it looks now and then whether it `is_wanted` still.
+        """
+        with self._lock:
+            if self.threads != 1:
+                self._check_threads(1)
+            if self._running < self._limits[0]:
+                self._running += 1
+                return
+            turn = self._wait_in_line()
+        end = time.monotonic() + TURN_SECONDS
+        while not turn.acquire(timeout=LOOK_SECONDS):
+            if time.monotonic() >= end or not is_wanted():
+                self._give_up(turn)
+                return
+
+    def _wait_in_line(self) -> threading.Lock:
+        """What is released when it is the caller's turn. With _lock held."""
+        running, waiting, _ = self._limits
+        if len(self._turns) >= waiting:
+            raise NoPlace(f"{running} calls run, and {waiting} wait, which is the limit; retry in 1 s.", 1)
+        turn = threading.Lock()
+        turn.acquire()
+        self._turns.append(turn)
+        return turn
+
+    def _give_up(self, turn: threading.Lock) -> None:
+        """No turn came in time: raises NoPlace, unless it came just now."""
+        with self._lock:
+            if turn in self._turns:
+                self._turns.remove(turn)
+                raise NoPlace(f"{self._running} calls run, which is the limit; retry in 1 s.", 1)
+
+    def leave_call(self) -> None:
+        """It is over: the next in line runs."""
+        with self._lock:
+            if self._turns:
+                self._turns.popleft().release()
+            else:
+                self._running -= 1
