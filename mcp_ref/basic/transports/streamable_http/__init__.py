@@ -352,6 +352,8 @@ class Application:
             else:
                 connection.route(message, connection.outbox)
             return accepted(reply)
+        if kind == "answered":
+            return stream.finish()
         self.attendant.watch(stream)
         has_place = False
         try:
@@ -364,7 +366,7 @@ class Application:
             # Step 7: it runs, on this thread.
             if kind == "batch":
                 connection.receive_batch(message, stream)
-            elif kind != "answered":
+            else:
                 connection.responder.start(connection, message, stream)
         finally:
             self.attendant.leave(stream)
