@@ -8,6 +8,7 @@ looked at while a clock runs.
 from __future__ import annotations
 
 import json
+import random
 import re
 import socket
 import time
@@ -119,9 +120,18 @@ class HttpServer(Process):
         super().close()
 
 
+PORTS = range(20_000, 30_000)
+"""Below those that Linux gives to sockets that ask for any: so no other program is given one meanwhile."""
+
+
 def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as probe:
-        return int(probe.getsockname()[1])
+    while True:
+        port = random.choice(PORTS)
+        try:
+            socket.create_server((HOST, port)).close()
+        except OSError:
+            continue
+        return port
 
 
 class Peer:
