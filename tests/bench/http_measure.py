@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
 
 from http_wire import PIECE, HttpClient, HttpServer, Peer, Socket, body_of, check_sum, is_whole
@@ -45,6 +45,12 @@ def _check(answers: list[bytes]) -> None:
             raise SystemExit(f"a wrong answer: {answer[:500]!r}")
 
 
+def _count(peer: Peer, number: int, steps: int) -> bytes:
+    """A call that reports so many times how far it is."""
+    wanted = {"name": "count", "arguments": {"steps": steps}, "_meta": {"progressToken": number}}
+    return peer.request(number, "tools/call", wanted)
+
+
 CONNECTIONS = 8
 
 
@@ -58,24 +64,32 @@ def parallel(server: HttpServer, size: Size, answers: str, name: str) -> Numbers
     queues = [iter(requests[first::CONNECTIONS]) for first in range(CONNECTIONS)]
     _volley(peers, [islice(queue, size.http_parallel // 5 // CONNECTIONS) for queue in queues])
     before, start = server.cpu(), time.perf_counter()
-    got = _volley(peers, queues)
+    got, _ = _volley(peers, queues)
     wall, cpu = time.perf_counter() - start, server.cpu() - before
     _check(got)
     return {f"{name} calls/s": len(got) / wall, f"{name} CPU µs": cpu / len(got) * 1e6}
 
 
-def _volley(peers: list[Peer], queues: Sequence[Iterator[bytes]]) -> list[bytes]:
-    """Every request of every queue, the next of a connection when its last is answered."""
-    ready, got = select.epoll(), []
+def _volley(peers: list[Peer], queues: Sequence[Iterator[bytes]]) -> tuple[list[bytes], list[float]]:
+    """Every request of every queue, the next of a connection when its last is answered.
+
+    The answers, and the seconds from each request to the end of its answer.
+    """
+    ready, clock = select.epoll(), time.perf_counter
+    got, seconds, sent_at = [], [], {}
     open_sockets = {peer.connection.socket.fileno(): peer.connection.socket for peer in peers}
     queue_of = dict(zip(open_sockets, queues, strict=True))
     held = dict.fromkeys(open_sockets, b"")
     for number, connection in open_sockets.items():
         ready.register(number, select.EPOLLIN)
+        sent_at[number] = clock()
         connection.sendall(next(queue_of[number]))
     busy = len(peers)
     while busy:
-        for number, _ in ready.poll(PATIENCE):
+        events = ready.poll(PATIENCE)
+        if not events:
+            raise SystemExit(f"the server is silent, with {busy} calls unanswered")
+        for number, _ in events:
             data = held[number] + open_sockets[number].recv(PIECE)
             if not is_whole(data):
                 if data == held[number]:
@@ -83,14 +97,69 @@ def _volley(peers: list[Peer], queues: Sequence[Iterator[bytes]]) -> list[bytes]
                 held[number] = data
                 continue
             held[number] = b""
+            now = clock()
+            seconds.append(now - sent_at[number])
             got.append(data)
             request = next(queue_of[number], None)
             if request is None:
                 busy -= 1
             else:
+                sent_at[number] = now
                 open_sockets[number].sendall(request)
     ready.close()
-    return got
+    return got, seconds
+
+
+CLIENTS, WAIT_MS, TURNS = 32, 5, 4
+MOST_BUSY = 0.5
+"""Of the time, on one core: what a load generator may use, or it would measure itself."""
+
+
+def waiting(server: HttpServer, size: Size, name: str) -> Numbers:
+    """A tool that sleeps 5 ms, called on 32 connections at once, in turns with `add` on the same ones.
+
+    A server with room for all of them answers 6,400 calls a second at most: each connection sends its next
+    call when the last is answered. So the load is bounded by itself, and the one thread that makes it has
+    to do no more than a fraction of what it could.
+
+    A call has to take its 5 ms, and whatever a quick one takes beside 31 others. The ratio says whether it
+    takes more: the median beyond 5 ms, by the median of `add`. More than one means that a server pays extra
+    for a tool that is not quick, such as a change of threads; less is usual, since calls that sleep are
+    not in each other's way. No call is left out: the first 32 are counted.
+    """
+    peers = [Peer(server, LEGACY) for _ in range(CLIENTS)]
+    each = max(1, size.http_parallel // CLIENTS // TURNS)
+    quick, slow, wall, cpu, busy = [], [], 0.0, 0.0, 0.0
+    for _ in range(TURNS):
+        got, seconds = _volley(peers, _queues(peers, each, _add))
+        _check(got)
+        quick += seconds
+        queues = _queues(peers, each, _wait)
+        cpu -= server.cpu()
+        wall, busy = wall - time.perf_counter(), busy - time.thread_time()
+        got, seconds = _volley(peers, queues)
+        wall, busy = wall + time.perf_counter(), busy + time.thread_time()
+        cpu += server.cpu()
+        _check(got)
+        slow += seconds
+    if busy > MOST_BUSY * wall:
+        raise SystemExit(f"the load generator was busy for {busy:.2f} of {wall:.2f} s")
+    return {
+        f"{name} calls/s": len(slow) / wall,
+        f"{name} p50 ms": median(slow) * 1e3,
+        f"{name} CPU µs": cpu / len(slow) * 1e6,
+        f"{name} quick p50 ms": median(quick) * 1e3,
+        f"{name} extra by quick": max(median(slow) - WAIT_MS / 1e3, 0.0) / median(quick),
+    }
+
+
+def _queues(peers: list[Peer], each: int, request_of: Callable[[Peer, int], bytes]) -> list[Iterator[bytes]]:
+    """So many requests for each peer, made beforehand."""
+    return [iter([request_of(peer, n) for n in counted(each)]) for peer in peers]
+
+
+def _wait(peer: Peer, number: int) -> bytes:
+    return peer.call(number, "nap", milliseconds=WAIT_MS)
 
 
 STEPS = 1000
@@ -101,8 +170,7 @@ def progress(server: HttpServer, size: Size) -> Numbers:
     peer = Peer(server, LEGACY)
     seconds = []
     for n in counted(1 + size.volleys):
-        wanted = {"name": "count", "arguments": {"steps": STEPS}, "_meta": {"progressToken": n}}
-        request = peer.request(n, "tools/call", wanted)
+        request = _count(peer, n, STEPS)
         start = time.perf_counter()
         answer = peer.connection.ask_for_much(request)
         seconds.append(time.perf_counter() - start)
@@ -157,6 +225,16 @@ def _stream(server: HttpServer, size: Size) -> Numbers:
 GROUPS = (
     Group("http-json", _json, lambda package: HttpServer(package, "json")),
     Group("http-stream", _stream, lambda package: HttpServer(package, "stream")),
+    Group(
+        "http-wait-json",
+        lambda server, size: waiting(server, size, "http wait json"),
+        lambda package: HttpServer(package, "json"),
+    ),
+    Group(
+        "http-wait-stream",
+        lambda server, size: waiting(server, size, "http wait stream"),
+        lambda package: HttpServer(package, "stream"),
+    ),
     Group("http-memory", memory, lambda package: HttpServer(package, "auto")),
     Group(
         "http-client-json",
