@@ -90,9 +90,10 @@ class Socket:
 class HttpServer(Process):
     """A server under load, which answers as told: with JSON, with event streams, or as it likes ("auto")."""
 
-    def __init__(self, package: Package, answers: str) -> None:
+    def __init__(self, package: Package, answers: str, extra_tools: int = 0) -> None:
         self.port = _free_port()
-        super().__init__(package, f"http_server_{package.name}.py", str(self.port), answers)
+        script = f"http_server_{package.name}.py"
+        super().__init__(package, script, str(self.port), answers, str(extra_tools))
         self.sockets: list[Socket] = []
         while not self._listens():
             if self.has_ended or time.perf_counter() - self.started > PATIENCE:
