@@ -47,9 +47,6 @@ class Desk:
     def is_immediate(self, context: Context) -> bool:
         return True
 
-    def is_quick(self, context: Context) -> bool:
-        return True
-
     def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
         self.noticed.append(method)
 

@@ -260,4 +260,3 @@ def test_nothing_that_a_server_asks_is_answered_by_the_thread_that_reads_but_pin
         answering = client.asker.answering
         contexts = [Context(client.asker.connection, 1, method, {}) for method in ("ping", "roots/list")]
         assert [answering.is_immediate(context) for context in contexts] == [True, False]
-        assert not any(answering.is_quick(context) for context in contexts)

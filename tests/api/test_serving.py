@@ -439,22 +439,6 @@ def test_in_a_forked_child_no_visit_is_waited_for():
     assert serving.elicitations == {}
 
 
-def test_what_needs_no_worker_has_no_hooks_and_no_principal():
-    """And no function of the author's in the place of the page's."""
-
-    def is_quick(server, method="tools/list"):
-        return server.serving.is_quick(Context(None, 1, method, {}, outbox=Outbox(lambda line: None)))
-
-    assert is_quick(Server("plain"))
-    assert not is_quick(Server("plain"), "vendor/own")
-    assert not is_quick(Server("bound", principal=lambda ctx: "alice"))
-    hooked, own = Server("hooked"), Server("own")
-    hooked.around(lambda ctx, params, proceed: proceed(params))
-    own.on_request("tools/list")(lambda params: {"tools": []})
-    assert not is_quick(hooked)
-    assert not is_quick(own)
-
-
 @pytest.mark.parametrize("method", ["initialize", "ping", "vendor/unknown"])
 def test_a_server_of_the_modern_era_alone_wants_meta_in_each_request(method):
     with RawClient(Server("new", revisions=[MODERN])) as client:

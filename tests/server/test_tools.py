@@ -1125,34 +1125,6 @@ def test_over_http_an_unknown_tool_is_looked_up_before_it_is_called():
         assert [r.headers.get("mcp-param-region") for r in site.of("tools/call")] == ["eu", None] * 2
 
 
-def test_lists_and_tools_that_can_say_nothing_are_quick_once_they_were():
-    from mcp_ref.api.context import Context as Request
-    from mcp_ref.runtime.threads.outbox import Outbox
-    from mcp_ref.server import tools
-
-    server = Server("x")
-
-    @server.tool
-    def plain() -> str:
-        return "done"
-
-    @server.tool
-    def speaks(ctx: Context) -> str:
-        return "done"
-
-    def quick(method, **params):
-        return tools.is_quick(server, Request(None, 1, method, params, Outbox(print)))
-
-    assert quick("tools/list")
-    assert not quick("prompts/get", name="plain")
-    for name in ("plain", "speaks", "nothing", 7):
-        assert not quick("tools/call", name=name), "nobody knows yet"
-    for name in ("plain", "speaks"):
-        server.pace.took(name, 0.0)
-    assert quick("tools/call", name="plain")
-    assert not quick("tools/call", name="speaks")
-
-
 # -- long ones -----------------------------------------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from gates import Gate, make_server
 from peers import MODERN, PATIENCE, REVISIONS, Json, RawClient, eventually, nothing_left
 
 from mcp_ref import Context, Limit, ProtocolError, RequestCancelled, Server
+from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.responder import DEFERRED
 from mcp_ref.basic.versioning import TABLE
 from mcp_ref.runtime.threads import forks
@@ -291,20 +292,35 @@ def test_an_id_that_was_cancelled_may_come_again_though_its_tool_still_runs(revi
         assert client.answer("z")["result"]["content"][0]["text"] == "door 1"
 
 
-def test_a_thread_that_would_only_wait_answers_a_quick_request_itself(desk: Desk) -> None:
-    """And it counts as a worker meanwhile: no longer afterwards."""
+def test_without_workers_a_request_runs_on_the_thread_that_brings_it() -> None:
+    """As over HTTP: `start` returns when it is answered. So do functions that would be a worker's elsewhere."""
     threads: list[str] = []
 
     def answer(context: Context) -> Json:
         threads.append(threading.current_thread().name)
-        assert desk.workers._guests == 1
         return {}
 
-    desk.answer, desk.way.waits = answer, True
-    desk.ask(1)
+    desk = Desk(answer)
+    connection = Connection(desk, desk.way, workers=None)
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    connection.responder.start(connection, message, desk.way)
     assert threads == [threading.current_thread().name]
-    assert desk.workers._guests == 0
     assert desk.way.said == [{"jsonrpc": "2.0", "id": 1, "result": {}}]
+    assert connection.responder.submit(threads.append, "a function", size=5, always=True)
+    assert threads[1:] == ["a function"]
+    connection.end("the test is over")
+    desk.workers.close(PATIENCE)
+
+
+def test_without_workers_a_function_that_raises_is_logged_and_nothing_else(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    desk = Desk()
+    connection = Connection(desk, desk.way, workers=None)
+    assert connection.responder.submit(lambda nothing: 1 / 0, None)
+    assert "a function of the application failed" in caplog.text
+    connection.end("the test is over")
+    desk.workers.close(PATIENCE)
 
 
 def test_a_request_after_the_workers_were_closed_is_refused_with_a_time_to_come_back(desk: Desk) -> None:

@@ -310,7 +310,7 @@ def test_a_forged_session_id_is_404(at, forged):
 
 
 def test_a_session_of_another_process_is_refused_with_what_to_do_about_several(at):
-    with endpoint(Server("another"), sse_path="/sse") as other, Old(at.port) as old, Old(other.port) as new:
+    with Old(at.port) as old, endpoint(Server("another"), sse_path="/sse") as other, Old(other.port) as new:
         status, body = new.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, path=old.uri)
     assert status == 404
     said = json.loads(body)["error"]["message"]

@@ -4,6 +4,7 @@ import json
 import logging
 import re
 import threading
+from types import SimpleNamespace
 
 import pytest
 from choices import for_server
@@ -14,10 +15,10 @@ from web import opened, talking, text, web
 from mcp_ref import Context, Server, ServerOptions, connect
 from mcp_ref.basic.transports.streamable_http import sessions as http_sessions
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError, RefusedByStatus
+from mcp_ref.basic.transports.streamable_http.receiving import HttpStream
 from mcp_ref.basic.transports.streamable_http.security import Refused
 from mcp_ref.basic.transports.streamable_http.sessions import HttpSession, Sessions, session_owner_of
 from mcp_ref.runtime.errors import InvalidResponse, RequestTimeout
-from mcp_ref.runtime.threads.workers import Workers
 
 REVISION = "2025-11-25"
 
@@ -62,7 +63,6 @@ def clock(monkeypatch):
 @pytest.fixture
 def table(server):
     """Sessions without HTTP: `open_one()` adds one."""
-    workers = Workers(2, 10)
     sessions = Sessions(3, 60.0)
 
     def open_one(owner="address here"):
@@ -74,7 +74,6 @@ def table(server):
     sessions.open_one = open_one
     yield sessions
     sessions.close("the test is over")
-    workers.close(PATIENCE)
 
 
 # -------------------------------------------------------------------------------------- the id
@@ -89,9 +88,7 @@ def test_an_id_is_random_and_visible_ascii(server, monkeypatch):
     asked = []
     real = http_sessions.secrets.token_urlsafe
     monkeypatch.setattr(http_sessions.secrets, "token_urlsafe", lambda n: asked.append(n) or real(n))
-    workers = Workers(1, 1)
     ids = {HttpSession(server, None, 1000).id for _ in range(500)}
-    workers.close(1.0)
     assert len(ids) == 500
     assert all(re.fullmatch(r"[\x21-\x7e]{40,}", session_id) for session_id in ids)
     assert set(asked) == {32}  # bytes from the system's source of randomness
@@ -260,7 +257,6 @@ def test_one_owner_has_so_many_and_no_more(table, clock):
 
 def test_what_was_opened_meanwhile_counts(server):
     """Two who open a session at once have both found room for one."""
-    workers = Workers(2, 10)
     for limits in ({"limit": 1}, {"limit": 9, "each": 1}):
         sessions = Sessions(idle=60.0, **limits)
         opened = []
@@ -273,7 +269,6 @@ def test_what_was_opened_meanwhile_counts(server):
         assert sessions.all() == opened[:1]
         sessions.close("the test is over")
         opened[1].end("the test is over")
-    workers.close(PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -322,16 +317,17 @@ def test_what_was_not_used_for_long_ends(table, clock):
 
 
 def test_what_runs_or_is_open_is_not_idle(table, clock):
-    calling, listening, serving = table.open_one(), table.open_one(), table.open_one()
-    calling.streams[calling.unrelated] = None
+    idle, listening, serving = table.open_one(), table.open_one(), table.open_one()
     listening.unrelated.attach(object(), None)
-    serving.connection.responder.serving[1] = None
+    running = SimpleNamespace(arrival=SimpleNamespace(outbox=HttpStream()), cancel=lambda reason: None)
+    serving.connection.responder.serving[1] = running
     clock.now += 1000
     table.sweep()
-    assert len(table) == 3
+    assert set(table.all()) == {listening, serving}
+    assert idle.unrelated.is_over
     serving.connection.responder.serving.clear()
     table.sweep()
-    assert set(table.all()) == {calling, listening}
+    assert table.all() == [listening]
 
 
 @pytest.mark.spec("basic/transports/streamable-http/session-terminated-404")
@@ -389,7 +385,7 @@ def test_there_is_no_timer_without_sessions(table):
     table.remove(other, "enough")
     assert table._timer is None
     table.open_one()
-    table._sweep_now(None)
+    table._sweep_now()
     assert table._timer is not None
     table.close("all")
     assert table._timer is None
@@ -406,8 +402,8 @@ def test_a_session_of_another_process_is_refused_with_what_to_do_about_several()
     first, second = Server("first"), Server("second")
     with (
         endpoint(first) as one,
-        endpoint(second) as two,
         Peer(one.port, REVISION) as peer,
+        endpoint(second) as two,
         Peer(two.port, REVISION, opens=False) as other,
     ):
         other.session = peer.session
@@ -850,7 +846,7 @@ def test_a_session_that_nobody_opened_is_404(demo_server, method, forged):
 def test_a_handshake_that_fails_opens_no_session(demo_server):
     with endpoint(demo_server) as at, Peer(at.port, None) as peer:
         with peer.ask("initialize", {"protocolVersion": 7}) as reply:
-            assert reply.json()["error"]["code"] == -32602
+            assert (reply.status, reply.json()["error"]["code"]) == (200, -32602)
             assert "mcp-session-id" not in reply.headers
         assert peer.tell({"method": "initialize"}) == 202  # a notification by that name
         assert len(at.app.sessions) == 0
@@ -1084,7 +1080,7 @@ def test_what_belongs_to_no_request_waits_for_a_get(demo_server):
     with endpoint(demo_server) as at, Peer(at.port, "2025-11-25") as peer:
         session = at.app.sessions.find(peer.session, None)
         demo_server.add_tool(lambda: "x", name="new")
-        assert eventually(lambda: session.unrelated.is_begun)
+        assert eventually(lambda: session.unrelated.has(1))
         with peer.get() as stream:
             assert stream.message()["method"] == CHANGED
 

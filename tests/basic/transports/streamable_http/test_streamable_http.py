@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -924,7 +925,7 @@ def test_calls_get_no_more_time_once_somebody_is_in_a_hurry(server):
         assert connection.response().status == 503
 
 
-def test_idle_sessions_end_on_a_worker_and_not_on_the_thread_of_the_timers(server):
+def test_idle_sessions_end_on_a_thread_of_their_own_and_not_on_that_of_the_timers(server):
     with endpoint(server, session_idle=0.1) as at, Peer(at.port, "2025-11-25"):
         names = []
         ended = threading.Event()
@@ -937,7 +938,7 @@ def test_idle_sessions_end_on_a_worker_and_not_on_the_thread_of_the_timers(serve
 
         at.app.sessions.sweep = seen
         assert ended.wait(PATIENCE)
-        assert names[0].startswith("mcp_ref worker")
+        assert names[0] == "mcp_ref sessions"
 
 
 def refused(peer):
@@ -1139,8 +1140,8 @@ def test_health_is_asked_for_with_get(server, method):
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-def test_no_more_tools_run_at_once_than_there_are_workers_whichever_thread_runs_them(revision):
-    """A tool that was quick the last time is run by the thread of the connection."""
+def test_no_more_tools_run_at_once_than_workers_says(revision):
+    """Each on the thread of its connection; the others wait there for their turn."""
     server = Server("tests", options=ServerOptions(workers=2))
     held, go = threading.Semaphore(0), threading.Event()
     running, most = [], []
@@ -1173,47 +1174,42 @@ def test_no_more_tools_run_at_once_than_there_are_workers_whichever_thread_runs_
         assert max(most) == 2
 
 
-def test_the_connections_thread_runs_what_is_quick_and_no_other(server):
-    """A tool that takes a Context may speak, ask, or be told to stop meanwhile: that needs a worker."""
-    names: dict[str, list[str]] = {"plain": [], "with_context": [], "slow": []}
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@pytest.mark.parametrize("hooked", [False, True], ids=["plain", "with hooks"])
+def test_a_request_runs_on_the_thread_of_its_connection_whatever_it_is(server, revision, hooked):
+    """The first and the third, quick or slow, with a Context or without: there is no other thread for it."""
+    seen: list[tuple[str, str]] = []
+
+    def note(name):
+        seen.append((name, threading.current_thread().name))
+        return "done"
 
     @server.tool
     def plain() -> str:
-        names["plain"].append(threading.current_thread().name)
-        return "done"
+        return note("plain")
 
     @server.tool
-    def with_context(ctx: Context) -> str:
-        names["with_context"].append(threading.current_thread().name)
-        return "done"
+    def speaking(ctx: Context) -> str:
+        ctx.progress(1)
+        return note("speaking")
 
     @server.tool
     def slow() -> str:
-        names["slow"].append(threading.current_thread().name)
         threading.Event().wait(0.005)
-        return "done"
+        return note("slow")
 
-    with endpoint(server) as at, Peer(at.port) as peer:
+    @server.on_request("vendor/own")
+    def own(params):
+        return {"said": note("own")}
+
+    if hooked:
+        server.around(lambda ctx, params, proceed: proceed(params))
+    with endpoint(server) as at, Peer(at.port, revision) as peer:
         for _ in range(3):
-            for name in names:
+            for name in ("plain", "speaking", "slow"):
                 with peer.call(name) as reply:
                     assert reply.answer()["result"]["content"][0]["text"] == "done"
-    assert all(thread.startswith("mcp_ref worker") for thread in (names["plain"][0], *names["with_context"]))
-    assert all(thread.startswith("mcp_ref worker") for thread in names["slow"])
-    assert any(thread.startswith("mcp_ref http") for thread in names["plain"][1:])
-
-
-def test_with_hooks_everything_is_run_by_workers(server):
-    seen = []
-
-    @server.tool
-    def plain() -> str:
-        seen.append(threading.current_thread().name)
-        return "done"
-
-    server.around(lambda ctx, params, proceed: proceed(params))
-    with endpoint(server) as at, Peer(at.port) as peer:
-        for _ in range(2):
-            with peer.call("plain") as reply:
-                assert reply.status == 200
-    assert all(thread.startswith("mcp_ref worker") for thread in seen)
+            assert peer.request("vendor/own")["said"] == "done"
+    assert Counter(name for name, _ in seen) == {"plain": 3, "speaking": 3, "slow": 3, "own": 3}
+    assert all(thread.startswith("mcp_ref http ") for _, thread in seen), seen
+    assert not [t for t in threading.enumerate() if t.name.startswith("mcp_ref worker")]
