@@ -361,7 +361,7 @@ class Application:
             if kind in ("request", "batch"):
                 self.places.enter_call(stream.is_wanted)
                 has_place = True
-            if connection.failure is not None and kind != "answered":  # its session, or the server, ended
+            if connection.failure is not None:  # its session, or the server, ended meanwhile
                 raise era.over()
             # Step 7: it runs, on this thread.
             if kind == "batch":
