@@ -43,6 +43,10 @@ SAFE_UNREAD_BYTES = 8 << 20
 """Bytes that waitress takes into memory in any case; with more, a write may wait for the client."""
 
 
+BEGUN_AGAIN = ConnectionClosed, ConnectionClosed("the response is begun again"), None
+"""What `start_response` wants where it is called twice (`exc_info`): nothing was sent yet."""
+
+
 class ClientLeft(ConnectionClosed):
     """The client closed the connection, or has read nothing for too long."""
 
@@ -67,13 +71,16 @@ class Reply:
 
         May be done once more if nothing was sent yet, as after a refused write.
         """
-        again = () if not self.status else ((ConnectionClosed, ConnectionClosed("begun again"), None),)
+        again = () if not self.status else (BEGUN_AGAIN,)
         self._write = self._start(reason(status), [*headers, *self.headers], *again)
         self.status = status
 
     def whole(self, status: int, body: bytes, headers: Iterable[tuple[str, str]]) -> tuple[bytes, ...]:
         """A response whose body is all there: what the application returns for it."""
-        self.begin(status, [*headers, ("Content-Length", str(len(body)))])
+        again = () if not self.status else (BEGUN_AGAIN,)
+        all_headers = [*headers, ("Content-Length", str(len(body))), *self.headers]
+        self._write = self._start(reason(status), all_headers, *again)
+        self.status = status
         return (body,) if body and self.environ["REQUEST_METHOD"] != "HEAD" else ()
 
     def write(self, piece: bytes) -> None:

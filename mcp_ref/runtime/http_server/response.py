@@ -125,9 +125,9 @@ class Response:
         elif self._is_chunked:
             piece = b"%x\r\n%b\r\n0\r\n\r\n" % (len(piece), piece) if piece else b"0\r\n\r\n"
         else:
-            self._count(len(piece))
-            if self._length_left:
-                raise ValueError("the body is shorter than the Content-Length says")
+            if self._length_left is not None and self._length_left != len(piece):
+                relation = "shorter" if len(piece) < self._length_left else "longer"
+                raise ValueError(f"the body is {relation} than the Content-Length says")
         if head or piece:
             self._send(head, piece)
         self.is_complete = True

@@ -38,7 +38,7 @@ Threads     A request runs from its first byte to its last on the thread that it
 
 from __future__ import annotations
 
-import os
+import logging
 import re
 import threading
 import time
@@ -68,6 +68,7 @@ from mcp_ref.basic.transports.streamable_http.security import (
     log_request,
     prefers_events,
     read_body,
+    requests_log,
 )
 from mcp_ref.basic.transports.streamable_http.sending import ModernEra, accepted, refusal_body
 from mcp_ref.basic.transports.streamable_http.sessions import LegacyEra, Sessions
@@ -257,23 +258,27 @@ class Application:
         except NoPlace as problem:
             later = [("Retry-After", str(problem.seconds))]
             body = refusal_body(reply, Refused(503, str(problem), later))
-        log_request(environ, reply.status, time.monotonic() - begun, reply.principal)
+        if requests_log.isEnabledFor(logging.INFO):
+            log_request(environ, reply.status, time.monotonic() - begun, reply.principal)
         return body
 
     def _admit(self, reply: Reply) -> Handler:
         """Step 1. Raises Refused."""
         environ = reply.environ
-        path = _normal(environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", ""))
+        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        if path != self.path:
+            path = _normal(path)
         if path == self.health_path:  # by any host name: it has nothing to hide
             return self._health
-        self.gate.check(environ)
-        reply.headers = self.gate.cors(environ)
+        reply.headers = self.gate.check(environ)
         handle = self._handler(path, environ)
         if handle != self._preflight:  # a browser asks that on its own, and does not say for whom
             if self._authenticate is not None:
                 reply.principal = authenticated(self._authenticate, environ)
-            self._rates.check(reply.principal or "")
-            self._life.begin()
+            if self.options.rate is not None:
+                self._rates.check(reply.principal or "")
+            if not self._life.is_open:
+                self._life.begin()
         return handle
 
     def _handler(self, path: str, environ: Json) -> Handler:
@@ -359,10 +364,10 @@ class Application:
         try:
             # Step 6: its turn, if it may run for a while.
             if kind in ("request", "batch"):
-                self.places.enter_call(stream.is_wanted)
+                has_waited = self.places.enter_call(stream.is_wanted)
                 has_place = True
-            if connection.failure is not None:  # its session, or the server, ended meanwhile
-                raise era.over()
+                if has_waited and connection.failure is not None:  # its session, or the server, has ended
+                    raise era.over()
             # Step 7: it runs, on this thread.
             if kind == "batch":
                 connection.receive_batch(message, stream)
@@ -494,6 +499,8 @@ class Life:
         self._app = app
         self.hurries = False
         """Whether `close` is to wait for nothing."""
+        self.is_open = False
+        """Whether requests are served in this process."""
         self.is_closing = False
         self._closed = threading.Event()
         self.forked()
@@ -502,33 +509,29 @@ class Life:
         """Begin anew in a forked child: the lifespan is the parent's to leave."""
         forks.without_end.append(getattr(self, "_entered", None))
         self._lock = threading.Lock()
-        self._process: int | None = None  # guarded by _lock
         self._entered = ExitStack()
-        self.hurries = False
+        self.is_open = self.hurries = False
 
     def begin(self) -> None:
         """A request: enter the lifespan if it is the first in this process. Raises Refused at the end."""
-        if self._process == os.getpid() and not self.is_closing:
-            return
         with self._lock:
             if self.is_closing:
                 raise Refused(503, "this server is going", [("Retry-After", "5")])
-            if self._process != os.getpid():
-                app, self._entered = self._app, ExitStack()
-                self._entered.enter_context(app.server.lifespan.used())
-                app.modern.begin()
-                self._process = os.getpid()
+            if not self.is_open:
+                self._entered.enter_context(self._app.server.lifespan.used())
+                self._app.modern.begin()
+                self.is_open = True
 
     def close(self, seconds: float, end: Callable[[float], None]) -> None:
         """Take no more requests, `end` what is under way, and leave the lifespan."""
         with self._lock:
             is_first, self.is_closing = not self.is_closing, True
-            is_running = self._process == os.getpid()
+            was_open, self.is_open = self.is_open, False
         if not is_first:
             self._closed.wait(seconds + 10.0)
             return
         try:
-            if is_running:
+            if was_open:
                 end(seconds)
                 self._entered.close()
         finally:

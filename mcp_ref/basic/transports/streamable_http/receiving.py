@@ -42,9 +42,9 @@ Revisions   2025-03-26 to 2025-11-25: GET, resumption; 2025-11-25: streams begin
 Errors      server: ConnectionClosed for a message that comes after the end.
             client: ConnectionClosed, when a stream ends without the response and cannot be resumed;
             InvalidResponse for an event that is too long.
-Threads     `send`, `answer`: the thread of the request, and threads that its handler made. `_speaking` is held
-            while they write, so a client that reads slowly holds them up, for as long as its server lets it
-            (runtime/http_server/reply). `_lock` guards the state and the events, and is never held during a
+Threads     `send`, `answer`: the thread of the request, and threads that its handler made. `_speaking` is
+            held while they write, so a client that reads slowly holds them up, for as long as the WSGI
+            server lets it (runtime/http_server/reply). `_lock` guards the state and the events, and is never held during a
             write. The attendant of the application calls `attend` and `client_left`, and waits for neither.
             An `EventReader` is run by the thread of its own connection, which waits for what is said.
             `follow` runs on the thread that waits for the response, or on a worker; `mcp_ref stream`, one a
@@ -156,8 +156,8 @@ STALL = 60.0
 """Seconds that they wait, at most."""
 
 BLOCKED_SECONDS = 0.1
-"""Seconds for which a thread that ends a response waits for one that writes. Its client reads nothing, then: the
-connection is cut under it."""
+"""Seconds for which a thread that ends a response waits for one that writes: longer only if the client reads
+nothing. Then the connection is cut."""
 
 EVENT_STREAM: Headers = [
     ("Content-Type", "text/event-stream"),
@@ -217,7 +217,7 @@ class HttpStream:
         style: AnswerStyle = USUAL_STYLE,
         log: Log | None = None,
     ) -> None:
-        """Without a `reply` it is DETACHED: a client is yet to come for it. With a `log` it can be resumed."""
+        """Without a `reply` it is DETACHED: a client is yet to come. With a `log` it can be resumed."""
         self.reply = reply
         self.kind, self.style, self.log = kind, style, log
         self.name = ""
@@ -237,7 +237,7 @@ class HttpStream:
         self._changed: threading.Condition | None = None  # made by the first that waits
         self._failure: BaseException | None = None  # why it is over, if not by its answer
 
-    # -- for senders (basic/patterns/index/context.WayOut) ---------------------------------------------------
+    # -- for senders (basic/patterns/index/context.WayOut) ---------------------------------------------
 
     @property
     def two_way(self) -> bool:
@@ -269,14 +269,16 @@ class HttpStream:
         is_there = True
         with self._speaking:
             with self._lock:
-                self._wait_for_room(len(line), wait)
+                if self.state is State.RESUMED:
+                    self._wait_for_room(len(line), wait)
                 following = self._after("say")
                 number = self._store(line, following)
                 if self.state is not State.UNDECIDED:  # else once its first event was written
                     self.state = following
             if following is State.EVENTS:
                 is_there = self._write(self._framed(number, line), "say")
-        self._keep(number, line)
+        if number and self.log is not None:
+            self.log.keep(self, len(line))  # without _lock: it may have this stream forget its first event
         if not is_there:
             self.client_left()
 
@@ -292,29 +294,36 @@ class HttpStream:
         if problem is not None:
             # Its frames know the message, and this stream: together they would outlive the request.
             problem.__traceback__ = problem.__context__ = problem.__cause__ = None
+        number = 0
         with self._speaking:
+            self._problem = problem
             with self._lock:
-                self._problem = problem
-                try:
-                    self._wait_for_room(len(line), wait)
-                except Full as full:  # the stream ends without its answer
-                    self._failure, self.state = full, self._after("fail")
-                    self._notify()
-                    return
-                if self.kind.likes_events and self.state is State.UNDECIDED and self._status() == 200:
-                    self.state = self._after("silence")
-                before, self.state = self.state, self._after("answer")
-                number = 0 if before is State.UNDECIDED else self._store(line, before)
-                self._notify()
-            if before is State.UNDECIDED:
-                self._rest = line
-            elif before is State.EVENTS:
-                self._rest = self._framed(number, line)
-        self._keep(number, line)
-        if (
-            self._rest and threading.get_ident() != self._owner
-        ):  # as the last of a batch may, when it is cancelled
+                if self.state is State.UNDECIDED and not (self.kind.likes_events and self._status() == 200):
+                    self.state, self._rest = State.JSON, line
+                else:
+                    number = self._answer_with_event(line, wait)
+        if number and self.log is not None:
+            self.log.keep(self, len(line))
+        # Another thread answers where the last request of a batch was cancelled.
+        if self._rest and threading.get_ident() != self._owner:
             self._end_response()
+
+    def _answer_with_event(self, line: bytes, wait: float | None) -> int:
+        """The answer is the last event; its number, if it is stored. With both locks held."""
+        try:
+            self._wait_for_room(len(line), wait)
+        except Full as full:  # the stream ends without its answer
+            self._failure, self.state = full, self._after("fail")
+            self._notify()
+            return 0
+        if self.state is State.UNDECIDED:
+            self.state = self._after("silence")
+        before, self.state = self.state, self._after("answer")
+        number = self._store(line, before)
+        if before is State.EVENTS:
+            self._rest = self._framed(number, line)
+        self._notify()
+        return number
 
     def release(self) -> bool:
         """Have the client leave and come back, if it can: the request goes on. False if it cannot.
@@ -371,7 +380,7 @@ class HttpStream:
         """Whether its request is to run: a modern client that left has cancelled it."""
         return not (self.kind.is_modern and self.state is State.DETACHED)
 
-    # -- states and events, with _lock held ------------------------------------------------------------------
+    # -- states and events, with _lock held ------------------------------------------------------------
 
     def _after(self, event: str) -> State:
         """The state after an event. Raises ConnectionClosed where there is none."""
@@ -429,12 +438,7 @@ class HttpStream:
         if self._changed is not None:
             self._changed.notify_all()
 
-    def _keep(self, number: int, line: bytes) -> None:
-        """Have the log know of a stored event. Without _lock: it may have this stream forget its first one."""
-        if number and self.log is not None:
-            self.log.keep(self, len(line))
-
-    # -- what is written, with _speaking held ------------------------------------------------------------------
+    # -- what is written, with _speaking held ----------------------------------------------------------
 
     def opening(self) -> bytes:
         """What the stream begins with.
@@ -454,9 +458,9 @@ class HttpStream:
         return events.encode(line.rstrip(b"\n"), id=f"{self.name}-{number}")
 
     def _write(self, piece: bytes, event: str) -> bool:
-        """Send a piece of the stream now; the first together with what comes before it. False if the client left.
+        """Send a piece of the stream now, the first with the opening before it. False if the client left.
 
-        Where nothing can be written, all is as it was. Raises WriteRefused, once in the life of an application.
+        Where nothing can be written, all is as it was; raises WriteRefused, once in an application's life.
         """
         assert self.reply is not None
         self._spoke_at = time.monotonic()
@@ -497,7 +501,7 @@ class HttpStream:
         begins_with_event = self.state is State.UNDECIDED and self.kind.primes
         return self._write(b"" if begins_with_event else events.COMMENT, "silence")
 
-    # -- the attendant's (runtime/http_server/attendant) -----------------------------------------------------
+    # -- the attendant's (runtime/http_server/attendant) -----------------------------------------------
 
     def attend(self, now: float) -> None:
         """Nothing was said for long: begin the stream, or show that it is alive. Waits for nothing."""
@@ -541,7 +545,7 @@ class HttpStream:
         if self.kind.is_modern and context is not None:
             context.connection.responder.cancel(context, "the client closed the stream")
 
-    # -- the end of the response -----------------------------------------------------------------------------
+    # -- the end of the response -----------------------------------------------------------------------
 
     def finish(self) -> Iterable[bytes]:
         """What is still to be sent, now that the handler has returned. Runs on the thread of the request."""
@@ -550,6 +554,8 @@ class HttpStream:
             if reader is not None and reader.reply is reply and not self._is_refused():
                 return reader.begin()
             self.reply = self.context = None  # what is kept of a stream is what was said on it
+            if self.state is State.JSON and reply is not None:
+                return self._one_object(reply)
             if reader is not None and reader.reply is reply:
                 self._rest = self._events.take()[0][1] if self._events is not None else b""
                 reader.close()
@@ -563,11 +569,11 @@ class HttpStream:
 
     def _remaining(self, reply: Reply) -> Iterable[bytes]:
         """What is still to be sent; all of the response, if nothing was sent yet. With _speaking held."""
+        if self._rest and not reply.status and (self.state is State.JSON or self._reader is not None):
+            return self._one_object(reply)
         rest, self._rest = self._rest, b""
         if reply.status:
             return (rest,) if rest else ()
-        if rest and (self.state is State.JSON or self._reader is not None):
-            return reply.whole(self._status(), rest, [JSON_OBJECT, *self._retry_after()])
         if rest:
             return reply.whole(200, self.opening() + rest, EVENT_STREAM)
         if self.state is State.DETACHED or isinstance(self._failure, RequestCancelled):
@@ -595,6 +601,13 @@ class HttpStream:
         finally:
             self._speaking.release()
 
+    def _one_object(self, reply: Reply) -> Iterable[bytes]:
+        """The response whose answer is all there is to say."""
+        rest, self._rest = self._rest, b""
+        if self._problem is None:
+            return reply.whole(200, rest, (JSON_OBJECT,))
+        return reply.whole(self._status(), rest, [JSON_OBJECT, *self._retry_after()])
+
     def _status(self) -> int:
         """The status of an answer that is all there is to say."""
         return (
@@ -606,7 +619,7 @@ class HttpStream:
             return []
         return [("Retry-After", str(max(1, round(self._problem.data["retryAfterMs"] / 1000))))]
 
-    # -- the log (resumability) --------------------------------------------------------------------------------
+    # -- the log (resumability) ------------------------------------------------------------------------
 
     @property
     def is_over(self) -> bool:
@@ -637,14 +650,14 @@ class HttpStream:
         with self._lock:
             return (self._events or NO_EVENTS).forget(size, but, is_read=self._is_read)
 
-    # -- the thread that reads it ------------------------------------------------------------------------------
+    # -- the thread that reads it ----------------------------------------------------------------------
 
     def reader(self) -> EventReader | None:
         """What reads it just now."""
         return self._reader
 
     def attach(self, reader: EventReader, last_seen: int | None) -> None:
-        """From now on this one reads the stream, what comes after an event first, and no other connection has it.
+        """From now on this one reads the stream, from an event on, and no other connection has it.
 
         # spec: basic/transports/streamable-http/replay-messages
         """
@@ -659,7 +672,7 @@ class HttpStream:
             self._end_response()
 
     def take(self, reader: EventReader, seconds: float) -> list[bytes] | None:
-        """The events that its client was not sent, waiting so long for one; None at the end of its reading."""
+        """The events that its client was not sent yet, waiting so long for one; None at the end."""
         with self._lock:
             self._wait_for(lambda: self._reader is not reader or self._has_unsent or self.is_over, seconds)
             if self._reader is not reader:

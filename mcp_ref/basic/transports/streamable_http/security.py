@@ -34,7 +34,6 @@ Threads     whichever the WSGI server serves a request on. What was decided abou
 from __future__ import annotations
 
 import functools
-import logging
 import math
 import re
 import threading
@@ -67,6 +66,7 @@ __all__ = [
     "check_post",
     "log_request",
     "read_body",
+    "requests_log",
 ]
 
 _VISIBLE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
@@ -110,7 +110,7 @@ class Denied(Refused):
 
 
 _log = logger("mcp_ref.http")
-_requests = logger("mcp_ref.http.requests")
+requests_log = logger("mcp_ref.http.requests")
 
 Environ: TypeAlias = dict[str, Any]
 """What a WSGI server says of a request."""
@@ -167,8 +167,8 @@ class Gate:
         self._known_hosts: dict[str, None] = {}
         self._known_origins: dict[str, list[tuple[str, str]]] = {}
 
-    def check(self, environ: Environ) -> None:
-        """Raise Refused for a stranger's Host or Origin.
+    def check(self, environ: Environ) -> list[tuple[str, str]]:
+        """Raise Refused for a stranger's Host or Origin. The headers with which a browser lets its page read.
 
         # spec: basic/transports/streamable-http/origin-validated
         """
@@ -176,8 +176,11 @@ class Gate:
         if host not in self._known_hosts:
             self._check_host(host, environ)
         origin = environ.get("HTTP_ORIGIN")
-        if origin is not None and origin not in self._known_origins:
+        if origin is None:
+            return []
+        if origin not in self._known_origins:
             self._check_origin(origin)
+        return self.cors(environ)
 
     def _check_host(self, host: str | None, environ: Environ) -> None:
         if host is None:
@@ -246,13 +249,13 @@ _QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?")
 
 def accepts(header: str | None, media: str) -> bool:
     """Whether the sender of this `Accept` takes that media type (RFC 9110, section 12.5.1)."""
+    return (_accepts if header is None or len(header) <= LONG else _decide_accepts)(header, media)
+
+
+def _decide_accepts(header: str | None, media: str) -> bool:
+    """The range that says most about the type decides. Parameters but `q` are not looked at."""
     if header is None:
         return True
-    return _accepts(header, media) if len(header) <= LONG else _decide_accepts(header, media)
-
-
-def _decide_accepts(header: str, media: str) -> bool:
-    """The range that says most about the type decides. Parameters but `q` are not looked at."""
     wanted = {"*/*": 0, f"{media.partition('/')[0]}/*": 1, media: 2}
     best, quality = -1, 0.0
     for part in _QUOTED.sub("", header).split(","):
@@ -297,8 +300,9 @@ def check_post(environ: Environ, need: Sequence[str]) -> None:
             501, f"The body is sent as it is or in chunks, not with Transfer-Encoding {transfer!r:.40}."
         )
     accept = environ.get("HTTP_ACCEPT")
+    decide = _accepts if accept is None or len(accept) <= LONG else _decide_accepts
     for media in need:
-        if not accepts(accept, media):
+        if not decide(accept, media):
             raise Refused(406, f"the answer may be {media}, which the Accept header does not take")
 
 
@@ -391,10 +395,17 @@ def read_body(environ: Environ, limit: int, share: BodyShare | None = None) -> b
             raise Refused(411, "the request says no Content-Length")
         body = _read(environ, limit + 1, share)
     else:
-        length = _length(told, limit)
-        if share is not None:
-            share.reserve(length)
-        body = _read(environ, length, share)
+        length = int(told) if told.isascii() and told.isdigit() and len(told) < 6 else _length(told, limit)
+        if share is None and length <= limit:  # a small one
+            try:
+                body = environ["wsgi.input"].read(length)
+            except Exception as problem:
+                raise _unreadable(problem, 0) from None
+        else:
+            length = _length(told, limit)
+            if share is not None:
+                share.reserve(length)
+            body = _read(environ, length, share)
         if len(body) < length:
             raise Refused(400, f"the body ends after {len(body)} of {length} bytes")
     if len(body) > limit:
@@ -434,16 +445,22 @@ def _read(environ: Environ, most: int, share: BodyShare | None) -> bytes:
     pieces: list[bytes] = []
     try:
         pieces.extend(_pieces(environ["wsgi.input"], most, share))
-    except Refused:
-        raise
-    except BadRequest as problem:  # our own server's
-        raise Refused(int(problem.status[:3]), str(problem)) from None
-    except TimeoutError:
-        raise Refused(408, f"the body came too slowly: {sum(map(len, pieces))} bytes so far") from None
-    except Exception as problem:  # each WSGI server has its own for a connection or a chunk that breaks
-        _log.debug("a body could not be read", exc_info=True)
-        raise Refused(400, f"the body could not be read: {type(problem).__name__}") from None
+    except Exception as problem:
+        raise _unreadable(problem, sum(map(len, pieces))) from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _unreadable(problem: Exception, size: int) -> Refused:
+    """What it means that a body could not be read, after so many bytes."""
+    if isinstance(problem, Refused):
+        return problem
+    if isinstance(problem, BadRequest):  # our own server's
+        return Refused(int(problem.status[:3]), str(problem))
+    if isinstance(problem, TimeoutError):
+        return Refused(408, f"the body came too slowly: {size} bytes so far")
+    # Each WSGI server has its own for a connection or a chunk that breaks.
+    _log.debug("a body could not be read", exc_info=problem)
+    return Refused(400, f"the body could not be read: {type(problem).__name__}")
 
 
 # ---------------------------------------------------------------------------- who, and how often
@@ -503,10 +520,8 @@ def authenticated(hook: Authenticate, environ: Environ) -> str | None:
 
 
 def log_request(environ: Environ, status: int, seconds: float, principal: str | None) -> None:
-    """One line on the logger `mcp_ref.http.requests`, without anything that could be a secret."""
-    if not _requests.isEnabledFor(logging.INFO):
-        return
-    _requests.info(
+    """One line on `requests_log`, without anything that could be a secret."""
+    requests_log.info(
         "%s %s %s %d %.1f ms %s %s",
         _plain(environ.get("REMOTE_ADDR")),
         _plain(environ.get("REQUEST_METHOD"), 20),
