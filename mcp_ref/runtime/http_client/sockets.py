@@ -25,6 +25,7 @@ from __future__ import annotations
 import functools
 import http.client
 import io
+import math
 import select
 import socket
 import ssl
@@ -33,7 +34,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 
-from mcp_ref.runtime.threads.deadlines import Deadline
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 __all__ = ["Aborted", "Expired", "Lease", "leased_class", "leasing"]
 
@@ -41,10 +42,12 @@ MAX_CONNECT_SECONDS = 10.0
 """Time to connect, for all addresses of the server together."""
 MIN_TIMEOUT_SECONDS = 0.01
 """A socket takes 0 for "do not wait at all"."""
-MAX_WAIT_SECONDS = 3600.0
-"""A wait without a deadline looks again after that: `poll` cannot count to infinity."""
 MAX_HEADS = 10
 """Heads of one response: its own, and informational ones before it (RFC 9110, section 15.2)."""
+
+
+ENDLESS = Deadline(math.inf, Clock())
+"""The deadline of an exchange that has none."""
 
 
 class Aborted(Exception):
@@ -59,7 +62,7 @@ class Lease:
     """An exchange's hold on a socket of the pool, with its time limits."""
 
     def __init__(self, deadline: Deadline | None, read_timeout: float | None = None) -> None:
-        self.deadline = deadline
+        self.deadline = deadline or ENDLESS
         self.read_timeout = read_timeout
         """Seconds that may pass without a byte."""
         self.is_new_connection = False
@@ -72,13 +75,16 @@ class Lease:
         self._socket: Any = None  # guarded by _lock
 
     @property
+    def has_deadline(self) -> bool:
+        """Whether the exchange ends at some time even if the server keeps sending."""
+        return self.deadline is not ENDLESS
+
+    @property
     def is_late(self) -> bool:
-        return self.deadline is not None and self.deadline.left() <= 0
+        return self.deadline.left() <= 0
 
     @property
     def connect_seconds(self) -> float:
-        if self.deadline is None:
-            return MAX_CONNECT_SECONDS
         return max(MIN_TIMEOUT_SECONDS, min(MAX_CONNECT_SECONDS, self.deadline.left()))
 
     def forked(self) -> None:
@@ -112,7 +118,7 @@ class Lease:
         """Wait until there is something to read, or the end of it. Raises Aborted, Expired."""
         self.check()
         while not self.is_aborted:
-            seconds = MAX_WAIT_SECONDS if self.deadline is None else self.deadline.pause()
+            seconds = self.deadline.pause()
             if self.read_timeout is not None and self.read_timeout <= seconds:
                 if not poll.poll(self.read_timeout * 1000):
                     raise Expired
@@ -291,8 +297,7 @@ def leased_class(base: type[Any]) -> type[Any]:
                 self._parts = None
             if self.sock is None:
                 self.connect()
-            left = None if lease.deadline is None else max(MIN_TIMEOUT_SECONDS, lease.deadline.left())
-            self.sock.settimeout(left)
+            self.sock.settimeout(max(MIN_TIMEOUT_SECONDS, lease.deadline.pause()))
             super().send(b"".join(parts))
 
         def send(self, data: Any) -> None:

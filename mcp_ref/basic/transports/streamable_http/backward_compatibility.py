@@ -188,4 +188,3 @@ def _greet(client: Opens, connection: UrlConnection) -> None:
             raise PerhapsOld(problem) from problem
         raise
     client.negotiated.open_legacy(connection, result)
-    connection.listen()

@@ -657,7 +657,7 @@ def test_what_was_opened_anew_a_minute_ago_no_longer_counts():
         for _ in range(http_sessions.RENEWALS):
             server.alive.clear()
             client.call_tool("a")
-        belonging = client.asker.connection.belonging
+        belonging = client.asker.connection.outbox.session
         belonging._renewals = [then - 60 for then in belonging._renewals]
         server.alive.clear()
         assert client.call_tool("a").text == "hello"
