@@ -6,7 +6,7 @@ the places that urllib3 and http.client offer for it:
 
     pool.ConnectionCls           `leased_class` of what it was: tells the lease which socket it has
     connection.response_class    `_Response`: reads through `_ResponseReader`
-    _ResponseReader              waits by `poll`, as long as the deadline of the lease allows, then reads
+    _ResponseReader              reads, and waits for as long as the deadline of the lease allows
 
 http.client closes over the socket it is given, and urllib3 builds the connection deep inside `urlopen`:
 so the lease of a thread stands in a thread-local variable while it sends. What is ugly about it is that three
@@ -26,7 +26,6 @@ import functools
 import http.client
 import io
 import math
-import select
 import socket
 import ssl
 import threading
@@ -63,7 +62,7 @@ class Lease:
 
     def __init__(self, deadline: Deadline | None, read_timeout: float | None = None) -> None:
         self.deadline = deadline or ENDLESS
-        self.read_timeout = read_timeout
+        self.read_timeout = math.inf if read_timeout is None else read_timeout
         """Seconds that may pass without a byte."""
         self.is_new_connection = False
         """Whether the connection was made for this exchange."""
@@ -114,29 +113,16 @@ class Lease:
                     # Not the method of a TLS socket, which would go on in plain text.
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def wait_readable(self, poll: Any) -> None:
-        """Wait until there is something to read, or the end of it. Raises Aborted, Expired."""
-        self.check()
-        while not self.is_aborted:
-            seconds = self.deadline.pause()
-            if self.read_timeout is not None and self.read_timeout <= seconds:
-                if not poll.poll(self.read_timeout * 1000):
-                    raise Expired
-                break
-            if poll.poll(seconds * 1000 + 1):
-                break
-            self.check()
-        if self.is_aborted:
-            raise Aborted
+    def patience(self) -> float:
+        """How long a read may wait before it looks again. Raises Aborted, Expired.
 
-    def check(self) -> None:
-        """Raises Aborted, Expired. Also called where there is something to read: a server that never ceases
-        to send would never be late otherwise.
+        Asked before each read: a server that never ceases to send would never be late otherwise.
         """
         if self.is_aborted:
             raise Aborted
         if self.is_late:
             raise Expired
+        return max(MIN_TIMEOUT_SECONDS, min(self.deadline.pause(), self.read_timeout))
 
 
 _current = threading.local()  # `lease`: whose request this thread sends
@@ -165,14 +151,8 @@ class _ResponseReader(io.RawIOBase):
 
     def __init__(self, connected: Any, lease: Lease) -> None:
         self._raw = connected.makefile("rb", buffering=0)  # keeps the socket open
+        self._socket = connected
         self._lease = lease
-        self._poll = select.poll()
-        self._poll.register(connected, select.POLLIN)
-        self._tls = connected if isinstance(connected, ssl.SSLSocket) else None
-        # Over TLS, readable may mean half a record, and the lease must wait for the rest. A plain socket
-        # stays blocking: it may be the tunnel of a proxy, on which a TLS handshake comes next.
-        if self._tls is not None:
-            self._tls.settimeout(0.0)
         self.may_wait = True
         self.has_ended = False
 
@@ -181,24 +161,19 @@ class _ResponseReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int | None:
         """The number of bytes read, 0 at the end; None if it would have to wait and may not."""
-        if self._tls is not None:
-            return self._read_tls(self._tls, buffer)
-        if self.may_wait:
-            self._lease.wait_readable(self._poll)
-        elif not self._poll.poll(0):
-            return None
-        return self._received(self._raw.readinto(buffer))
-
-    def _read_tls(self, tls: ssl.SSLSocket, buffer: Any) -> int | None:
         while True:
-            if self.may_wait:
-                self._lease.check()
+            seconds = self._lease.patience() if self.may_wait else 0.0
+            # Not by `poll`: over TLS, readable may mean half a record.
+            self._socket.settimeout(seconds)
             try:
-                return self._received(tls.recv_into(buffer))
-            except ssl.SSLWantReadError:
-                if not self.may_wait:
-                    return None
-                self._lease.wait_readable(self._poll)
+                return self._received(self._socket.recv_into(buffer))
+            except (BlockingIOError, ssl.SSLWantReadError):
+                return None
+            except TimeoutError:
+                if self._lease.is_aborted:
+                    raise Aborted from None
+                if self._lease.read_timeout <= seconds:
+                    raise Expired from None
 
     def _received(self, size: int | None) -> int | None:
         if size:

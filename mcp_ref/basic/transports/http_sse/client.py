@@ -10,8 +10,8 @@ names. The exchange is shown in basic/transports/http_sse/server, which is the s
     connection.end(reason)      the stream is closed, which is the end of the session
 
 Each thread POSTs its own messages and waits until the server has accepted them
-(basic/transports/streamable_http/sending): a message that is refused is an error for its sender alone. The end
-of the stream is the end of the connection.
+(basic/transports/streamable_http/sending): a message that is refused is an error for its sender alone. The
+end of the stream is the end of the connection.
 
 The URI must be on the server that the stream came from: no message is ever sent to another.
 
@@ -64,7 +64,7 @@ class HttpSse(Sender):
     """
 
     def __init__(self, owner: LosesConnection, exchanges: HttpClient, max_message_bytes: int) -> None:
-        """`exchanges` is the HTTP client for the stream's URL. The end stops exchanges, and leaves it open."""
+        """`exchanges` is the HTTP client for the stream's URL. The end stops them, and leaves it open."""
         super().__init__(exchanges, max_message_bytes)
         self._owner = owner
         self._is_begun = threading.Event()  # set when the target is known, or never will be

@@ -57,13 +57,7 @@ from mcp_ref.basic.transports.streamable_http.http_errors import (
     wrong_type,
 )
 from mcp_ref.basic.transports.streamable_http.sessions import UrlSession
-from mcp_ref.runtime.errors import (
-    ConnectionClosed,
-    InvalidResponse,
-    LocalError,
-    McpError,
-    RequestTimeout,
-)
+from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError, McpError, RequestTimeout
 from mcp_ref.runtime.http_client.client import MAX_EXTRA_EXCHANGES, HttpClient
 from mcp_ref.runtime.http_client.exchange import HttpExchange, TooLong
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
@@ -128,7 +122,7 @@ class UrlConnection(Connection):
 
 
 class Posts:
-    """What a POST does without that a pipe has: a message is on its way, or taken, and never waits here."""
+    """What a pipe has and POSTs do without: no message waits here, each is on its way or was taken."""
 
     begins: Callable[[RequestContext], object] | None = None
     """Every message has a POST of its own: there is nothing to prepare."""

@@ -870,6 +870,33 @@ def test_calls_that_take_all_the_room_leave_some_for_the_answers_that_they_wait_
         assert [p.result(PATIENCE).text for p in pending] == ["hello"] * 12
 
 
+def test_what_is_said_while_a_question_is_answered_does_not_end_the_stream_it_was_asked_on():
+    """It goes out by the way of the request, as the answer does; only a cancellation gives the request up."""
+
+    def ask(params, ctx):
+        ctx.notify("notifications/message", {"level": "info", "data": "one moment"})
+        return {"action": "cancel"}
+
+    def handle(request, wire):
+        if request.rpc != "tools/call":
+            wire.answer(202)
+            return
+        wire.stream()
+        params = {"message": "name?", "requestedSchema": {"type": "object", "properties": {}}}
+        wire.event({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params})
+        wire.site.asked(lambda r: r.message.get("id") == "q")
+        wire.event(result_of(request, text("hello")))
+        wire.end()
+
+    with talking(handle, "2025-11-25", elicitation=lambda asked: {}) as (site, client):
+        client.on_request("elicitation/create")(ask)
+        assert client.call_tool("a").text == "hello"
+        assert len(site.of("notifications/message")) == 1
+        assert [r.message["result"] for r in site.requests if r.message.get("id") == "q"] == [
+            {"action": "cancel"}
+        ]
+
+
 @pytest.mark.parametrize("how", ["cancel", "break"])
 def test_a_question_on_a_stream_that_nobody_reads_any_more_is_taken_back(how):
     asked, over = threading.Event(), threading.Event()
