@@ -170,8 +170,6 @@ class _ResponseReader(io.RawIOBase):
             except (BlockingIOError, ssl.SSLWantReadError):
                 return None
             except TimeoutError:
-                if self._lease.is_aborted:
-                    raise Aborted from None
                 if self._lease.read_timeout <= seconds:
                     raise Expired from None
 

@@ -58,10 +58,7 @@ class LosesConnection(Protocol):
 
 
 class HttpSse(Sender):
-    """The sender of HTTP+SSE, and the stream on which the server answers.
-
-    # spec: basic/transports/streamable-http/sse-post-to-endpoint
-    """
+    """The sender of HTTP+SSE, and the stream on which the server answers."""
 
     def __init__(self, owner: LosesConnection, exchanges: HttpClient, max_message_bytes: int) -> None:
         """`exchanges` is the HTTP client for the stream's URL. The end stops them, and leaves it open."""
@@ -140,6 +137,7 @@ class HttpSse(Sender):
     def _on_event(self, event: Event) -> None:
         """Take the endpoint from the first event, and a message from each other one."""
         if self.target is None:
+            # spec: basic/transports/streamable-http/sse-post-to-endpoint
             self.target = self._endpoint(event)
             self._is_begun.set()
         elif event.name == "message" and event.data:

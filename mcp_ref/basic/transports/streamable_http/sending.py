@@ -196,9 +196,6 @@ class Sender(Posts):
     """What POSTs the messages of a client, in either of the HTTP transports.
 
     # spec: basic/transports/streamable-http/new-post-per-message, basic/transports/streamable-http/use-post
-    # spec: basic/transports/streamable-http/body-single-or-batch
-    # spec: basic/transports/streamable-http/body-single
-    # spec: basic/transports/streamable-http/body-request-or-notification
 
     A message that may arrive twice is sent again if its kept connection turns out to have been too old.
     """
@@ -270,7 +267,12 @@ class Sender(Posts):
     def post(
         self, call: Call, way: Way, params: Json | None, line: bytes, deadline: Deadline | None
     ) -> HttpExchange:
-        """The POST of a request, up to the head of its answer. The caller closes it."""
+        """The POST of a request, up to the head of its answer. Its body is one message. The caller closes it.
+
+        # spec: basic/transports/streamable-http/body-single-or-batch
+        # spec: basic/transports/streamable-http/body-single
+        # spec: basic/transports/streamable-http/body-request-or-notification
+        """
         if call.done:  # it was cancelled before it could be sent
             raise Aborted
         headers = self.headers(call.method, params, call.deadline)
