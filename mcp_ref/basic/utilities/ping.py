@@ -112,7 +112,7 @@ class Heartbeat:
                 self._timer = later(seconds, run)
 
     def _submit_ping(self) -> None:
-        """Have a worker send a ping, or a thread: sending may block, which the thread of the timers must not."""
+        """Have a worker or a thread send a ping: that may block, which the thread of the timers must not."""
         workers = self._connection.responder.workers
         if workers is None:
             self._start_thread(self._send, None)

@@ -1,14 +1,14 @@
 """The response to one HTTP request of a WSGI application, which any thread may begin, write, and end.
 
 WSGI has two ways to send a body: the application returns it, or it calls `write`, which `start_response` has
-returned. Only the second lets a thread that is busy say something meanwhile, and lets another thread say it for
-it. `Reply` hides how the WSGI servers differ in that:
+returned. Only the second lets a thread that is busy say something meanwhile, and lets another thread say it
+for it. `Reply` hides how the WSGI servers differ in that:
 
-    server      a write that its client does not read     that the client left         an end before the return
-    embedded    fails after `stall` seconds               its socket says so           `Response.end_early`
-    gunicorn    fails after STALL_SECONDS, set here       its socket says so           the socket is shut
-    waitress    goes to memory, up to 16 MiB; then waits  asked by a function          not possible
-    another     as it likes                               only a failed write tells    not possible
+    server      a write that its client does not read     that the client left        an end before the return
+    embedded    fails after `stall` seconds               its socket says so          `Response.end_early`
+    gunicorn    fails after STALL_SECONDS, set here       its socket says so          the socket is shut
+    waitress    goes to memory, up to 16 MiB; then waits  asked by a function         not possible
+    another     as it likes                               only a failed write tells   not possible
 
 A middleware may keep `write` from the application: then nothing can be said before the answer, and
 WriteRefused says so.
@@ -113,7 +113,7 @@ class Reply:
         return WriteRefused(f"{type(problem).__name__}: {problem}"[:300])
 
     def end_early(self) -> bool:
-        """End the response though the application has not returned. False if the server has no way for that."""
+        """End the response though the application has not returned. False if the server cannot do that."""
         embedded, connection = self.environ.get("mcp_ref.response"), self.connection
         if embedded is None and connection is None:
             return False

@@ -44,8 +44,8 @@ Errors      server: ConnectionClosed for a message that comes after the end.
             InvalidResponse for an event that is too long.
 Threads     `send`, `answer`: the thread of the request, and threads that its handler made. `_speaking` is
             held while they write, so a client that reads slowly holds them up, for as long as the WSGI
-            server lets it (runtime/http_server/reply). `_lock` guards the state and the events, and is never held during a
-            write. The attendant of the application calls `attend` and `client_left`, and waits for neither.
+            server lets it (runtime/http_server/reply). `_lock` guards the state and the events, and is never
+            held during a write. The attendant of the application calls `attend` and `client_left`, and waits for neither.
             An `EventReader` is run by the thread of its own connection, which waits for what is said.
             `follow` runs on the thread that waits for the response, or on a worker; `mcp_ref stream`, one a
             client in the legacy era, reads the stream of the GET.
@@ -53,8 +53,8 @@ Threads     `send`, `answer`: the thread of the request, and threads that its ha
 
 from __future__ import annotations
 
+import contextlib
 import enum
-import functools
 import math
 import threading
 import time
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
     from mcp_ref.basic.transports.streamable_http.resumability import Log
-    from mcp_ref.basic.transports.streamable_http.sending import UrlConnection, Way
+    from mcp_ref.basic.transports.streamable_http.sending import StreamableHttp, Way
 
 __all__ = [
     "AnswerStyle",
@@ -719,7 +719,7 @@ NO_EVENTS = StoredEvents()
 
 
 class EventReader:
-    """The body of a response whose thread waits for what is said on a stream: WSGI runs it, piece by piece."""
+    """The body of a response whose thread waits for what is said on a stream, as WSGI runs it."""
 
     def __init__(
         self,
@@ -729,7 +729,7 @@ class EventReader:
         last_seen: int | None = None,
         on_close: Callable[[EventReader], object],
     ) -> None:
-        """With `last_seen` it goes on after that event. `on_close` is called at its end, whichever that is."""
+        """With `last_seen` it goes on after that event. `on_close` is called once, at its end."""
         self.stream, self.reply = stream, reply
         self._on_close: Callable[[EventReader], object] | None = on_close
         self._resumes = last_seen is not None
@@ -800,29 +800,32 @@ It counts for the stream of a GET, and for every other on which the server has g
 class Following:
     """What is known of one stream, over all its connections."""
 
-    def __init__(self, connection: UrlConnection, outbox: WayOut, session_id: str | None) -> None:
+    def __init__(self, sender: StreamableHttp, outbox: WayOut, session_id: str | None) -> None:
         """The stream is one of the session `session_id`; another thread may open the next at any time."""
-        self._connection = connection
+        self._sender = sender
         self._outbox = outbox
         self._session_id = session_id
         self.last_id: str | None = None
         self.retry = RETRY_SECONDS
         self.failures = 0  # connections in a row that brought nothing at all
         self.idle = 0  # connections in a row that brought no message
-        self.was_open = False
-        self._begun: deque[float] = deque(maxlen=OFTEN)  # when the last ones did
+        self.begun: deque[float] = deque(maxlen=OFTEN)  # when the last connections did
 
     def read(self, exchange: HttpExchange, call: Call | None) -> None:
         """All events of one connection, up to the response to the call.
 
         An end of the connection, whichever, is no error in here. Raises InvalidResponse, Aborted, Expired.
         """
-        self.was_open = True
-        self._begun.append(time.monotonic())
+        self.begun.append(time.monotonic())
 
-        on_alive = functools.partial(self._on_alive, exchange)
+        def on_alive() -> None:
+            """Bytes came. A server that gives signs of life is missed when they cease."""
+            self.failures = 0
+            if not exchange.has_deadline:
+                exchange.read_timeout = MAX_SILENT_SECONDS
+
         # spec: basic/transports/streamable-http/sse-ignore-comments
-        events = Events(exchange.read1, limit=self._connection.limit, on_alive=on_alive)
+        events = Events(exchange.read1, limit=self._sender.max_message_bytes, on_alive=on_alive)
         self.failures += 1
         self.idle += 1
         try:
@@ -830,19 +833,17 @@ class Following:
         except TooLarge as problem:
             raise InvalidResponse(str(problem)) from None
         except (ConnectionClosed, Expired) as problem:
-            if isinstance(problem, Expired) and exchange.has_deadline:
-                raise
-            _log.info("a stream broke: %.300r", problem)
+            self._broken(exchange, problem)
         finally:
             self.last_id = events.last_id or self.last_id
             if events.retry is not None:
                 self.retry = events.retry / 1000
 
-    def _on_alive(self, exchange: HttpExchange) -> None:
-        """Bytes came. A server that gives signs of life is missed when they cease."""
-        self.failures = 0
-        if not exchange.has_deadline:
-            exchange.set_read_timeout(MAX_SILENT_SECONDS)
+    def _broken(self, exchange: HttpExchange, problem: Exception) -> None:
+        """A connection ended, or could not be had, for which there may be another; not for a late request."""
+        if isinstance(problem, Expired) and exchange.has_deadline:
+            raise problem
+        _log.info("a stream broke: %.300r", problem)
 
     def _read_events(self, events: Events, call: Call | None) -> None:
         """Messages, until the stream ends or the response to the call is among them."""
@@ -850,20 +851,38 @@ class Following:
             self.failures = 0
             if event.data and event.name == "message":
                 self.idle = 0
-                self._connection.hear(event.data.encode(), self._outbox)
+                self._sender.hear(event.data.encode(), self._outbox)
                 if call is not None and call.done:
                     return
 
-    def reopen(self, exchange: HttpExchange) -> None:
+    def go_on(self, exchange: HttpExchange, call: Call | None) -> None:
+        """Wait, and read what follows the last event, over another connection; or over the first one.
+
+        Raises what is against another one: HttpError, InvalidResponse, Aborted, Expired.
+        """
+        with exchange:
+            if self.begun or self.failures:
+                exchange.pause(self.pause)
+            try:
+                self._reopen(exchange)
+            except (ConnectionClosed, Expired) as problem:
+                self.failures += 1
+                self._broken(exchange, problem)
+                return
+            if call is None:  # the server has such a stream
+                self._sender.session.was_renewed_for_stream = False
+            self.read(exchange, call)
+
+    def _reopen(self, exchange: HttpExchange) -> None:
         """GET the rest of the stream. Raises ConnectionClosed, HttpError, Aborted, Expired.
 
         # spec: basic/transports/streamable-http/resume-by-last-event-id
         # spec: basic/transports/streamable-http/resume-always-via-get
         """
-        belonging = self._connection.belonging
-        if belonging.id != self._session_id:
+        session = self._sender.session
+        if session.id != self._session_id:
             raise LocalError("its session is over")
-        headers = {"Accept": STREAM, **belonging.headers()}
+        headers = {"Accept": STREAM, **session.headers()}
         if self.last_id:  # as bytes of UTF-8, which http.client writes as latin-1
             headers["Last-Event-ID"] = self.last_id.encode().decode("latin-1")
         exchange.send("GET", headers)
@@ -885,68 +904,59 @@ class Following:
             return max(self.retry, min(MAX_RETRY_SECONDS, first * 2.0 ** min(self.failures - 1, 20)))
         if self.idle:
             return max(self.retry, min(1.0, MIN_RETRY_SECONDS * 2.0 ** min(self.idle, 20)))
-        if len(self._begun) < OFTEN:
+        if len(self.begun) < OFTEN:
             return self.retry
-        return max(self.retry, self._begun[0] + 1.0 - time.monotonic())
+        return max(self.retry, self.begun[0] + 1.0 - time.monotonic())
 
 
 # ------------------------------------------------------------------------- the stream of a request
 
 
-def follow(connection: UrlConnection, call: Call, way: Way, exchange: HttpExchange) -> None:
+def follow(call: Call, sender: StreamableHttp, way: Way, exchange: HttpExchange) -> None:
     """Read a stream until the response to the call is there. Sees to the end of the exchange."""
-    stream = Following(connection, way, way.session_id)
+    stream = Following(sender, way, way.session_id)
     try:
         stream.read(exchange, call)
     except BaseException:
         exchange.close()
         raise
     if call.done and not exchange.is_aborted:
-        _finish(connection, exchange)
-        return
-    exchange.close()
-    agreed = connection.belonging.agreed
-    resumable = not way.is_modern and agreed is not None and agreed.resumes
-    while not call.done:
-        # spec: basic/transports/streamable-http/no-resumption
-        if not resumable or not stream.last_id or stream.failures >= TRIES:
-            raise ConnectionClosed(f"{call.method}: the stream ended without the answer")
-        _resume(connection, call, way, stream)
-
-
-def _finish(connection: UrlConnection, exchange: HttpExchange) -> None:
-    """The response was read. The stream ends with it, at once or soon: then the connection can be kept."""
-    if exchange.is_end_buffered():
+        _finish(sender, exchange)
+    else:
         exchange.close()
-        return
-    try:
-        if connection.readers.submit(HttpExchange.drain, exchange, always=True):
+    while not call.done:
+        _resume(call, sender, way, stream)
+
+
+def _finish(sender: StreamableHttp, exchange: HttpExchange) -> None:
+    """The response was read. The stream ends with it, at once or soon: then the connection can be kept."""
+    with contextlib.suppress(QueueFull):  # not one thread is to be had
+        if not exchange.is_end_buffered() and sender.readers.submit(
+            HttpExchange.drain, exchange, always=True
+        ):
             return
-    except QueueFull:  # not one thread is to be had
-        pass
     exchange.close()
 
 
-def _resume(connection: UrlConnection, call: Call, way: Way, stream: Following) -> None:
-    """Wait, and read what follows the last event, on another connection.
+def _resume(call: Call, sender: StreamableHttp, way: Way, stream: Following) -> None:
+    """Read what follows the last event, on another connection.
 
     # spec: basic/transports/streamable-http/sse-client-polls
     # spec: basic/transports/streamable-http/loss-mitigated-by-resuming
     """
-    deadline = call.deadline if call.on_done is None else None
-    exchange = way.go(connection.exchanges.new(deadline))
-    with exchange:
-        exchange.pause(stream.pause)
-        try:
-            stream.reopen(exchange)
-        except ConnectionClosed as problem:
-            stream.failures += 1
-            _log.info("%s: its stream could not be resumed yet: %.300r", call.method, problem)
-            return
-        except McpError as problem:
-            said = f"{call.method}: the stream ended without the answer, and cannot be resumed: {problem}"
-            raise ConnectionClosed(said) from None
-        stream.read(exchange, call)
+    agreed = sender.session.agreed
+    resumable = not way.is_modern and agreed is not None and agreed.resumes
+    # spec: basic/transports/streamable-http/no-resumption
+    if not resumable or not stream.last_id or stream.failures >= TRIES:
+        raise ConnectionClosed(f"{call.method}: the stream ended without the answer")
+    exchange = sender.exchanges.new(call.deadline if call.on_done is None else None)
+    try:
+        stream.go_on(way.go(exchange), call)
+    except InvalidResponse:
+        raise
+    except McpError as problem:
+        said = f"{call.method}: the stream ended without the answer, and cannot be resumed: {problem}"
+        raise ConnectionClosed(said) from None
 
 
 # --------------------------------------------------------------------------- the stream of a GET
@@ -958,20 +968,22 @@ class Background:
     A server that is gone is asked again for as long as the client lives, later and later.
     """
 
-    def __init__(self, connection: UrlConnection) -> None:
+    def __init__(self, sender: StreamableHttp, way: Way) -> None:
         """# spec: basic/transports/streamable-http/get-opens-stream"""
-        self._connection = connection
-        self._lock = threading.Lock()
-        self._exchange = connection.exchanges.new(None)  # guarded by _lock
-        self._is_over = False  # guarded by _lock
+        self._sender = sender
+        self._way = way
         self._thread = threading.Thread(target=self._run, name="mcp_ref stream", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        served = self._connection.belonging.id
-        stream = Following(self._connection, self._connection.outbox, served)
+        sender = self._sender
+        served = sender.session.id
+        stream = Following(sender, sender, served)
         try:
-            self._read_on(stream)
+            while True:
+                # spec: basic/transports/streamable-http/get-accept
+                exchange = sender.exchanges.new(None, read_timeout=MAX_SILENT_SECONDS)
+                stream.go_on(self._way.go(exchange), None)
         except Aborted:
             pass
         except McpError as problem:  # 405 says that there is no such stream; so do others, in their way
@@ -982,54 +994,29 @@ class Background:
         except Exception:
             _log.exception("the stream for what belongs to no request failed")
 
-    def _read_on(self, stream: Following) -> None:
-        """One connection after another. Raises what ends them."""
-        while True:
-            with self._next() as exchange:
-                try:
-                    # spec: basic/transports/streamable-http/get-accept
-                    stream.reopen(exchange)
-                    self._connection.belonging.was_renewed_for_stream = False
-                    stream.read(exchange, None)
-                except (ConnectionClosed, Expired) as problem:
-                    stream.failures += 1
-                    _log.info("the stream for what belongs to no request: %.300r", problem)
-            with self._next() as exchange:
-                exchange.pause(stream.pause)
-
-    def _next(self) -> HttpExchange:
-        with self._lock:
-            if self._is_over:
-                raise Aborted
-            self._exchange = self._connection.exchanges.new(None, read_timeout=MAX_SILENT_SECONDS)
-            return self._exchange
-
     def _may_renew(self, stream: Following) -> bool:
         """Whether 404 says that the session is over, as it does to every request with the id of one.
 
         Not if the session was opened for that reason, and never had this stream either: its id is good, so
         that it is the GET which the server does not know.
         """
-        belonging = self._connection.belonging
-        is_first = not stream.was_open
-        if is_first and belonging.was_renewed_for_stream:
+        session = self._sender.session
+        is_first = not stream.begun
+        if is_first and session.was_renewed_for_stream:
             return False
-        belonging.was_renewed_for_stream = is_first
+        session.was_renewed_for_stream = is_first
         return True
 
     def _renew(self, served: str, problem: McpError) -> None:
         """The session is over: open a new one, for those of our callers that listen."""
-        connection = self._connection
+        deadline = Deadline(self._sender.connection.timeout, Clock())
         try:
-            connection.belonging.renew(served, problem, Deadline(connection.timeout, Clock()))
+            self._sender.session.renew(served, problem, deadline)
         except (McpError, Aborted, Expired) as failed:
             _log.warning("nothing is heard of the server any more: %.300r", failed)
 
     def stop(self) -> None:
         """Hear no longer.  # spec: basic/transports/streamable-http/get-client-closes"""
-        with self._lock:
-            self._is_over = True
-            exchange = self._exchange
-        exchange.abort()
+        self._way.end()
         if self._thread is not threading.current_thread():
             self._thread.join(5.0)

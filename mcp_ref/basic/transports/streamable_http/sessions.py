@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import WayOut
     from mcp_ref.basic.transports.streamable_http import Application, HttpServed
-    from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
+    from mcp_ref.basic.transports.streamable_http.sending import StreamableHttp
     from mcp_ref.runtime.http_server.reply import Reply
 
 __all__ = ["HttpSession", "LegacyEra", "Sessions", "UrlSession", "session_owner_of"]
@@ -484,8 +484,8 @@ PARTING_SECONDS = 1.0
 class UrlSession:
     """What tells the server whose requests these are."""
 
-    def __init__(self, connection: UrlConnection) -> None:
-        self._connection = connection
+    def __init__(self, sender: StreamableHttp) -> None:
+        self._sender = sender
         self.id: str | None = None
         self.was_renewed_for_stream = False
         """Whether this session was opened since the one before had no stream for a GET, only 404."""
@@ -515,7 +515,7 @@ class UrlSession:
     @property
     def agreed(self) -> Revision | None:
         """The revision of the session; while a new one is opened, that of the last."""
-        session = self._connection.session
+        session = self._sender.connection.session
         return session.revision if session.is_negotiated else self._agreed_before
 
     def begin(self, session_id: str | None) -> None:
@@ -526,15 +526,15 @@ class UrlSession:
 
     def say_goodbye(self) -> None:
         """# spec: basic/transports/streamable-http/session-delete"""
-        headers = self.headers()
-        if "Mcp-Session-Id" in headers:
-            try:
-                deadline = Deadline(PARTING_SECONDS, Clock())
-                with self._connection.exchanges.new(deadline, last=True) as exchange:
-                    exchange.send("DELETE", headers)
-            except (McpError, Aborted, Expired) as problem:
-                _log.debug("the end of the session: %.300r", problem)
-            self.id = None  # not before: Ctrl-C may have `end` called once more
+        if self.id is None:
+            return
+        try:
+            deadline = Deadline(PARTING_SECONDS, Clock())
+            with self._sender.exchanges.new(deadline, last=True) as exchange:
+                exchange.send("DELETE", self.headers())
+        except (McpError, Aborted, Expired) as problem:
+            _log.debug("the end of the session: %.300r", problem)
+        self.id = None  # not before: Ctrl-C may have `end` called once more
 
     def wait(self, deadline: Deadline) -> None:
         """Wait until the thread that opens a new session has done so. Raises Expired."""
@@ -557,7 +557,7 @@ class UrlSession:
 
         # spec: basic/transports/streamable-http/session-restart-on-404
         """
-        connection = self._connection
+        connection, client = self._sender.connection, self._sender.client
         with self._alone(deadline):
             if self.id != served:
                 return  # another thread did
@@ -575,18 +575,18 @@ class UrlSession:
             connection.session = Session()
             try:
                 seconds = max(0.01, min(connection.timeout, deadline.left()))
-                connection.client.negotiated.initialize(connection, seconds)
+                client.negotiated.initialize(connection, seconds)
             except BaseException:
                 connection.session, self.id = before, served
                 raise
             finally:
                 self._renewing = None
         # Not here: the thread that noticed may hold locks that this needs.
-        connection.readers.submit(self._restore, None, always=True)
+        self._sender.readers.submit(self._restore, None, always=True)
 
     def _restore(self, nothing: None) -> None:
         """Make the new session what the old one was. Runs on a worker."""
         try:
-            self._connection.client.renewed()
+            self._sender.client.renewed()
         except McpError as problem:
             _log.warning("the new session is not as the old one was: %.300r", problem)

@@ -1659,7 +1659,7 @@ def test_a_server_that_is_away_is_asked_for_as_long_as_the_client_lives(monkeypa
 
 
 def test_pauses_grow_but_not_without_end_and_are_never_shorter_than_the_server_says():
-    stream = module.Following(SimpleNamespace(belonging=SimpleNamespace(id=None)), None, None)
+    stream = module.Following(SimpleNamespace(), None, None)
     stream.retry = 1.0
     pauses = []
     for stream.failures in range(10):
@@ -1682,7 +1682,7 @@ def test_after_a_connection_that_brought_nothing_a_tenth_of_a_second_is_waited_a
 ):
     """Whatever `retry` says: a client that hears nothing need not ask hundreds of times a second."""
     monkeypatch.undo()  # the pauses as they are
-    stream = module.Following(SimpleNamespace(belonging=SimpleNamespace(id=None)), None, None)
+    stream = module.Following(SimpleNamespace(), None, None)
     stream.retry, stream.idle = retry, 1
     stream.failures = 1 if brought == "nothing" else 0
     assert stream.pause == 0.1
@@ -1876,7 +1876,7 @@ def test_a_stream_with_an_event_beyond_the_limit_is_given_up(caplog):
 
 
 def test_a_fault_of_ours_in_the_background_is_logged(caplog, monkeypatch):
-    monkeypatch.setattr(module.Following, "reopen", lambda self, exchange: 1 / 0)
+    monkeypatch.setattr(module.Following, "_reopen", lambda self, exchange: 1 / 0)
     with talking(lambda request, wire: wire.answer(202), "2025-11-25", get=True):
         assert eventually(lambda: "failed" in caplog.text)
 
