@@ -45,7 +45,7 @@ from mcp_ref.runtime.threads.places import NoPlace
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
-    from mcp_ref.basic.transports.streamable_http import Application, Handler
+    from mcp_ref.basic.transports.streamable_http.endpoint import Application, Handler
     from mcp_ref.runtime.errors import McpError
     from mcp_ref.runtime.http_server.reply import Reply
     from mcp_ref.runtime.threads.workers import Workers

@@ -45,7 +45,7 @@ Errors      server: ConnectionClosed for a message that comes after the end.
 Threads     `send`, `answer`: the thread of the request, and threads that its handler made. `_speaking` is
             held while they write, so a client that reads slowly holds them up, for as long as the WSGI
             server lets it (runtime/http_server/reply). `_lock` guards the state and the events, and is never
-            held during a write. The attendant of the application calls `attend` and `client_left`, and waits for neither.
+            held during a write. The attendant calls `attend` and `client_left`, and waits for neither.
             An `EventReader` is run by the thread of its own connection, which waits for what is said.
             `follow` runs on the thread that waits for the response, or on a worker; `mcp_ref stream`, one a
             client in the legacy era, reads the stream of the GET.

@@ -91,7 +91,7 @@ from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
-    from mcp_ref.basic.transports.streamable_http import Application
+    from mcp_ref.basic.transports.streamable_http.endpoint import Application
     from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
     from mcp_ref.runtime.http_server.reply import Reply
 

@@ -76,7 +76,7 @@ from mcp_ref.runtime.threads.timers import Timer, later
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import WayOut
-    from mcp_ref.basic.transports.streamable_http import Application, HttpServed
+    from mcp_ref.basic.transports.streamable_http.endpoint import Application, HttpServed
     from mcp_ref.basic.transports.streamable_http.sending import StreamableHttp
     from mcp_ref.runtime.http_server.reply import Reply
 

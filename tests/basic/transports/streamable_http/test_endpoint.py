@@ -21,8 +21,8 @@ from http_peers import Event, Peer, Reply, endpoint
 from peers import ENV, LEGACY, META, MODERN, PATIENCE, eventually, nothing_left
 
 from mcp_ref import Context, Limit, Server, ServerOptions
-from mcp_ref.basic.transports import streamable_http
-from mcp_ref.basic.transports.streamable_http import Application
+from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
+from mcp_ref.basic.transports.streamable_http.endpoint import Application
 from mcp_ref.basic.transports.streamable_http.security import Denied
 from mcp_ref.runtime.errors import ConnectionClosed
 
