@@ -655,7 +655,8 @@ class HttpStream:
                 self._events.rewind(last_seen)
             self._reader = reader
             self._notify()
-        if before is State.EVENTS:
+        # UNDECIDED, too: the client may have read the first event before the thread that wrote it goes on.
+        if before in (State.UNDECIDED, State.EVENTS) and reader.reply is not self.reply:
             self._end_response()
 
     def take(self, reader: EventReader, seconds: float) -> list[bytes] | None:
