@@ -551,8 +551,9 @@ class HttpStream:
                 return reader.begin()
             self.reply = self.context = None  # what is kept of a stream is what was said on it
             if reader is not None and reader.reply is reply:
-                self._rest = self._events.take()[0][1] if self._events is not None else b""
+                answer = self._events.take()[0][1] if self._events is not None else b""
                 reader.close()
+                return self._object(reply, answer)
             return () if reply is None else self._remaining(reply)
 
     def _is_refused(self) -> bool:
@@ -564,17 +565,21 @@ class HttpStream:
     def _remaining(self, reply: Reply) -> Iterable[bytes]:
         """What is still to be sent; all of the response, if nothing was sent yet. With _speaking held."""
         rest, self._rest = self._rest, b""
-        if reply.status:
+        if reply.is_sent:
             return (rest,) if rest else ()
-        if rest and (self.state is State.JSON or self._reader is not None):
-            return reply.whole(self._status(), rest, [JSON_OBJECT, *self._retry_after()])
+        if rest and self.state is State.JSON:
+            return self._object(reply, rest)
         if rest:
             return reply.whole(200, self.opening() + rest, EVENT_STREAM)
-        if self.state is State.DETACHED or isinstance(self._failure, RequestCancelled):
+        had_no_client = self._failure is None and self.state in (State.DETACHED, State.OVER)
+        if had_no_client or isinstance(self._failure, RequestCancelled):
             return reply.whole(200, b"", EVENT_STREAM)
         # Not 404: that would say that the request was not begun, and may well be sent again.
         ended = Refused(503, "the session, or the server, ended before the answer")
         return reply.whole(503, ended.body(), [JSON_OBJECT])
+
+    def _object(self, reply: Reply, answer: bytes) -> Iterable[bytes]:
+        return reply.whole(self._status(), answer, [JSON_OBJECT, *self._retry_after()])
 
     def _end_response(self) -> None:
         """End the response although the handler still runs. Any thread but that of the request."""
@@ -584,14 +589,18 @@ class HttpStream:
         if not self._speaking.acquire(timeout=BLOCKED_SECONDS):
             reply.cut()
             return
+        rest = self._rest
         try:
-            if self.reply is not None:  # else the handler has returned just now
+            if self.reply is not None and self.style.can_write:  # else the handler has returned just now
                 self.reply = None
                 for piece in self._remaining(reply) or (b"",):
                     reply.write(piece)
                 reply.end_early()
-        except (ConnectionClosed, WriteRefused):
-            pass  # the client has gone, or nothing can be sent before the handler returns
+        except ClientLeft:
+            pass
+        except WriteRefused as problem:
+            self._take_back(problem)
+            self.reply, self._rest = reply, rest  # it is sent once the handler returns
         finally:
             self._speaking.release()
 
