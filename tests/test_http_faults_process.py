@@ -55,6 +55,7 @@ def much(ctx: Context) -> str:
 
 @server.tool
 def nap(ctx: Context, seconds: float) -> str:
+    ctx.progress(1)
     ctx.sleep(seconds)
     return "rested"
 
@@ -333,9 +334,14 @@ def test_sigterm_with_clients_that_read_nothing(revision: str) -> None:
 
 def test_sigterm_twice() -> None:
     """The second does not wait for calls."""
-    with child(options="grace=60.0") as one, Peer(one.port, MODERN) as peer:
-        peer.send("POST", peer.message("tools/call", {"name": "nap", "arguments": {"seconds": 60}}))
-        assert eventually(lambda: one.state()[0] > 2)
+    nap = {"name": "nap", "arguments": {"seconds": 60}, "_meta": REPORTS}
+    with (
+        child(options="grace=60.0") as one,
+        Peer(one.port, MODERN) as peer,
+        Reply(peer.send("POST", peer.message("tools/call", nap))) as reply,
+    ):
+        first = reply.message()
+        assert first is not None and first["method"] == "notifications/progress"  # it has begun
         one.process.terminate()
         assert eventually(lambda: is_refused(one.port))  # before it has heard the first, two are one
         one.process.terminate()

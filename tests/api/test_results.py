@@ -488,9 +488,7 @@ def test_a_time_out_on_a_connection_that_is_closed_is_told_all_the_same(monkeypa
     server = Server("slow")
     server.add_tool(lambda: gate.wait(10) and "done", name="slow", output_schema=False)
     with connect(server) as client:
-        monkeypatch.setattr(
-            client.asker.connection.responder.workers, "submit", lambda *job, **more: False
-        )
+        monkeypatch.setattr(client.asker.connection.responder.workers, "submit", lambda *job, **more: False)
         call = client.submit("tools/call", {"name": "slow", "arguments": {}}, timeout=0.05)
         assert isinstance(call.exception(10), TimeoutError)
         gate.set()
@@ -599,9 +597,7 @@ def test_a_fault_of_ours_between_rounds_leaves_nobody_waiting(monkeypatch, caplo
 
 def test_a_question_that_comes_when_the_client_is_closed_is_the_end(monkeypatch):
     with connect(asking(), revision=MODERN, elicitation=lambda question: True) as client:
-        monkeypatch.setattr(
-            client.asker.connection.responder.workers, "submit", lambda *job, **more: False
-        )
+        monkeypatch.setattr(client.asker.connection.responder.workers, "submit", lambda *job, **more: False)
         future = client.submit("tools/call", {"name": "ask", "arguments": {}})
         with pytest.raises(ConnectionClosed):
             future.result(PATIENCE)

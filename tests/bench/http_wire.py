@@ -8,6 +8,7 @@ looked at while a clock runs.
 from __future__ import annotations
 
 import json
+import random
 import re
 import socket
 import time
@@ -89,9 +90,10 @@ class Socket:
 class HttpServer(Process):
     """A server under load, which answers as told: with JSON, with event streams, or as it likes ("auto")."""
 
-    def __init__(self, package: Package, answers: str) -> None:
+    def __init__(self, package: Package, answers: str, extra_tools: int = 0) -> None:
         self.port = _free_port()
-        super().__init__(package, f"http_server_{package.name}.py", str(self.port), answers)
+        script = f"http_server_{package.name}.py"
+        super().__init__(package, script, str(self.port), answers, str(extra_tools))
         self.sockets: list[Socket] = []
         while not self._listens():
             if self.has_ended or time.perf_counter() - self.started > PATIENCE:
@@ -119,9 +121,18 @@ class HttpServer(Process):
         super().close()
 
 
+PORTS = range(20_000, 30_000)
+"""Below those that Linux gives to sockets that ask for any: so no other program is given one meanwhile."""
+
+
 def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as probe:
-        return int(probe.getsockname()[1])
+    while True:
+        port = random.choice(PORTS)
+        try:
+            socket.create_server((HOST, port)).close()
+        except OSError:
+            continue
+        return port
 
 
 class Peer:

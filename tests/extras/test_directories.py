@@ -704,13 +704,15 @@ def test_many_threads_may_refresh_at_once(root):
 
     with nothing_left(), directory.watch(server):
         threads = [in_background(refresh) for _ in range(4)]
-        for i in range(20):
-            (root / f"{i}").unlink()
-            write(root, f"new {i}")
-        server.wait_for("updated", PREFIX + "new%2019")
-        stop.set()
-        for thread in threads:
-            thread.join(PATIENCE)
+        try:
+            for i in range(20):
+                (root / f"{i}").unlink()
+                write(root, f"new {i}")
+            server.wait_until_listed(PREFIX + "new%2019")
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join(PATIENCE)
     look(directory, server)
     assert sorted(server.items) == sorted(f"{PREFIX}new%20{i}" for i in range(20))
 

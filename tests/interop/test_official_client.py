@@ -21,6 +21,7 @@ import anyio
 import mcp_types as types
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from interop.sdk_processes import reaped
 from mcp import Client, ClientSession, StdioServerParameters
 from mcp.client.extension import ClientExtension, NotificationBinding
 from mcp.client.stdio import stdio_client
@@ -86,8 +87,9 @@ async def official(
     if mode is None:
         mode = "legacy" if revisions and MODERN not in revisions else "auto"
     with tempfile.TemporaryFile("w+") if log is None else log as stderr:
-        async with Client(stdio_client(command(revisions), errlog=stderr), mode=mode, **options) as client:
-            yield client
+        client = Client(stdio_client(command(revisions), errlog=stderr), mode=mode, **options)
+        async with reaped(client) as opened:
+            yield opened
 
 
 async def all_tools(client: Client) -> tuple[dict[str, types.Tool], int]:
@@ -186,7 +188,7 @@ def test_the_plain_session_class_initializes(revision):
     async def session():
         with tempfile.TemporaryFile("w+") as stderr:
             async with (
-                stdio_client(command((revision,)), errlog=stderr) as (read, write),
+                reaped(stdio_client(command((revision,)), errlog=stderr)) as (read, write),
                 ClientSession(read, write) as client,
             ):
                 if revision == MODERN:

@@ -30,6 +30,7 @@ import anyio
 import mcp_types as types
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from interop.sdk_processes import reaped
 from mcp import Client, StdioServerParameters
 from mcp.client._input_required import InputRequiredRoundsExceededError
 from mcp.client.stdio import stdio_client
@@ -193,7 +194,7 @@ def opened(request: pytest.FixtureRequest, portal: BlockingPortal, files: Path) 
             sampling_capabilities=types.SamplingCapability(tools=types.SamplingToolsCapability()),
             list_roots_callback=person.list_roots,
         )
-        with portal.wrap_async_context_manager(client):
+        with portal.wrap_async_context_manager(reaped(client)):
             yield Session(revision, client, person, messages, portal)
 
 
@@ -677,7 +678,7 @@ def test_a_client_that_declares_nothing_is_not_asked(revision, portal):
     command = StdioServerParameters(command=sys.executable, args=[SERVER, revision], env=ENV)
     with tempfile.TemporaryFile("w+") as stderr:
         client = Client(stdio_client(command, errlog=stderr), mode="auto" if revision == MODERN else "legacy")
-        with portal.wrap_async_context_manager(client):
+        with portal.wrap_async_context_manager(reaped(client)):
             session = Session(revision, client, Person(), queue.SimpleQueue(), portal)
             for tool, lacking in (("form", "elicitation"), ("greet", "sampling"), ("roots", "roots")):
                 if revision == MODERN:

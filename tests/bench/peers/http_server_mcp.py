@@ -1,4 +1,5 @@
-"""The server of the official SDK over HTTP. Arguments: its port; "json", "stream" or "auto".
+"""The server of the official SDK over HTTP. Arguments: its port; "json", "stream" or "auto"; how many
+tools besides the usual ones.
 
 As it is installed, and as it does best: no log of requests. It has two ways of answering; "auto" is its
 default, which is the event stream.
@@ -11,9 +12,9 @@ from functions import functions
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 
-port, answers = int(sys.argv[1]), sys.argv[2]
+port, answers, extra_tools = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 server = MCPServer("bench", version="1.0.0", log_level="WARNING")
-for function in functions(0):
+for function in functions(extra_tools):
     server.add_tool(function)
 
 

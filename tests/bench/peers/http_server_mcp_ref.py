@@ -1,4 +1,4 @@
-"""The server of this package over HTTP. Arguments: its port; "json", "stream" or "auto"."""
+"""The server of this package over HTTP. Arguments: its port; "json", "stream" or "auto"; extra tools."""
 
 import sys
 
@@ -6,9 +6,9 @@ from functions import functions
 
 from mcp_ref import Context, HttpOptions, Server
 
-port, answers = int(sys.argv[1]), sys.argv[2]
+port, answers, extra_tools = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 server = Server("bench", version="1.0.0")
-for function in functions(0):
+for function in functions(extra_tools):
     server.add_tool(function)
 
 

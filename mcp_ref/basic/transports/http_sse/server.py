@@ -34,7 +34,7 @@ from urllib.parse import parse_qs, quote
 from mcp_ref.basic.index.batching import wants_answer
 from mcp_ref.basic.index.error_responses import InvalidRequest, ProtocolError
 from mcp_ref.basic.index.messages import Json, classify, is_broken_response, is_id
-from mcp_ref.basic.transports.streamable_http.receiving import HttpStream
+from mcp_ref.basic.transports.streamable_http.receiving import AnswerStyle, HttpStream
 from mcp_ref.basic.transports.streamable_http.security import Refused, accepts, check_post
 from mcp_ref.basic.transports.streamable_http.sending import accepted, refusal_body
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern
@@ -61,8 +61,8 @@ class _SessionStream(HttpStream):
     closes = False
     event = "message"  # spec: basic/transports/streamable-http/sse-message-events
 
-    def __init__(self, endpoint: str) -> None:
-        super().__init__()
+    def __init__(self, endpoint: str, style: AnswerStyle) -> None:
+        super().__init__(style=style)
         # spec: basic/transports/streamable-http/sse-endpoint-event
         self._endpoint = events.encode(endpoint.encode("ascii"), name="endpoint")
         self.pending: set[_PostOutgoing] = set()
@@ -130,7 +130,7 @@ class _Session:
     def __init__(self, app: Application, workers: Workers, path: str, principal: str | None) -> None:
         self.id = secrets.token_urlsafe(32)
         self.principal = principal
-        self.stream = _SessionStream(f"{path}?session_id={self.id}")
+        self.stream = _SessionStream(f"{path}?session_id={self.id}", app.style)
         self.connection = app.server.attach_shared(self.stream, workers)
         self.connection.listener = self.stream.reader
         self.is_over = False

@@ -352,6 +352,8 @@ class Application:
             else:
                 connection.route(message, connection.outbox)
             return accepted(reply)
+        if kind == "answered":
+            return stream.finish()
         self.attendant.watch(stream)
         has_place = False
         try:
@@ -359,12 +361,12 @@ class Application:
             if kind in ("request", "batch"):
                 self.places.enter_call(stream.is_wanted)
                 has_place = True
-            if connection.failure is not None and kind != "answered":  # its session, or the server, ended
+            if connection.failure is not None:  # its session, or the server, ended meanwhile
                 raise era.over()
             # Step 7: it runs, on this thread.
             if kind == "batch":
                 connection.receive_batch(message, stream)
-            elif kind != "answered":
+            else:
                 connection.responder.start(connection, message, stream)
         finally:
             self.attendant.leave(stream)

@@ -56,7 +56,14 @@ from mcp_ref.basic.index.messages import Json, classify
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.patterns.index.responder import IMMEDIATE
 from mcp_ref.basic.transports.streamable_http import request_metadata
-from mcp_ref.basic.transports.streamable_http.receiving import HttpStream, Kind, Posted, State
+from mcp_ref.basic.transports.streamable_http.receiving import (
+    USUAL_STYLE,
+    AnswerStyle,
+    HttpStream,
+    Kind,
+    Posted,
+    State,
+)
 from mcp_ref.basic.transports.streamable_http.resumability import Log
 from mcp_ref.basic.transports.streamable_http.security import Refused, accepts
 from mcp_ref.basic.versioning import Revision, refuse_initialize, revision
@@ -109,7 +116,14 @@ UNKNOWN_SESSION = (
 class HttpSession:
     """One client's session."""
 
-    def __init__(self, server: HttpServed, principal: str | None, log_bytes: int, owner: str = "") -> None:
+    def __init__(
+        self,
+        server: HttpServed,
+        principal: str | None,
+        log_bytes: int,
+        owner: str = "",
+        style: AnswerStyle = USUAL_STYLE,
+    ) -> None:
         # spec: basic/transports/streamable-http/session-id-secure
         # spec: basic/transports/streamable-http/session-id-visible-ascii
         # spec: docs/security_best_practices/session-id-non-deterministic
@@ -118,7 +132,7 @@ class HttpSession:
         self.owner = sys.intern(owner)  # one text for all sessions of an owner
         """To whom it is counted."""
         self.log = Log(secrets.token_hex(4), log_bytes)
-        self.unrelated = HttpStream(log=self.log)
+        self.unrelated = HttpStream(style=style, log=self.log)
         """The messages that belong to no request: who opens a stream with GET gets them."""
         self.connection = server.attach_shared(self.unrelated, None)
         if server.options.ping_every is not None:
@@ -362,7 +376,7 @@ class LegacyEra:
         app, owner = self._app, session_owner_of(reply.environ, reply.principal)
         if not app.stateless:
             app.sessions.make_room(owner)
-        session = HttpSession(app.server, reply.principal, app.options.log_bytes, owner)
+        session = HttpSession(app.server, reply.principal, app.options.log_bytes, owner, app.style)
         session.connection.session.is_lasting = not app.stateless
         stream = HttpStream(reply, style=app.style)
         session.connection.route(message, stream)
