@@ -62,6 +62,8 @@ class Reply:
         """Sent with every response to this request."""
         self.status = 0
         """0 until it has begun."""
+        self.is_sent = False
+        """Whether anything of it was sent, or may have been: if not, it can be begun once more."""
         self._start = start_response
         self._write: Callable[[bytes], object] | None = None
         self._written = 0  # bytes
@@ -93,10 +95,11 @@ class Reply:
             self._write(piece)
         except Exception as problem:
             raise self._failure(problem) from None
-        self._written += len(piece)
         embedded = self.environ.get("mcp_ref.response")
         if embedded is not None and not embedded.has_begun:
             raise WriteRefused("what was written did not reach the server")
+        self._written += len(piece)
+        self.is_sent = True
 
     def _limit_stall(self) -> None:
         """Where the server itself would wait for ever."""
@@ -108,6 +111,7 @@ class Reply:
     def _failure(self, problem: Exception) -> Exception:
         """What a failed write means. The exception of waitress for it is none of the system's."""
         if isinstance(problem, OSError) or type(problem).__name__ == "ClientDisconnected" or self._written:
+            self.is_sent = True
             self.cut()  # half a piece may have been sent: nothing may follow it
             return ClientLeft(f"the client has gone: {problem!r:.200}")
         return WriteRefused(f"{type(problem).__name__}: {problem}"[:300])

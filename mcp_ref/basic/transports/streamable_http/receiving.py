@@ -551,15 +551,18 @@ class HttpStream:
         """What is still to be sent, now that the handler has returned. Runs on the thread of the request."""
         with self._speaking:
             reply, reader = self.reply, self._reader
-            if reader is not None and reader.reply is reply and not self._is_refused():
+            lasts = reader is not None and reader.reply is reply
+            if reader is not None and lasts and not self._is_refused():
                 return reader.begin()
             self.reply = self.context = None  # what is kept of a stream is what was said on it
-            if self.state is State.JSON and reply is not None:
-                return self._one_object(reply)
-            if reader is not None and reader.reply is reply:
-                self._rest = self._events.take()[0][1] if self._events is not None else b""
+            if reply is None:  # another thread has sent it all
+                return ()
+            if self.state is State.JSON:
+                return self._one_object(reply, self._rest)
+            if reader is not None and lasts and self._events is not None:
                 reader.close()
-            return () if reply is None else self._remaining(reply)
+                return self._one_object(reply, self._events.take()[0][1])
+            return self._remaining(reply)
 
     def _is_refused(self) -> bool:
         """Whether a request that was to last has an error instead, and nothing else."""
@@ -569,18 +572,25 @@ class HttpStream:
 
     def _remaining(self, reply: Reply) -> Iterable[bytes]:
         """What is still to be sent; all of the response, if nothing was sent yet. With _speaking held."""
-        if self._rest and not reply.status and (self.state is State.JSON or self._reader is not None):
-            return self._one_object(reply)
         rest, self._rest = self._rest, b""
-        if reply.status:
+        if reply.is_sent:
             return (rest,) if rest else ()
+        if rest and self.state is State.JSON:
+            return self._one_object(reply, rest)
         if rest:
             return reply.whole(200, self.opening() + rest, EVENT_STREAM)
-        if self.state is State.DETACHED or isinstance(self._failure, RequestCancelled):
+        had_no_client = self._failure is None and self.state in (State.DETACHED, State.OVER)
+        if had_no_client or isinstance(self._failure, RequestCancelled):
             return reply.whole(200, b"", EVENT_STREAM)
         # Not 404: that would say that the request was not begun, and may well be sent again.
         ended = Refused(503, "the session, or the server, ended before the answer")
         return reply.whole(503, ended.body(), [JSON_OBJECT])
+
+    def _one_object(self, reply: Reply, answer: bytes) -> Iterable[bytes]:
+        """The response whose answer is all there is to say."""
+        if self._problem is None:
+            return reply.whole(200, answer, (JSON_OBJECT,))
+        return reply.whole(self._status(), answer, [JSON_OBJECT, *self._retry_after()])
 
     def _end_response(self) -> None:
         """End the response although the handler still runs. Any thread but that of the request."""
@@ -590,23 +600,20 @@ class HttpStream:
         if not self._speaking.acquire(timeout=BLOCKED_SECONDS):
             reply.cut()
             return
+        rest = self._rest
         try:
-            if self.reply is not None:  # else the handler has returned just now
+            if self.reply is not None and self.style.can_write:  # else the handler has returned just now
                 self.reply = None
                 for piece in self._remaining(reply) or (b"",):
                     reply.write(piece)
                 reply.end_early()
-        except (ConnectionClosed, WriteRefused):
-            pass  # the client has gone, or nothing can be sent before the handler returns
+        except ClientLeft:
+            pass
+        except WriteRefused as problem:
+            self._take_back(problem)
+            self.reply, self._rest = reply, rest  # it is sent once the handler returns
         finally:
             self._speaking.release()
-
-    def _one_object(self, reply: Reply) -> Iterable[bytes]:
-        """The response whose answer is all there is to say."""
-        rest, self._rest = self._rest, b""
-        if self._problem is None:
-            return reply.whole(200, rest, (JSON_OBJECT,))
-        return reply.whole(self._status(), rest, [JSON_OBJECT, *self._retry_after()])
 
     def _status(self) -> int:
         """The status of an answer that is all there is to say."""
@@ -668,7 +675,8 @@ class HttpStream:
                 self._events.rewind(last_seen)
             self._reader = reader
             self._notify()
-        if before is State.EVENTS:
+        # UNDECIDED, too: the client may have read the first event before the thread that wrote it goes on.
+        if before in (State.UNDECIDED, State.EVENTS) and reader.reply is not self.reply:
             self._end_response()
 
     def take(self, reader: EventReader, seconds: float) -> list[bytes] | None:
