@@ -49,6 +49,7 @@ from mcp_ref.basic.transports.streamable_http.receiving import (
     EventReader,
     HttpStream,
     Kind,
+    Posted,
 )
 from mcp_ref.basic.transports.streamable_http.security import (
     Authenticate,
@@ -249,6 +250,8 @@ class Application:
             body = handle(reply)
         except Refused as problem:
             body = refusal_body(reply, problem)
+        except ProtocolError as problem:  # what is no message
+            body = refusal_body(reply, problem)
         except NoPlace as problem:
             later = [("Retry-After", str(problem.seconds))]
             body = refusal_body(reply, Refused(503, str(problem), later))
@@ -328,31 +331,17 @@ class Application:
 
     def _post(self, reply: Reply) -> Iterable[bytes]:
         """One message (or a batch of them).  # spec: basic/transports/streamable-http/endpoint-post"""
-        environ = reply.environ
         # Step 3: the headers say what the body is, and that its answer can be read; then it is read.
-        check_post(environ, ACCEPT_BY_ANSWERS[self.options.answers])
-        share = self.bodies.share(environ)
-        if share is not None:  # a large one: what can be said without it is said first
-            self.legacy.check_session(reply)
-        try:
-            message: Any = self.receive(environ, share)
-        except ProtocolError as problem:
-            return refusal_body(reply, problem)
+        message = self._read(reply)
         # Step 4: its era.
-        era = self.modern if self._is_modern(environ, message) else self.legacy
+        era = self.modern if self._is_modern(reply.environ, message) else self.legacy
         # Step 5: what it is, who sent it, and what may come back: its kind, its connection, its stream.
         try:
             kind, connection, stream = era.take(reply, message)
         except ProtocolError as problem:
             return refusal_body(reply, problem, message, is_modern=era is self.modern)
-        if stream is None:  # notifications, responses
-            if kind == "batch":
-                connection.receive_batch(message, connection.outbox)
-            else:
-                connection.route(message, connection.outbox)
-            return accepted(reply)
-        if kind == "answered":
-            return stream.finish()
+        if stream is None or kind == "answered":
+            return self._without_run(reply, Posted(kind, connection, stream), message)
         self.attendant.watch(stream)
         has_place = False
         try:
@@ -373,6 +362,27 @@ class Application:
                 self.places.leave_call()
         # Step 8: what is still to be sent, which may be all.
         return stream.finish()
+
+    def _read(self, reply: Reply) -> Any:
+        """Step 3. Raises Refused, ParseError."""
+        check_post(reply.environ, ACCEPT_BY_ANSWERS[self.options.answers])
+        share = self.bodies.share(reply.environ)
+        if share is not None:  # a large one: what can be said without it is said first
+            self.legacy.check_session(reply)
+        message = self.receive(reply.environ, share)
+        if not self._life.is_open:  # it came slowly, and the server has ended meanwhile
+            self._life.begin()
+        return message
+
+    def _without_run(self, reply: Reply, posted: Posted, message: Any) -> Iterable[bytes]:
+        """Notifications and responses are heard, and that is all; an `initialize` is answered by now."""
+        if posted.stream is not None:
+            return posted.stream.finish()
+        if posted.kind == "batch":
+            posted.connection.receive_batch(message, posted.connection.outbox)
+        else:
+            posted.connection.route(message, posted.connection.outbox)
+        return accepted(reply)
 
     def receive(self, environ: Json, share: BodyShare | None) -> Any:
         """The message in a body. Raises Refused, ParseError."""

@@ -504,12 +504,11 @@ class HttpStream:
     # -- the attendant's (runtime/http_server/attendant) -----------------------------------------------
 
     def attend(self, now: float) -> None:
-        """Nothing was said for long: begin the stream, or show that it is alive. Waits for nothing."""
-        silence = self.style.silence if self.state is State.UNDECIDED else self.style.keep_alive
+        """Where nothing was said for long, begin the stream, or show that it is alive. Waits for nothing."""
         reply = self.reply
-        if now - self._spoke_at < silence or reply is None or not self.style.can_write or self.kind.is_mute:
+        if reply is None or not self._is_silent(now) or not reply.takes_at_once():
             return
-        if not reply.takes_at_once() or not self._speaking.acquire(blocking=False):
+        if not self._speaking.acquire(blocking=False):
             return  # it is being written to: it is not silent
         is_there = True
         try:
@@ -521,6 +520,11 @@ class HttpStream:
             self._speaking.release()
         if not is_there:
             self.client_left()
+
+    def _is_silent(self, now: float) -> bool:
+        """Whether something should be sent, for nothing was for so long."""
+        silence = self.style.silence if self.state is State.UNDECIDED else self.style.keep_alive
+        return now - self._spoke_at >= silence and self.style.can_write and not self.kind.is_mute
 
     def client_left(self) -> None:
         """The connection of the request is gone. Any thread.
@@ -560,8 +564,9 @@ class HttpStream:
             if self.state is State.JSON:
                 return self._one_object(reply, self._rest)
             if reader is not None and lasts and self._events is not None:
+                answer = self._events.take()[0][1]
                 reader.close()
-                return self._one_object(reply, self._events.take()[0][1])
+                return self._one_object(reply, answer)
             return self._remaining(reply)
 
     def _is_refused(self) -> bool:
@@ -685,15 +690,22 @@ class HttpStream:
             self._wait_for(lambda: self._reader is not reader or self._has_unsent or self.is_over, seconds)
             if self._reader is not reader:
                 return None
-            taken = [] if self._events is None else self._events.take()
-            if self.log is None and self._events is not None:
-                self._events.forget_sent()
+            taken = self._take()
             if not taken and self.is_over:
                 return None
             self._notify()
         if taken and self.log is not None:
             self.log.trim()
         return [self._framed(number, line) for number, line in taken]
+
+    def _take(self) -> list[tuple[int, bytes]]:
+        """With _lock held."""
+        if self._events is None:
+            return []
+        taken = self._events.take()
+        if self.log is None:
+            self._events.forget_sent()
+        return taken
 
     @property
     def _has_unsent(self) -> bool:

@@ -249,13 +249,13 @@ _QUALITY = re.compile(r"0(?:\.[0-9]{0,3})?|1(?:\.0{0,3})?")
 
 def accepts(header: str | None, media: str) -> bool:
     """Whether the sender of this `Accept` takes that media type (RFC 9110, section 12.5.1)."""
-    return (_accepts if header is None or len(header) <= LONG else _decide_accepts)(header, media)
-
-
-def _decide_accepts(header: str | None, media: str) -> bool:
-    """The range that says most about the type decides. Parameters but `q` are not looked at."""
     if header is None:
         return True
+    return _accepts(header, media) if len(header) <= LONG else _decide_accepts(header, media)
+
+
+def _decide_accepts(header: str, media: str) -> bool:
+    """The range that says most about the type decides. Parameters but `q` are not looked at."""
     wanted = {"*/*": 0, f"{media.partition('/')[0]}/*": 1, media: 2}
     best, quality = -1, 0.0
     for part in _QUOTED.sub("", header).split(","):
@@ -282,28 +282,39 @@ def prefers_events(header: str | None) -> bool:
     return types[:1] == ["text/event-stream"]
 
 
-def check_post(environ: Environ, need: Sequence[str]) -> None:
+def check_post(environ: Environ, need: tuple[str, ...]) -> None:
     """Raise Refused for a body that is not plain JSON, or an answer that would not be understood."""
     kind = environ.get("CONTENT_TYPE", "")
     if len(kind) > LONG or not _is_json(kind):
         said = f"not {kind!r:.80}" if kind else "which its Content-Type does not say"
         raise Refused(415, f"the body is application/json in UTF-8, {said}", [("Accept", "application/json")])
+    if "HTTP_CONTENT_ENCODING" in environ or "HTTP_TRANSFER_ENCODING" in environ:
+        _check_codings(environ)
+    accept = environ.get("HTTP_ACCEPT", "*/*")
+    lacking = (_lacking if len(accept) <= LONG else _decide_lacking)(accept, need)
+    if lacking is not None:
+        raise Refused(406, f"the answer may be {lacking}, which the Accept header does not take")
+
+
+def _check_codings(environ: Environ) -> None:
+    """Raise Refused for a body that is packed. Some WSGI servers take off the chunks, and nothing else."""
     coding = environ.get("HTTP_CONTENT_ENCODING")
     if coding and coding.strip(" \t").lower() != "identity":
         plain = [("Accept-Encoding", "identity")]
         raise Refused(415, f"the body is sent as it is, not as {coding!r:.40}", plain)
-    transfer = environ.get(
-        "HTTP_TRANSFER_ENCODING"
-    )  # some WSGI servers take off the chunks, and nothing else
+    transfer = environ.get("HTTP_TRANSFER_ENCODING")
     if transfer is not None and transfer.strip(" \t").lower() != "chunked":
         raise Refused(
             501, f"The body is sent as it is or in chunks, not with Transfer-Encoding {transfer!r:.40}."
         )
-    accept = environ.get("HTTP_ACCEPT")
-    decide = _accepts if accept is None or len(accept) <= LONG else _decide_accepts
-    for media in need:
-        if not decide(accept, media):
-            raise Refused(406, f"the answer may be {media}, which the Accept header does not take")
+
+
+def _decide_lacking(accept: str, need: tuple[str, ...]) -> str | None:
+    """The first media type that an `Accept` does not take."""
+    return next((media for media in need if not accepts(accept, media)), None)
+
+
+_lacking = functools.lru_cache(KEPT)(_decide_lacking)
 
 
 @functools.lru_cache(KEPT)
@@ -395,17 +406,10 @@ def read_body(environ: Environ, limit: int, share: BodyShare | None = None) -> b
             raise Refused(411, "the request says no Content-Length")
         body = _read(environ, limit + 1, share)
     else:
-        length = int(told) if told.isascii() and told.isdigit() and len(told) < 6 else _length(told, limit)
-        if share is None and length <= limit:  # a small one
-            try:
-                body = environ["wsgi.input"].read(length)
-            except Exception as problem:
-                raise _unreadable(problem, 0) from None
-        else:
-            length = _length(told, limit)
-            if share is not None:
-                share.reserve(length)
-            body = _read(environ, length, share)
+        length = _length(told, limit)
+        if share is not None:
+            share.reserve(length)
+        body = _read(environ, length, share)
         if len(body) < length:
             raise Refused(400, f"the body ends after {len(body)} of {length} bytes")
     if len(body) > limit:
@@ -442,9 +446,12 @@ def _pieces(source: Any, most: int, share: BodyShare | None) -> Iterator[bytes]:
 
 def _read(environ: Environ, most: int, share: BodyShare | None) -> bytes:
     """Up to so many bytes. Raises Refused."""
-    pieces: list[bytes] = []
+    source, pieces = environ["wsgi.input"], []
     try:
-        pieces.extend(_pieces(environ["wsgi.input"], most, share))
+        if share is None and 0 < most <= SMALL_BODY_BYTES:  # as a rule all of it is there
+            pieces.append(source.read(most))
+        if not pieces or 0 < len(pieces[0]) < most:
+            pieces.extend(_pieces(source, most - sum(map(len, pieces)), share))
     except Exception as problem:
         raise _unreadable(problem, sum(map(len, pieces))) from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)

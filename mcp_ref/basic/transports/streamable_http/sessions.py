@@ -330,8 +330,7 @@ class LegacyEra:
         version = self._version(environ)
         if _is_initialize(message) and (app.stateless or "HTTP_MCP_SESSION_ID" not in environ):
             return self._initialize(reply, message)
-        session = None if app.stateless else self._session_of(reply)
-        connection = self._momentary(version) if session is None else session.connection
+        session, connection = self._client_of(reply, version)
         kind = self._kind(environ, message)
         if kind in ("notification", "response"):
             return Posted(kind, connection, None)
@@ -342,6 +341,13 @@ class LegacyEra:
         elif message["method"] in IMMEDIATE:
             kind = "quick"
         return Posted(kind, connection, self._stream(reply, session))
+
+    def _client_of(self, reply: Reply, version: str | None) -> tuple[HttpSession | None, Connection]:
+        """The session of a message, if there are any, and its connection. Raises ProtocolError, Refused."""
+        if self._app.stateless:
+            return None, self._momentary(version)
+        session = self._session_of(reply)
+        return session, session.connection
 
     def _stream(self, reply: Reply, session: HttpSession | None) -> HttpStream:
         """For what is said while a request runs, and for its answer; on no other is any of that."""

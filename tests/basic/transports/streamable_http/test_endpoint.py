@@ -371,6 +371,18 @@ def test_the_health_path_needs_no_names_and_knows_of_the_end(server):
             assert "retry-after" in reply.headers
 
 
+def test_nothing_is_looked_at_for_a_log_that_is_not_kept(server, caplog, monkeypatch):
+    looked = []
+    monkeypatch.setattr(streamable_http, "log_request", lambda *facts: looked.append(facts))
+    with (
+        caplog.at_level(logging.WARNING, "mcp_ref.http.requests"),
+        endpoint(server) as at,
+        Peer(at.port) as peer,
+    ):
+        peer.request("tools/list")
+    assert looked == []
+
+
 def test_requests_are_logged_without_secrets(server, caplog):
     secret = "s3cr3t"
     with (
