@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from types import TracebackType
 
-from mcp_ref.runtime.http_server.request import has_control_characters
+from mcp_ref.runtime.http_server.request import FIELD_BYTES
 
 __all__ = ["Response", "short_response"]
 
@@ -162,7 +162,7 @@ class Response:
             lines.append("Connection: close")
         lines.append("\r\n")
         head = "\r\n".join(lines).encode("latin-1")
-        if has_control_characters(head, line_ends=len(lines)):
+        if len(head.translate(None, FIELD_BYTES)) != 2 * len(lines):
             raise ValueError("a control character in the status or in a header of the response")
         return head
 

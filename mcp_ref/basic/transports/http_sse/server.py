@@ -35,7 +35,7 @@ from mcp_ref.basic.index.batching import wants_answer
 from mcp_ref.basic.index.error_responses import InvalidRequest, ProtocolError
 from mcp_ref.basic.index.messages import Json, classify, is_broken_response, is_id
 from mcp_ref.basic.transports.streamable_http.receiving import AnswerStyle, HttpStream
-from mcp_ref.basic.transports.streamable_http.security import Refused, accepts, check_post
+from mcp_ref.basic.transports.streamable_http.security import Refused, accepts
 from mcp_ref.basic.transports.streamable_http.sending import accepted, refusal_body
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern
 from mcp_ref.runtime import events
@@ -208,12 +208,10 @@ class OldTransport:
 
     def _post(self, reply: Reply) -> Iterable[bytes]:
         """POST: take a message; responses to it go out on the stream."""
-        environ = reply.environ
         session = self._find(reply)
-        check_post(environ, ())
         outgoing = _PostOutgoing(session.stream, reply)
         try:
-            message = self._app.receive(environ, self._app.bodies.share(environ))
+            message = self._app.receive(reply, ())
             if type(message) is list:
                 if any(map(wants_answer, message)):
                     session.stream.pending.add(outgoing)

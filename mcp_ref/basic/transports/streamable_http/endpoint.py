@@ -54,7 +54,6 @@ from mcp_ref.basic.transports.streamable_http.receiving import (
 from mcp_ref.basic.transports.streamable_http.security import (
     Authenticate,
     BodyBudget,
-    BodyShare,
     Gate,
     Rates,
     Refused,
@@ -203,6 +202,7 @@ class Application:
         self.stateless, self.options = stateless, options
         self.max_body_bytes, together = options.body_bounds(server.options.max_message_bytes)
         self.bodies = BodyBudget(together)
+        self._max_parts = min(MAX_JSON_PARTS, self.max_body_bytes // BYTES_OF_A_PART + FEW_PARTS)
         check_seconds("keep_alive", keep_alive)
         self.style = AnswerStyle(options.answers, keep_alive, options.retry_ms, can_ask=threads != 1)
         self.places = Places(
@@ -268,7 +268,8 @@ class Application:
         if path == self.health_path:  # by any host name: it has nothing to hide
             return self._health
         reply.headers = self.gate.check(environ)
-        handle = self._handler(path, environ)
+        is_post = path == self.path and environ["REQUEST_METHOD"] == "POST"
+        handle = self._post if is_post else self._handler(path, environ)
         if handle != self._preflight:  # a browser asks that on its own, and does not say for whom
             if self._authenticate is not None:
                 reply.principal = authenticated(self._authenticate, environ)
@@ -279,12 +280,10 @@ class Application:
         return handle
 
     def _handler(self, path: str, environ: Json) -> Handler:
-        """What answers to a path and a method. Raises Refused."""
+        """What answers to a path and a method other than the POST of a message. Raises Refused."""
         method = environ["REQUEST_METHOD"]
         if path != self.path:
             return self._other(path, method)
-        if method == "POST":
-            return self._post
         if method == "OPTIONS":
             return self._preflight
         # spec: basic/transports/streamable-http/get-sse-or-405
@@ -332,7 +331,7 @@ class Application:
     def _post(self, reply: Reply) -> Iterable[bytes]:
         """One message (or a batch of them).  # spec: basic/transports/streamable-http/endpoint-post"""
         # Step 3: the headers say what the body is, and that its answer can be read; then it is read.
-        message = self._read(reply)
+        message = self.receive(reply, ACCEPT_BY_ANSWERS[self.options.answers])
         # Step 4: its era.
         era = self.modern if self._is_modern(reply.environ, message) else self.legacy
         # Step 5: what it is, who sent it, and what may come back: its kind, its connection, its stream.
@@ -363,17 +362,6 @@ class Application:
         # Step 8: what is still to be sent, which may be all.
         return stream.finish()
 
-    def _read(self, reply: Reply) -> Any:
-        """Step 3. Raises Refused, ParseError."""
-        check_post(reply.environ, ACCEPT_BY_ANSWERS[self.options.answers])
-        share = self.bodies.share(reply.environ)
-        if share is not None:  # a large one: what can be said without it is said first
-            self.legacy.check_session(reply)
-        message = self.receive(reply.environ, share)
-        if not self._life.is_open:  # it came slowly, and the server has ended meanwhile
-            self._life.begin()
-        return message
-
     def _without_run(self, reply: Reply, posted: Posted, message: Any) -> Iterable[bytes]:
         """Notifications and responses are heard, and that is all; an `initialize` is answered by now."""
         if posted.stream is not None:
@@ -384,14 +372,21 @@ class Application:
             posted.connection.route(message, posted.connection.outbox)
         return accepted(reply)
 
-    def receive(self, environ: Json, share: BodyShare | None) -> Any:
-        """The message in a body. Raises Refused, ParseError."""
-        body = read_body(environ, self.max_body_bytes, share)
-        most = min(MAX_JSON_PARTS, self.max_body_bytes // BYTES_OF_A_PART + FEW_PARTS)
+    def receive(self, reply: Reply, need: tuple[str, ...]) -> Any:
+        """The message in the body of a POST whose answer has these types. Raises Refused, ParseError."""
+        environ = reply.environ
+        check_post(environ, need)
+        share = self.bodies.share(environ)
         if share is None:
-            return decode(body, most)
-        with self._decoding:  # no other thread runs meanwhile: those that wait get their turn between two
-            return decode(body, most)
+            message = decode(read_body(environ, self.max_body_bytes), self._max_parts)
+        else:  # a large one: what can be said without it is said first
+            self.legacy.check_session(reply)
+            body = read_body(environ, self.max_body_bytes, share)
+            with self._decoding:  # no other thread runs meanwhile: those that wait get their turn between two
+                message = decode(body, self._max_parts)
+        if not self._life.is_open:  # it came slowly, and the server has ended meanwhile
+            self._life.begin()
+        return message
 
     def _is_modern(self, environ: Json, message: Any) -> bool:
         """Whether a message is of the modern era, by its `_meta` or else by its headers."""

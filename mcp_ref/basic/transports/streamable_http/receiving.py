@@ -555,19 +555,23 @@ class HttpStream:
         """What is still to be sent, now that the handler has returned. Runs on the thread of the request."""
         with self._speaking:
             reply, reader = self.reply, self._reader
-            lasts = reader is not None and reader.reply is reply
-            if reader is not None and lasts and not self._is_refused():
-                return reader.begin()
+            if reader is not None and reader.reply is reply:
+                return self._finish_lasting(reader)
             self.reply = self.context = None  # what is kept of a stream is what was said on it
             if reply is None:  # another thread has sent it all
                 return ()
-            if self.state is State.JSON:
-                return self._one_object(reply, self._rest)
-            if reader is not None and lasts and self._events is not None:
-                answer = self._events.take()[0][1]
-                reader.close()
-                return self._one_object(reply, answer)
+            if self.state is State.JSON and self._problem is None:
+                return reply.whole(200, self._rest, (JSON_OBJECT,))
             return self._remaining(reply)
+
+    def _finish_lasting(self, reader: EventReader) -> Iterable[bytes]:
+        """The stream of a request that lasts; or, if it was refused, the error as one object."""
+        if not self._is_refused():
+            return reader.begin()
+        answer = self._take()[0][1]
+        reader.close()
+        self.reply = self.context = None
+        return self._one_object(reader.reply, answer)
 
     def _is_refused(self) -> bool:
         """Whether a request that was to last has an error instead, and nothing else."""

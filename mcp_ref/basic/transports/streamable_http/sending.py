@@ -147,8 +147,13 @@ class ModernEra:
         self.connection = server.attach_shared(mute, None, notices=notices or MANY_NOTICES)
 
     def take(self, reply: Reply, message: Any) -> Posted:
-        """A message. Raises ProtocolError, Refused, NoPlace."""
-        kind, app = modern_kind(message), self._app
+        """A message: a request or a notification. Raises ProtocolError, Refused, NoPlace."""
+        app = self._app
+        if type(message) is list:
+            raise InvalidRequest("a batch; only 2025-03-26 has batches")
+        kind = classify(message)
+        if kind == "response":  # spec: basic/transports/streamable-http/client-no-responses
+            raise InvalidRequest("in 2026-07-28 a client sends requests and notifications, no responses")
         if not app.server.versions.modern:
             raise InvalidRequest(
                 f"this server speaks {', '.join(app.server.versions.supported)}: send initialize"
@@ -191,16 +196,6 @@ class ModernEra:
         if type(version) is str:  # else the door says what is wrong
             paths = request_metadata.mirrored(self._app.server.tools, message)
             request_metadata.check(request_metadata.header_of(environ), message, version, paths)
-
-
-def modern_kind(message: Any) -> str:
-    """Whether the body of a POST is a request or a notification. Raises InvalidRequest for any other."""
-    if type(message) is list:
-        raise InvalidRequest("a batch; only 2025-03-26 has batches")
-    kind = classify(message)
-    if kind == "response":  # spec: basic/transports/streamable-http/client-no-responses
-        raise InvalidRequest("in 2026-07-28 a client sends requests and notifications, no responses")
-    return kind
 
 
 MANY_NOTICES = Limit(rate=1e6, burst=1_000_000)

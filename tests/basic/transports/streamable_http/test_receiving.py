@@ -1,10 +1,11 @@
-"""basic/transports/streamable_http/receiving: what a response is and becomes; who is sent what; what is read."""
+"""basic/transports/streamable_http/receiving: what a response is and becomes, who is sent what, and what is
+read.
+"""
 
 import contextlib
 import inspect
 import json
 import logging
-import re
 import socket
 import threading
 import time
