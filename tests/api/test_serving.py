@@ -11,7 +11,6 @@ from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, eventual
 from mcp_ref import ClientOptions, Context, ErrorResponse, ProtocolError, Server, ServerOptions, connect
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationRequired
-from mcp_ref.runtime.threads.outbox import Outbox
 
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 

@@ -1,10 +1,9 @@
-"""basic/transports/streamable_http/receiving: what a response is and becomes; who is sent what; what is read."""
+"""basic/transports/streamable_http/receiving: what a response is and becomes, who is sent what, what is read."""
 
 import contextlib
 import inspect
 import json
 import logging
-import re
 import socket
 import threading
 import time
@@ -198,7 +197,10 @@ def test_a_cell_of_the_table_leads_where_it_says(state, event):
 def test_an_empty_cell_raises_and_all_is_as_it_was(state, event):
     stream, wire, _ = in_state(state)
     before = wire.sent
-    with stream._lock, pytest.raises(ConnectionClosed, match=f"is {state.value}, there is no more to {event}"):
+    with (
+        stream._lock,
+        pytest.raises(ConnectionClosed, match=f"is {state.value}, there is no more to {event}"),
+    ):
         stream._after(event)
     assert (stream.state, wire.sent) == (state, before)
 
@@ -1053,9 +1055,7 @@ class Client(RuleBasedStateMachine):
             self.seen = int(event.id.rpartition("-")[2])
             if event.data:
                 self.heard.append(event.data)
-        self.unread = b"".join(
-            f"id: {event.id}\ndata: {event.data}\n\n".encode() for event in found[most:]
-        )
+        self.unread = b"".join(f"id: {event.id}\ndata: {event.data}\n\n".encode() for event in found[most:])
         assert self.heard == self.said[: len(self.heard)]
 
     @precondition(lambda self: not self.is_over)
