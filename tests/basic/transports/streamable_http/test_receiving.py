@@ -1,4 +1,4 @@
-"""basic/transports/streamable_http/receiving: what a response is and becomes, who is sent what, what is read."""
+"""basic/transports/streamable_http/receiving: what a response is and becomes, and who is sent or reads what."""
 
 import contextlib
 import inspect
