@@ -1,4 +1,4 @@
-"""basic/transports/streamable_http/receiving: what a response is and becomes, and who is sent or reads what."""
+"""basic/transports/streamable_http/receiving: what a response is and becomes, and where what is said goes."""
 
 import contextlib
 import inspect
