@@ -390,7 +390,8 @@ class HttpStream:
         if not (is_kept or state is State.RESUMED):
             return 0
         self._register()
-        self._events = self._events or StoredEvents()
+        if self._events is None:  # empty is not none: the numbers go on
+            self._events = StoredEvents()
         number = self._events.add(line)
         if state is State.EVENTS:
             self._events.mark_sent()  # by the thread that says it
@@ -631,20 +632,24 @@ class HttpStream:
     def _is_read(self) -> bool:
         return self._reader is not None
 
+    @property
+    def _stored(self) -> StoredEvents:
+        return NO_EVENTS if self._events is None else self._events
+
     def has(self, number: int) -> bool:
         """Whether all after this event is still there."""
         with self._lock:
-            return (self._events or NO_EVENTS).has(number)
+            return self._stored.has(number)
 
     def can_forget(self, but: int) -> bool:
         """Whether it has more than `but` events, and can do without the oldest."""
         with self._lock:
-            return (self._events or NO_EVENTS).can_forget(but, is_read=self._is_read)
+            return self._stored.can_forget(but, is_read=self._is_read)
 
     def forget(self, size: int, but: int) -> int:
         """Drop the oldest events: as many as make so many bytes. Returns how many they make."""
         with self._lock:
-            return (self._events or NO_EVENTS).forget(size, but, is_read=self._is_read)
+            return self._stored.forget(size, but, is_read=self._is_read)
 
     # -- the thread that reads it ------------------------------------------------------------------------------
 
