@@ -170,7 +170,7 @@ def test_more_connections_than_there_may_be(revision: str) -> None:
 
 @pytest.mark.parametrize("revision", ["2025-06-18", OLD])
 def test_a_flood_of_questions_that_nobody_answers(revision: str) -> None:
-    """All that may run wait for an answer until their time ends; none of the calls is lost."""
+    """All that may run wait for an answer; their time ends, others run, and none of the calls is lost."""
     server = {"workers": 8, "queue": 100}
     with standing(server=server) as at, at.peer(revision, capabilities={"elicitation": {}}) as peer:
         found = together(30, lambda number: peer.call("ask", {"timeout": 0.2}).answer())

@@ -30,7 +30,7 @@ def steps(states: dict[Any, dict[str, Any]]) -> dict[tuple[Any, Any], list[str]]
 
 
 def picture(states: dict[Any, dict[str, Any]], places: dict[str, tuple[int, int]]) -> str:
-    """An SVG: a box for each state, an arrow for each pair of states; what changes nothing is below the box."""
+    """An SVG: a box for each state, an arrow for each pair of states; what changes nothing is below it."""
     parts = []
     for (state, following), events in steps(states).items():
         if state is not following:

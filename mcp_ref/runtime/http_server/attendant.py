@@ -20,7 +20,7 @@ import threading
 import time
 from typing import Protocol
 
-from mcp_ref.runtime.http_server.reply import Reply, has_left
+from mcp_ref.runtime.http_server.reply import HttpReply, has_left
 from mcp_ref.runtime.logs import logger
 
 __all__ = ["Attendant", "Attended"]
@@ -38,7 +38,7 @@ class Attended(Protocol):
     """A response that is under way."""
 
     @property
-    def reply(self) -> Reply | None:
+    def reply(self) -> HttpReply | None:
         """What tells whether its client is there; None once it is over."""
 
     def client_left(self) -> None:

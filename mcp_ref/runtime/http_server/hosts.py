@@ -70,7 +70,9 @@ class Hosts:
             return None
         host, port = found[1], int(found[2] or NO_PORT)
         host = _shortest_ipv6(host) if host[0] == "[" else host.removesuffix(".")
-        return Origin("", host, port) if host and port < 65536 else None
+        if not host or host.endswith(".") or port > 65535:  # a name may end with one dot, not with two
+            return None
+        return Origin("", host, port)
 
     @staticmethod
     def ports_of(pattern: Origin) -> Iterable[int]:

@@ -2,7 +2,7 @@
 
 WSGI has two ways to send a body: the application returns it, or it calls `write`, which `start_response` has
 returned. Only the second lets a thread that is busy say something meanwhile, and lets another thread say it
-for it. `Reply` hides how the WSGI servers differ in that:
+for it. `HttpReply` hides how the WSGI servers differ in that:
 
     server      a write that its client does not read     that the client left        an end before the return
     embedded    fails after `stall` seconds               its socket says so          `Response.end_early`
@@ -32,7 +32,7 @@ from typing import Any
 from mcp_ref.runtime.errors import ConnectionClosed, WriteRefused
 from mcp_ref.runtime.http_server.receiving import set_kernel_timeout
 
-__all__ = ["ClientLeft", "Headers", "Reply", "has_left"]
+__all__ = ["ClientLeft", "Headers", "HttpReply", "has_left"]
 
 Headers = list[tuple[str, str]]
 
@@ -51,7 +51,7 @@ class ClientLeft(ConnectionClosed):
     """The client closed the connection, or has read nothing for too long."""
 
 
-class Reply:
+class HttpReply:
     """What goes back to one HTTP request; and who sent it."""
 
     def __init__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> None:
@@ -171,7 +171,7 @@ SHUT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR | selec
 """Linux says by itself that a peer has shut its side, also behind what it has sent ahead."""
 
 
-def has_left(replies: Sequence[Reply]) -> list[bool]:
+def has_left(replies: Sequence[HttpReply]) -> list[bool]:
     """Of several requests, whether the client of each has gone; their sockets are asked all at once.
 
     A client that shut its side of the connection counts as gone, since one that waits for an answer does not.

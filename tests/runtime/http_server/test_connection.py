@@ -644,3 +644,32 @@ def test_a_head_has_no_body(client):
     answer = client.send(request("HEAD")).response(to_head=True)
     assert int(answer.headers["content-length"]) > 0
     assert told(client.send(request()))["REQUEST_METHOD"] == "GET"
+
+
+def test_a_response_may_be_ended_while_the_application_still_runs():
+    """By any thread: the client has all of it, and the connection takes no other request."""
+    ended, go, returned = threading.Event(), threading.Event(), threading.Event()
+
+    def app(environ, start_response):
+        write = start_response("200 OK", [])
+        write(b"first")
+
+        def end():
+            environ["mcp_ref.response"].end_early()
+            ended.set()
+
+        threading.Thread(target=end).start()
+        assert go.wait(PATIENCE)
+        returned.set()
+        return [b"nobody is sent this"]
+
+    with serving(app) as server, RawHttp(server.port) as client:
+        client.send(request() * 2)
+        answer = client.response()
+        assert (answer.status, answer.body) == (200, b"first")
+        assert client.ended()
+        assert ended.wait(PATIENCE)
+        assert not returned.is_set()
+        go.set()
+        assert returned.wait(PATIENCE)
+        assert eventually(lambda: server.connections == 0)

@@ -110,6 +110,8 @@ def test_what_is_not_that_address_is_not_meant(said):
         "http://localhost",
         "localhost%00",
         "localhost\0",
+        "localhost..",
+        "..",
         "\u212aocalhost",
         "lo\xadcalhost",
         "locàlhost",

@@ -426,3 +426,69 @@ def test_a_short_response_says_why_and_ends_the_connection():
         b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 8\r\n"
         b"Connection: close\r\nRetry-After: 1\r\n\r\nwh\\xe4t\n"
     )
+
+
+# -- an end before the application has returned ------------------------------------------------------
+
+
+class Shut(Line):
+    """A connection that notes when our side is shut."""
+
+    def shutdown(self, how):
+        assert how == socket.SHUT_WR
+        self.writes.append("shut")
+
+
+def early(*pieces, headers=(), **options):
+    """A response of which so much was written, and which was ended then."""
+    line = Shut()
+    given = {"is_http_1_0": False, "is_head": False, "must_close": lambda: False, **options}
+    response = Response(line, **given)
+    write = response.start("200 OK", list(headers))
+    for piece in pieces:
+        write(piece)
+    response.end_early()
+    return response, [DATE.sub(b"", data) if isinstance(data, bytes) else data for data in line.writes]
+
+
+def test_a_response_that_is_ended_early_has_the_end_of_its_body_and_of_its_connection():
+    response, writes = early(b"abc")
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert writes == [head + b"3\r\nabc\r\n", b"0\r\n\r\n", "shut"]
+    assert response.is_complete and response.closes
+
+
+def test_a_response_that_has_not_begun_is_ended_early_with_its_head():
+    response, writes = early()
+    assert writes == [b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", "shut"]
+    assert response.is_complete
+
+
+def test_a_body_that_is_all_there_needs_no_other_end():
+    response, writes = early(b"abc", headers=[("Content-Length", "3")])
+    assert writes == [b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc", "shut"]
+    assert response.is_complete
+
+
+def test_a_body_that_is_shorter_than_it_says_is_not_ended_early():
+    with pytest.raises(ValueError, match="shorter than the Content-Length"):
+        early(b"abc", headers=[("Content-Length", "4")])
+
+
+def test_after_an_early_end_nothing_of_what_is_returned_is_sent_and_it_is_closed():
+    class Body(list):
+        is_closed = False
+
+        def close(self):
+            self.is_closed = True
+
+    response, _ = early(b"abc")
+    body = Body([b"late"])
+    response.send(body)
+    assert body.is_closed
+    assert response._connection.writes[-1] == "shut"
+
+
+def test_an_early_end_of_http_1_0_is_that_of_the_connection():
+    _, writes = early(b"abc", is_http_1_0=True, must_close=lambda: True)
+    assert writes == [b"HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nabc", "shut"]

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.transports.streamable_http.endpoint import Application, Handler
     from mcp_ref.runtime.errors import McpError
-    from mcp_ref.runtime.http_server.reply import Reply
+    from mcp_ref.runtime.http_server.reply import HttpReply
     from mcp_ref.runtime.threads.workers import Workers
 
 __all__ = ["OldTransport"]
@@ -100,7 +100,7 @@ class _PostOutgoing:
     two_way = True
     is_busy = False
 
-    def __init__(self, stream: _SessionStream, reply: Reply) -> None:
+    def __init__(self, stream: _SessionStream, reply: HttpReply) -> None:
         self._stream = stream
         self._environ, self._principal = reply.environ, reply.principal
         self.send = stream.send
@@ -180,7 +180,7 @@ class OldTransport:
 
     # -- the stream ------------------------------------------------------------------------------
 
-    def _open(self, reply: Reply) -> Iterable[bytes]:
+    def _open(self, reply: HttpReply) -> Iterable[bytes]:
         """GET: open a session, which lasts as long as its stream."""
         if not accepts(reply.environ.get("HTTP_ACCEPT"), "text/event-stream"):
             raise Refused(406, "GET is answered with text/event-stream")
@@ -206,7 +206,7 @@ class OldTransport:
 
     # -- messages --------------------------------------------------------------------------------
 
-    def _post(self, reply: Reply) -> Iterable[bytes]:
+    def _post(self, reply: HttpReply) -> Iterable[bytes]:
         """POST: take a message; responses to it go out on the stream."""
         session = self._find(reply)
         outgoing = _PostOutgoing(session.stream, reply)
@@ -242,7 +242,7 @@ class OldTransport:
             problem = UnsupportedProtocolVersion(date, self._legacy)
             session.connection.responder.refuse(message["id"], problem, outgoing)
 
-    def _find(self, reply: Reply) -> _Session:
+    def _find(self, reply: HttpReply) -> _Session:
         """The session that a POST names. Raises Refused."""
         try:
             ids = parse_qs(reply.environ.get("QUERY_STRING", ""), max_num_fields=16).get("session_id", [])

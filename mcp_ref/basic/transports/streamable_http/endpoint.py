@@ -70,7 +70,7 @@ from mcp_ref.basic.versioning import is_modern
 from mcp_ref.runtime.checks import check_bool, check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.http_server.attendant import Attendant
-from mcp_ref.runtime.http_server.reply import Reply
+from mcp_ref.runtime.http_server.reply import HttpReply
 from mcp_ref.runtime.json_text import MAX_JSON_PARTS
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.threads import forks
@@ -160,7 +160,7 @@ class HttpServed(ServerFacts, Protocol):
         """A client is gone, or is left."""
 
 
-Handler = Callable[[Reply], Iterable[bytes]]
+Handler = Callable[[HttpReply], Iterable[bytes]]
 """What answers to a path and a method; it returns what WSGI is to send. Raises Refused, NoPlace."""
 
 
@@ -242,7 +242,7 @@ class Application:
 
     def __call__(self, environ: Json, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """One HTTP request, as WSGI has it. The steps go on in `_post`."""
-        begun, reply = time.monotonic(), Reply(environ, start_response)
+        begun, reply = time.monotonic(), HttpReply(environ, start_response)
         try:
             # Step 1: whether it may ask; which path and method it asks for; who it is, and how often it asks.
             handle = self._admit(reply)
@@ -259,7 +259,7 @@ class Application:
             log_request(environ, reply.status, time.monotonic() - begun, reply.principal)
         return body
 
-    def _admit(self, reply: Reply) -> Handler:
+    def _admit(self, reply: HttpReply) -> Handler:
         """Step 1. Raises Refused."""
         environ = reply.environ
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
@@ -315,12 +315,12 @@ class Application:
         version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
         return bool(self.legacy.dates) and not self.stateless and version not in self.server.versions.modern
 
-    def _preflight(self, reply: Reply) -> Iterable[bytes]:
+    def _preflight(self, reply: HttpReply) -> Iterable[bytes]:
         headers, reply.headers = self.gate.preflight(reply.environ), []
         reply.begin(204, headers)
         return ()
 
-    def _health(self, reply: Reply) -> Iterable[bytes]:
+    def _health(self, reply: HttpReply) -> Iterable[bytes]:
         if reply.environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
             raise Refused(405, "health is asked for with GET", [("Allow", "GET, HEAD")])
         kind = ("Content-Type", "application/json")
@@ -328,7 +328,7 @@ class Application:
             return reply.whole(503, b'{"status":"closing"}', [kind, ("Retry-After", "5")])
         return reply.whole(200, b'{"status":"ok"}', [kind])
 
-    def _post(self, reply: Reply) -> Iterable[bytes]:
+    def _post(self, reply: HttpReply) -> Iterable[bytes]:
         """One message (or a batch of them).  # spec: basic/transports/streamable-http/endpoint-post"""
         # Step 3: the headers say what the body is, and that its answer can be read; then it is read.
         message = self.receive(reply, ACCEPT_BY_ANSWERS[self.options.answers])
@@ -362,7 +362,7 @@ class Application:
         # Step 8: what is still to be sent, which may be all.
         return stream.finish()
 
-    def _without_run(self, reply: Reply, posted: Posted, message: Any) -> Iterable[bytes]:
+    def _without_run(self, reply: HttpReply, posted: Posted, message: Any) -> Iterable[bytes]:
         """Notifications and responses are heard, and that is all; an `initialize` is answered by now."""
         if posted.stream is not None:
             return posted.stream.finish()
@@ -372,7 +372,7 @@ class Application:
             posted.connection.route(message, posted.connection.outbox)
         return accepted(reply)
 
-    def receive(self, reply: Reply, need: tuple[str, ...]) -> Any:
+    def receive(self, reply: HttpReply, need: tuple[str, ...]) -> Any:
         """The message in the body of a POST whose answer has these types. Raises Refused, ParseError."""
         environ = reply.environ
         check_post(environ, need)
@@ -414,7 +414,7 @@ class Application:
     def open_reader(
         self,
         stream: HttpStream,
-        reply: Reply,
+        reply: HttpReply,
         *,
         last_seen: int | None = None,
         on_close: Callable[[], object] | None = None,

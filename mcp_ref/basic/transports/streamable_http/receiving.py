@@ -80,7 +80,7 @@ from mcp_ref.runtime.errors import (
 from mcp_ref.runtime.events import Events, TooLarge
 from mcp_ref.runtime.http_client.exchange import HttpExchange
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
-from mcp_ref.runtime.http_server.reply import ClientLeft, Headers, Reply
+from mcp_ref.runtime.http_server.reply import ClientLeft, Headers, HttpReply
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 from mcp_ref.runtime.threads.outbox import Full
@@ -212,7 +212,7 @@ class HttpStream:
 
     def __init__(
         self,
-        reply: Reply | None = None,
+        reply: HttpReply | None = None,
         kind: Kind = USUAL_KIND,
         style: AnswerStyle = USUAL_STYLE,
         log: Log | None = None,
@@ -399,7 +399,8 @@ class HttpStream:
         if not (is_kept or state is State.RESUMED):
             return 0
         self._register()
-        self._events = self._events or StoredEvents()
+        if self._events is None:  # empty is not none: the numbers go on
+            self._events = StoredEvents()
         number = self._events.add(line)
         if state is State.EVENTS:
             self._events.mark_sent()  # by the thread that says it
@@ -579,7 +580,7 @@ class HttpStream:
             has_answer_alone = self._events is not None and len(self._events) == 1 and not self._events.sent
             return self.state is State.OVER and self._problem is not None and has_answer_alone
 
-    def _remaining(self, reply: Reply) -> Iterable[bytes]:
+    def _remaining(self, reply: HttpReply) -> Iterable[bytes]:
         """What is still to be sent; all of the response, if nothing was sent yet. With _speaking held."""
         rest, self._rest = self._rest, b""
         if reply.is_sent:
@@ -595,7 +596,7 @@ class HttpStream:
         ended = Refused(503, "the session, or the server, ended before the answer")
         return reply.whole(503, ended.body(), [JSON_OBJECT])
 
-    def _one_object(self, reply: Reply, answer: bytes) -> Iterable[bytes]:
+    def _one_object(self, reply: HttpReply, answer: bytes) -> Iterable[bytes]:
         """The response whose answer is all there is to say."""
         if self._problem is None:
             return reply.whole(200, answer, (JSON_OBJECT,))
@@ -651,20 +652,24 @@ class HttpStream:
     def _is_read(self) -> bool:
         return self._reader is not None
 
+    @property
+    def _stored(self) -> StoredEvents:
+        return NO_EVENTS if self._events is None else self._events
+
     def has(self, number: int) -> bool:
         """Whether all after this event is still there."""
         with self._lock:
-            return (self._events or NO_EVENTS).has(number)
+            return self._stored.has(number)
 
     def can_forget(self, but: int) -> bool:
         """Whether it has more than `but` events, and can do without the oldest."""
         with self._lock:
-            return (self._events or NO_EVENTS).can_forget(but, is_read=self._is_read)
+            return self._stored.can_forget(but, is_read=self._is_read)
 
     def forget(self, size: int, but: int) -> int:
         """Drop the oldest events: as many as make so many bytes. Returns how many they make."""
         with self._lock:
-            return (self._events or NO_EVENTS).forget(size, but, is_read=self._is_read)
+            return self._stored.forget(size, but, is_read=self._is_read)
 
     # -- the thread that reads it ----------------------------------------------------------------------
 
@@ -748,7 +753,7 @@ class EventReader:
     def __init__(
         self,
         stream: HttpStream,
-        reply: Reply,
+        reply: HttpReply,
         *,
         last_seen: int | None = None,
         on_close: Callable[[EventReader], object],

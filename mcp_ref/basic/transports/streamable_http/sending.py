@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
     from mcp_ref.basic.transports.streamable_http.endpoint import Application
     from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
-    from mcp_ref.runtime.http_server.reply import Reply
+    from mcp_ref.runtime.http_server.reply import HttpReply
 
 __all__ = ["Sender", "StreamableHttp", "UrlConnection", "Way"]
 
@@ -102,7 +102,7 @@ _log = logger("mcp_ref.http")
 # ----------------------------------------------------------------------- server half
 
 
-def accepted(reply: Reply) -> Iterable[bytes]:
+def accepted(reply: HttpReply) -> Iterable[bytes]:
     """The response to what has no answer.
 
     # spec: basic/transports/streamable-http/notification-202
@@ -111,7 +111,7 @@ def accepted(reply: Reply) -> Iterable[bytes]:
 
 
 def refusal_body(
-    reply: Reply, problem: Refused | ProtocolError, message: Any = None, *, is_modern: bool = False
+    reply: HttpReply, problem: Refused | ProtocolError, message: Any = None, *, is_modern: bool = False
 ) -> Iterable[bytes]:
     """The response to what is refused: an error with the id of its request, or without one that can be read.
 
@@ -146,7 +146,7 @@ class ModernEra:
         mute, notices = HttpStream(None, Kind(is_mute=True)), server.options.notices
         self.connection = server.attach_shared(mute, None, notices=notices or MANY_NOTICES)
 
-    def take(self, reply: Reply, message: Any) -> Posted:
+    def take(self, reply: HttpReply, message: Any) -> Posted:
         """A message: a request or a notification. Raises ProtocolError, Refused, NoPlace."""
         app = self._app
         if type(message) is list:

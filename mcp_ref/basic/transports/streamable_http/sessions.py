@@ -78,7 +78,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import WayOut
     from mcp_ref.basic.transports.streamable_http.endpoint import Application, HttpServed
     from mcp_ref.basic.transports.streamable_http.sending import StreamableHttp
-    from mcp_ref.runtime.http_server.reply import Reply
+    from mcp_ref.runtime.http_server.reply import HttpReply
 
 __all__ = ["HttpSession", "LegacyEra", "Sessions", "UrlSession", "session_owner_of"]
 
@@ -322,7 +322,7 @@ class LegacyEra:
 
     # -- POST ------------------------------------------------------------------------------------
 
-    def take(self, reply: Reply, message: Any) -> Posted:
+    def take(self, reply: HttpReply, message: Any) -> Posted:
         """A message within a session, or the one that opens it. Raises ProtocolError, Refused."""
         environ, app = reply.environ, self._app
         if not self.dates:
@@ -342,14 +342,14 @@ class LegacyEra:
             kind = "quick"
         return Posted(kind, connection, self._stream(reply, session))
 
-    def _client_of(self, reply: Reply, version: str | None) -> tuple[HttpSession | None, Connection]:
+    def _client_of(self, reply: HttpReply, version: str | None) -> tuple[HttpSession | None, Connection]:
         """The session of a message, if there are any, and its connection. Raises ProtocolError, Refused."""
         if self._app.stateless:
             return None, self._momentary(version)
         session = self._session_of(reply)
         return session, session.connection
 
-    def _stream(self, reply: Reply, session: HttpSession | None) -> HttpStream:
+    def _stream(self, reply: HttpReply, session: HttpSession | None) -> HttpStream:
         """For what is said while a request runs, and for its answer; on no other is any of that."""
         primes = session is not None and session.connection.session.revision.polls
         kind = self._app.kind_of(reply.environ, is_modern=False, primes=primes)
@@ -377,7 +377,7 @@ class LegacyEra:
         known = ", ".join(self._app.server.versions.supported)
         raise InvalidRequest(f"MCP-Protocol-Version is missing; this server has {known}")
 
-    def _initialize(self, reply: Reply, message: Json) -> Posted:
+    def _initialize(self, reply: HttpReply, message: Json) -> Posted:
         """Open a session: answered at once.  # spec: basic/transports/streamable-http/session-id-assigned"""
         app, owner = self._app, session_owner_of(reply.environ, reply.principal)
         if not app.stateless:
@@ -432,7 +432,7 @@ class LegacyEra:
 
     # -- GET and DELETE ----------------------------------------------------------------------------
 
-    def get(self, reply: Reply) -> Iterable[bytes]:
+    def get(self, reply: HttpReply) -> Iterable[bytes]:
         """A stream for what belongs to no request, or the rest of one that broke.
 
         An empty Last-Event-ID counts as absent: in the SSE standard it says that no event was seen. One that
@@ -455,20 +455,20 @@ class LegacyEra:
             stream, seen = found  # a connection that still has it, perhaps a dead one, has it no longer
         return self._app.open_reader(stream, reply, last_seen=seen).begin()
 
-    def delete(self, reply: Reply) -> Iterable[bytes]:
+    def delete(self, reply: HttpReply) -> Iterable[bytes]:
         """# spec: basic/transports/streamable-http/session-terminated"""
         self._app.sessions.remove(self._session_of(reply), "the client ended the session")
         reply.begin(204, ())
         return ()
 
-    def check_session(self, reply: Reply) -> None:
+    def check_session(self, reply: HttpReply) -> None:
         """A POST whose body is still to be read. Raises Refused if its headers name no session."""
         version = reply.environ.get("HTTP_MCP_PROTOCOL_VERSION")
         is_legacy = self.dates and not self._app.stateless and version not in self._app.server.versions.modern
         if is_legacy and "HTTP_MCP_SESSION_ID" in reply.environ:
             self._session_of(reply)
 
-    def _session_of(self, reply: Reply) -> HttpSession:
+    def _session_of(self, reply: HttpReply) -> HttpSession:
         """The session that a request names. Raises Refused."""
         try:
             self._version(reply.environ)

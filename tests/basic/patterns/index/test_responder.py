@@ -293,7 +293,7 @@ def test_an_id_that_was_cancelled_may_come_again_though_its_tool_still_runs(revi
 
 
 def test_without_workers_a_request_runs_on_the_thread_that_brings_it() -> None:
-    """As over HTTP: `start` returns when it is answered. So do functions that else a worker runs."""
+    """As over HTTP: `start` returns when it is answered. Functions for workers run here as well."""
     threads: list[str] = []
 
     def answer(context: Context) -> Json:

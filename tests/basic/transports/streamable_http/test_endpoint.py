@@ -1124,6 +1124,14 @@ def test_one_subscriber_that_leaves_takes_no_other_along(server, monkeypatch):
         assert second.message()["result"]["resultType"] == "complete"
 
 
+@pytest.mark.parametrize(("notifications", "code"), [(None, -32602), (7, -32602)], ids=str)
+def test_a_subscription_that_is_refused_is_one_object_with_the_error(server, notifications, code):
+    """It was to last, and its response was to be events: of the two, JSON is what a client can read here."""
+    params = {} if notifications is None else {"notifications": notifications}
+    with endpoint(server) as at, Peer(at.port) as peer, peer.ask("subscriptions/listen", params) as reply:
+        assert (reply.status, reply.json()["error"]["code"]) == (200, code)
+
+
 @pytest.mark.parametrize("name", ["path", "health_path", "sse_path"])
 @pytest.mark.parametrize("path", ["/ü", "/a b", "/a?b", "/a#b", "/%41", "/a\n"])
 def test_a_path_that_no_request_could_have_is_an_error(server, name, path):

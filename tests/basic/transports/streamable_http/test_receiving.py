@@ -1,6 +1,4 @@
-"""basic/transports/streamable_http/receiving: what a response is and becomes, who is sent what, and what is
-read.
-"""
+"""basic/transports/streamable_http/receiving: what a response is and becomes, and where what is said goes."""
 
 import contextlib
 import inspect
@@ -38,7 +36,7 @@ from mcp_ref.basic.transports.streamable_http.request_metadata import STATUS, He
 from mcp_ref.basic.transports.streamable_http.resumability import Log
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, RequestTimeout, WriteRefused
-from mcp_ref.runtime.http_server.reply import Reply
+from mcp_ref.runtime.http_server.reply import HttpReply
 from mcp_ref.runtime.threads.outbox import Full
 
 COMMENT = b":\n\n"
@@ -56,7 +54,7 @@ class Wire:
         self.status, self.headers, self.begun = "", {}, 0
         self.written = []
         self.is_ended = False
-        self.reply = Reply(self.environ, self.start)
+        self.reply = HttpReply(self.environ, self.start)
 
     def start(self, status, headers, exc_info=None):
         assert not self.begun or exc_info is not None
@@ -730,7 +728,7 @@ def test_a_client_that_resumes_before_its_first_event_is_out_has_no_response_of_
 
 
 def returns_none(wire):
-    wire.reply = Reply(wire.environ, lambda *head: wire.start(*head) and None)
+    wire.reply = HttpReply(wire.environ, lambda *head: wire.start(*head) and None)
 
 
 def raises(wire):

@@ -1,22 +1,34 @@
 """basic/transports/streamable_http/resumability: what a client may ask for again, and what is forgotten."""
 
-import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+import threading
 
-from mcp_ref.basic.transports.streamable_http.receiving import HttpStream
-from mcp_ref.basic.transports.streamable_http.resumability import OVERHEAD, Log
+import pytest
+from http_peers import Event, read_event
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from peers import PATIENCE
+
+from mcp_ref.basic.transports.streamable_http.receiving import EventReader, HttpStream
+from mcp_ref.basic.transports.streamable_http.resumability import OVERHEAD, Log, StoredEvents
+from mcp_ref.runtime.http_server.reply import HttpReply
 
 
 class Reader:
-    """Stands for a response."""
+    """Stands for a connection that reads a stream."""
 
     def __init__(self, stream, after=None):
-        self.stream = stream
-        stream.attach(self, after)
+        reply = HttpReply({}, lambda *head: None)
+        self.reader = EventReader(stream, reply, last_seen=after, on_close=lambda reader: None)
 
     def take(self):
-        return dict(self.stream.take(self))
+        """The events that are new, by their numbers."""
+        pieces = self.reader.stream.take(self.reader, 0.0) or []
+        events = [read_event(piece.decode().removesuffix("\n\n")) for piece in pieces]
+        return {int(event.id.rpartition("-")[2]): event.data.encode() for event in events}
+
+    def leave(self):
+        self.reader.close()
 
 
 @pytest.fixture
@@ -30,6 +42,112 @@ def told(log, *lines):
     for line in lines:
         stream.send(line)
     return stream
+
+
+# ------------------------------------------------------------------------------ the events of a stream
+
+
+class Model(RuleBasedStateMachine):
+    """The model is a list of all that was ever said."""
+
+    @initialize()
+    def begin(self):
+        self.events, self.said = StoredEvents(), []
+        self.first, self.sent = 1, 0
+
+    def unsent(self):
+        return {
+            number: line
+            for number, line in enumerate(self.said, 1)
+            if number > self.sent and number >= self.first
+        }
+
+    @rule(line=st.binary(max_size=5))
+    def add(self, line):
+        self.said.append(line)
+        assert self.events.add(line) == len(self.said)
+
+    @rule()
+    def take(self):
+        assert dict(self.events.take()) == self.unsent()
+        self.sent = max(self.sent, len(self.said)) if self.unsent() else self.sent
+
+    @rule()
+    def mark_sent(self):
+        self.events.mark_sent()
+        self.sent = len(self.said)
+
+    @rule(data=st.data())
+    def rewind(self, data):
+        number = data.draw(st.integers(self.first - 1, len(self.said)))
+        assert self.events.has(number)
+        self.events.rewind(number)
+        self.sent = number
+
+    @rule()
+    def forget_sent(self):
+        self.events.forget_sent()
+        self.first = max(self.first, min(self.sent, len(self.said)) + 1)
+
+    @rule(size=st.integers(0, 3 * OVERHEAD), but=st.integers(0, 2), is_read=st.booleans())
+    def forget(self, size, but, is_read):
+        freed = 0
+        while freed < size and len(self.said) - self.first + 1 > but:
+            if is_read and self.first > self.sent:
+                break
+            freed += len(self.said[self.first - 1]) + OVERHEAD
+            self.first += 1
+        assert self.events.forget(size, but, is_read=is_read) == freed
+
+    @invariant()
+    def all_is_as_the_list_says(self):
+        if hasattr(self, "events"):
+            assert len(self.events) == len(self.said) - self.first + 1
+            assert (self.events.first, self.events.sent) == (self.first, self.sent)
+            assert self.events.unsent_bytes == sum(map(len, self.unsent().values()))
+            for number in range(-1, len(self.said) + 2):
+                assert self.events.has(number) == (self.first - 1 <= number <= len(self.said))
+
+
+TestStoredEventsAreWhatAListOfThemSays = Model.TestCase
+TestStoredEventsAreWhatAListOfThemSays.settings = settings(max_examples=100, deadline=None)
+
+
+def test_events_that_no_client_can_come_for_are_cleared():
+    events = StoredEvents()
+    events.add(b"1")
+    events.clear()
+    assert (len(events), events.unsent_bytes) == (0, 0)
+
+
+def test_the_first_events_are_forgotten_as_many_as_make_so_many_bytes(log):
+    stream = told(log, b"1", b"2", b"3", b"4")
+    assert stream.forget(1, but=0) == OVERHEAD + 1
+    assert stream.forget(OVERHEAD + 2, but=0) == 2 * (OVERHEAD + 1)
+    assert (stream.has(2), stream.has(3), stream.has(4)) == (False, True, True)
+    assert stream.can_forget(but=0)
+    assert not stream.can_forget(but=1)
+    assert stream.forget(1, but=1) == 0
+    assert not stream.is_spent
+    stream.cancel("cancelled")
+    stream.forget(1, but=0)
+    assert stream.is_spent
+
+
+def test_what_its_client_has_yet_to_be_sent_is_not_forgotten(log):
+    stream = told(log, b"1")
+    reader = Reader(stream)
+    assert stream.forget(1, but=0) == 0
+    assert reader.take() == {1: b"1"}
+    stream.send(b"2")
+    assert stream.forget(10_000, but=0) == OVERHEAD + 1
+    assert reader.take() == {2: b"2"}
+    stream.send(b"3")
+    reader.leave()
+    assert stream.forget(10_000, but=0) == 2 * (OVERHEAD + 1)
+
+
+# ------------------------------------------------------------------------------ the log of a session
 
 
 @pytest.mark.spec(
@@ -56,6 +174,22 @@ def test_no_event_id_does_any_harm(text):
     told(log, b"1")
     found = log.find(text)
     assert found is None or text in ("tag-1-0", "tag-1-1")
+
+
+@pytest.mark.spec("basic/transports/streamable-http/event-id-unique")
+def test_streams_that_begin_at_once_have_names_of_their_own(log):
+    names, together = [], threading.Barrier(8)
+
+    def begin():
+        together.wait(PATIENCE)
+        names.extend(told(log, b"1").name for _ in range(100))
+
+    threads = [threading.Thread(target=begin) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert len(set(names)) == len(names) == 800
 
 
 @pytest.mark.spec("basic/transports/streamable-http/sse-resumable")
@@ -92,6 +226,14 @@ def test_a_stream_that_is_over_leaves_the_log_with_its_last_event():
     assert log.streams() == [second]
 
 
+def test_a_stream_is_found_before_its_answer_and_as_long_as_that_is_kept(log):
+    stream = told(log, b"1")
+    assert not stream.is_spent
+    stream.answer(b"2")
+    assert (stream.is_over, stream.is_spent) == (True, False)
+    assert log.find("tag-1-0") == (stream, 0)
+
+
 def test_the_newest_event_is_kept_if_there_is_room_for_it_at_all():
     log = Log("tag", 6000)
     stream = told(log, b"1" * 5000, b"2" * 5000)
@@ -123,13 +265,7 @@ def test_what_is_kept_for_a_client_goes_once_it_was_sent():
     assert log.find("tag-1-7") == (stream, 7)
 
 
-def test_a_session_that_is_over_keeps_nothing(log):
-    told(log, b"1")
-    log.clear()
-    assert (log.streams(), log.find("tag-1-0")) == ([], None)
-
-
-def test_what_a_client_has_yet_to_be_sent_is_not_forgotten():
+def test_what_a_client_has_yet_to_be_sent_stays_beyond_the_limit():
     log = Log("tag", 2 * OVERHEAD)
     stream = HttpStream(log=log)
     reader = Reader(stream)
@@ -140,15 +276,68 @@ def test_what_a_client_has_yet_to_be_sent_is_not_forgotten():
     assert log.find("tag-1-3") is None
 
 
+@pytest.mark.spec("basic/transports/streamable-http/event-id-unique")
+def test_the_numbers_go_on_when_all_events_were_forgotten(log):
+    stream = told(log, b"1", b"2")
+    assert stream.forget(10_000, but=0) == 2 * (OVERHEAD + 1)
+    assert [stream.has(number) for number in range(4)] == [False, False, True, False]
+    stream.send(b"3")
+    assert log.find("tag-1-1") is None
+    assert Reader(stream, after=2).take() == {3: b"3"}
+
+
+def test_a_session_that_is_over_keeps_nothing(log):
+    told(log, b"1")
+    log.clear()
+    assert (log.streams(), log.find("tag-1-0")) == ([], None)
+
+
+def test_a_stream_that_had_no_events_after_all_is_forgotten(log):
+    stream = HttpStream(log=log)
+    name = log.enter(stream)
+    assert log.streams() == [stream]
+    log.remove(name)
+    log.remove(name)
+    assert log.streams() == []
+
+
 @pytest.mark.parametrize("lines", [(), (b"1",)], ids=["nothing was said", "something was said"])
 def test_nothing_stays_of_streams_that_were_cancelled(lines):
-    """However many there are in a session: what nobody can ask for is not in the log."""
+    """However many there are in a session: what no client can ask for is not in the log."""
     log = Log("tag", 2 * (OVERHEAD + 1))
     for _ in range(20):
         stream = told(log, *lines)
         reader = Reader(stream)
         reader.take()
-        stream.detach(reader)
+        reader.leave()
         stream.cancel("cancelled")
     goes_on = told(log, b"a", b"b")
     assert log.streams() == [goes_on]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(["say", "end"]), st.integers(0, 900)), max_size=60)
+)
+def test_a_log_keeps_the_newest_and_never_more_than_its_bytes(steps):
+    """Several streams, of which some end and others begin in their place."""
+    log, said = Log("tag", 5000), []
+    streams = {number: HttpStream(log=log) for number in range(4)}
+    for number, what, size in steps:
+        stream = streams[number]
+        (stream.send if what == "say" else stream.answer)(b"x" * size)
+        said.append((stream, size))
+        if what == "end":
+            streams[number] = HttpStream(log=log)
+        kept = log.streams()
+        assert sum(OVERHEAD for each in kept for _ in range(len(each._events or ()))) <= log.limit
+        assert log._size <= log.limit
+        last = len(stream._events) + stream._events.first - 1
+        assert log.find(f"{stream.name}-{last - 1}") == (stream, last - 1), "the newest can be had"
+
+
+def test_events_of_a_stream_are_told_with_their_ids(log):
+    stream = told(log, b"1")
+    reader = EventReader(stream, HttpReply({}, lambda *head: None), last_seen=0, on_close=lambda reader: None)
+    block = next(reader).decode().removesuffix("\n\n")
+    assert read_event(block) == Event("1", "tag-1-1")
+    reader.close()

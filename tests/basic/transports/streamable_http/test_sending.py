@@ -15,10 +15,12 @@ from web import ABLE, INFO, JSON, STREAM, opened, result_of, talking, text, web
 
 import mcp_ref
 from mcp_ref import Denied, Server, ServerOptions, connect
-from mcp_ref.basic.index.error_responses import ErrorResponse
+from mcp_ref.basic.index.error_responses import ErrorResponse, InvalidRequest, MethodNotFound
 from mcp_ref.basic.transports.streamable_http import sessions
+from mcp_ref.basic.transports.streamable_http.http_errors import JSON as JSON_TYPE
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
-from mcp_ref.basic.transports.streamable_http.sending import Sender, Way
+from mcp_ref.basic.transports.streamable_http.security import Refused
+from mcp_ref.basic.transports.streamable_http.sending import Sender, Way, accepted, refusal_body
 from mcp_ref.runtime.errors import (
     ConnectionClosed,
     InvalidResponse,
@@ -27,6 +29,7 @@ from mcp_ref.runtime.errors import (
     RequestTimeout,
 )
 from mcp_ref.runtime.http_client.sockets import Aborted
+from mcp_ref.runtime.http_server.reply import HttpReply
 
 
 class Exchange:
@@ -1092,3 +1095,57 @@ def test_a_call_that_is_denied_says_so_too(status):
             with pytest.raises(mcp_ref.HttpError, match=f"HTTP status {status} from http://127") as refused:
                 call()
             assert refused.value.status == status
+
+
+# ------------------------------------------------------------------- the server's half: 202, and refusals
+
+
+def replied(make, *arguments, **options):
+    """Status, headers and body of what is made with a reply."""
+    heads = []
+    reply = HttpReply({"REQUEST_METHOD": "POST"}, lambda *head: heads.append(head))
+    body = b"".join(make(reply, *arguments, **options))
+    [(_, headers)] = heads
+    return reply.status, dict(headers), body
+
+
+@pytest.mark.spec("basic/transports/streamable-http/notification-202")
+def test_what_needs_no_answer_is_202_with_nothing():
+    assert replied(accepted) == (202, {"Content-Length": "0"}, b"")
+
+
+@pytest.mark.spec("basic/transports/streamable-http/rejected-input-body")
+@pytest.mark.parametrize(
+    ("message", "request_id"),
+    [
+        ({"id": 7}, 7),
+        ({"id": "a"}, "a"),
+        ({"id": None}, None),
+        ({"id": 1.5}, None),
+        ({"id": True}, None),
+        ({"id": []}, None),
+        ({}, None),
+        ([{"id": 7}], None),
+        (None, None),
+    ],
+    ids=str,
+)
+def test_a_refusal_has_the_id_of_its_request_if_that_can_be_read(message, request_id):
+    status, headers, body = replied(refusal_body, InvalidRequest("no"), message)
+    assert (status, headers) == (400, {"Content-Type": JSON_TYPE, "Content-Length": str(len(body))})
+    said = json.loads(body)
+    assert said.pop("error")["code"] == -32600
+    assert said == {"jsonrpc": "2.0", **({} if request_id is None else {"id": request_id})}
+
+
+@pytest.mark.spec("basic/transports/streamable-http/rejected-input-status")
+@pytest.mark.parametrize(("modern", "status"), [(True, 404), (False, 400)])
+def test_a_refusal_has_the_status_of_its_error_in_the_modern_era(modern, status):
+    found, _, _ = replied(refusal_body, MethodNotFound("x"), {"id": 1}, is_modern=modern)
+    assert found == status
+
+
+def test_a_refusal_by_http_has_its_own_status_and_headers():
+    status, headers, body = replied(refusal_body, Refused(405, "not here", [("Allow", "POST")]))
+    assert (status, headers["Allow"], headers["Content-Type"]) == (405, "POST", JSON_TYPE)
+    assert json.loads(body)["error"]["message"] == "not here"
