@@ -368,6 +368,11 @@ class Application:
                 connection.receive_batch(message, stream)
             else:
                 connection.responder.start(connection, message, stream)
+        except BaseException:
+            reader = stream.reader()
+            if reader is not None and reader.reply is reply:  # of a request that was to last
+                reader.close()
+            raise
         finally:
             self.attendant.leave(stream)
             if has_place:
