@@ -18,7 +18,14 @@ author = "the authors of mcp_ref"
 copyright = author
 version = release = mcp_ref.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.doctest", "sphinx.ext.viewcode", "clauses", "facts"]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.doctest",
+    "sphinx.ext.viewcode",
+    "clauses",
+    "facts",
+    "machines",
+]
 exclude_patterns = ["_build", "_ext", "examples", "bench_table.rst"]
 default_role = "literal"
 smartquotes = False

@@ -24,8 +24,6 @@ COMPLEX: set[str] = set()
 LARGE = {
     "Application",
     "HttpStream",
-    "OldConnection",
-    "UrlConnection",
     "_SessionStream",
 }
 

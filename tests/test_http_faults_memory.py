@@ -23,7 +23,7 @@ from test_http_faults_process import Child, child
 
 from mcp_ref import HttpOptions, Server, ServerOptions
 from mcp_ref.basic.index.messages import decode
-from mcp_ref.basic.transports import streamable_http
+from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
 from mcp_ref.basic.transports.streamable_http.security import read_body
 
 BOTH = pytest.mark.parametrize("revision", ERAS)

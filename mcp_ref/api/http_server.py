@@ -30,7 +30,7 @@ from mcp_ref.runtime.threads.signals import IN_PEACE, Handled
 if TYPE_CHECKING:
     from mcp_ref.api.options import AppOptions
     from mcp_ref.api.server import Server
-    from mcp_ref.basic.transports.streamable_http import Application
+    from mcp_ref.basic.transports.streamable_http.endpoint import Application
 
 __all__ = ["serve"]
 

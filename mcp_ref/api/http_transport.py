@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_ref.api.pipe_transport import CLOSED, ConnectionLimits
 from mcp_ref.basic.patterns.index.connection import Connection
-from mcp_ref.basic.transports.http_sse.client import OldConnection
+from mcp_ref.basic.transports.http_sse.client import HttpSse
 from mcp_ref.basic.transports.stdio.backward_compatibility import NOTHING_KNOWN, KnownEra
 from mcp_ref.basic.transports.streamable_http import backward_compatibility as http_era
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError, RefusedByStatus
-from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
+from mcp_ref.basic.transports.streamable_http.sending import Sender, StreamableHttp, UrlConnection
 from mcp_ref.basic.versioning import Era
 from mcp_ref.runtime.http_client.client import HttpClient
 
@@ -34,11 +34,6 @@ class HttpLine:
     heard = False
     """Whether a server that ended itself should be asked once more: not over HTTP."""
 
-    @property
-    def repeats_arguments(self) -> bool:
-        """Whether arguments of tools go into headers as well."""
-        return self._old is None
-
     def __init__(
         self,
         client: Asker,
@@ -53,14 +48,18 @@ class HttpLine:
         self._known_era = known_era
         self._limits = limits
         self._exchanges = HttpClient(url, headers=headers, session=session)
-        self._http = UrlConnection(client, self._exchanges, **limits._asdict())
-        self._old: Any = None
+        self._sender = StreamableHttp(client, self._exchanges, limits.max_message_bytes)
+        self._http = self.connection = self._connection(self._sender)
+        """`connection` is the one to ask on, whether or not it is closed: another, if it is an old server."""
+
+    def _connection(self, sender: Sender) -> UrlConnection:
+        timeout, max_timeout, _ = self._limits
+        return UrlConnection(self._client.endpoint, sender, timeout=timeout, max_timeout=max_timeout)
 
     @property
-    def connection(self) -> Connection:
-        """The connection, whether or not it is closed."""
-        connection: Connection = self._http if self._old is None else self._old
-        return connection
+    def repeats_arguments(self) -> bool:
+        """Whether arguments of tools go into headers as well."""
+        return self.connection is self._http
 
     def alive(self) -> Connection:
         """The connection to ask on: there is only one."""
@@ -69,11 +68,11 @@ class HttpLine:
     @property
     def session_id(self) -> str | None:
         """The session that the server has given us, in the legacy era."""
-        return self._http.belonging.id
+        return self._sender.session.id
 
     def listen(self) -> None:
         """Hear what belongs to no request."""
-        self._http.listen()
+        self._sender.listen()
 
     def open(self) -> None:
         """Agree with the server on a revision. Raises if that cannot be."""
@@ -81,28 +80,31 @@ class HttpLine:
             http_era.open_connection(self._client, self._http, self._known_era)
         except http_era.PerhapsOld as found:
             self._open_old(found)
+        else:
+            if not self._client.negotiated.revision.modern:
+                self.listen()
 
     def _open_old(self, found: http_era.PerhapsOld) -> None:
         """Perhaps it is a server of 2024-11-05; if not, what it said to initialize is what counts."""
-        old = OldConnection(self._client.endpoint, self._exchanges, **self._limits._asdict())
+        sender = HttpSse(self._client.endpoint, self._exchanges, self._limits.max_message_bytes)
+        old = self._connection(sender)
         try:
-            old.open()
+            sender.open()
         except (HttpError, RefusedByStatus) as problem:
             self._known_era.forget()
             raise found.problem from problem
-        self._old = old
+        self.connection = old
         self._client.negotiated.initialize(old)
         self._known_era.store(Era.LEGACY)
 
     def lose(self, reason: str) -> None:
         """The server does not answer any more: its session counts as lost, and so does all that waits."""
-        connection = self.connection
-        connection.end(reason)
-        if self._old is None:  # else the end of its stream does this
-            self._client.endpoint.lost(connection)
+        self.connection.end(reason)
+        if self.connection is self._http:  # else the end of its stream does this
+            self._client.endpoint.lost(self.connection)
 
     def close(self) -> None:
         """End the session and all that waits."""
-        if self._old is not None:
-            self._old.end(CLOSED)
+        if self.connection is not self._http:
+            self.connection.end(CLOSED)
         self._http.end(CLOSED)

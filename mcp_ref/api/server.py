@@ -51,7 +51,7 @@ from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.transports.streamable_http import Application
+    from mcp_ref.basic.transports.streamable_http.endpoint import Application
 
 __all__ = ["Server"]
 
@@ -153,7 +153,7 @@ class Server(Registry):
 
     def wsgi_app(self, path: str = "/mcp", **given: Unpack[AppOptions]) -> Application:
         """This server as a WSGI application (basic/transports/streamable_http/endpoint)."""
-        from mcp_ref.basic.transports.streamable_http import Application  # start-up time
+        from mcp_ref.basic.transports.streamable_http.endpoint import Application  # start-up time
 
         check_names("Server.wsgi_app", given, AppOptions.__annotations__)
         return Application(self, path, **given)

@@ -152,7 +152,6 @@ class Events:
         elif name in (b"data", b"event") or (name == b"id" and b"\0" not in line):
             self._fields[name] = line
         elif name == b"retry" and (digits := line[6:].removeprefix(b" ")).isdigit():
-            # `int` would be slow for a long one, and refuse the longest.
             # Cut: `int` would be slow for a long number, and refuse the longest.
             self.retry = min(int(digits.lstrip(b"0")[:10].ljust(1, b"0")), MAX_RETRY_MS)
             self._fields[name] = line

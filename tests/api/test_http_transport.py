@@ -9,7 +9,7 @@ from web import opened, talking, text, web
 
 from mcp_ref import Server, connect
 from mcp_ref.api.http_transport import HttpLine
-from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
+from mcp_ref.basic.transports.streamable_http.sending import StreamableHttp, UrlConnection
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError
 
 
@@ -47,6 +47,7 @@ def test_only_the_legacy_era_has_sessions_and_a_stream_of_its_own(revision):
     with talking(rest, revision, "s-1") as (_site, client):
         assert client.session_id == "s-1"
         assert isinstance(client.asker.connection, UrlConnection)
+        assert isinstance(client.asker.connection.outbox, StreamableHttp)
     assert client.session_id is None
     with talking(rest, MODERN, "s-1") as (_site, client):
         assert client.session_id is None

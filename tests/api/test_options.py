@@ -11,7 +11,7 @@ import pytest
 from mcp_ref import ClientOptions, HttpOptions, Server, ServerOptions, connect
 from mcp_ref.api.http_server import serve
 from mcp_ref.api.options import AppOptions, RunOptions
-from mcp_ref.basic.transports.streamable_http import Application
+from mcp_ref.basic.transports.streamable_http.endpoint import Application
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from choices import for_connect
 from peers import ENV, PATIENCE, eventually
 
 from mcp_ref import Client, connect
+from mcp_ref.basic.transports.streamable_http.sending import StreamableHttp
 
 HERE = Path(__file__).parent
 
@@ -66,9 +67,10 @@ def connect_and_hear(url: str, **options: Any) -> Client:
     sends on that stream before, its questions among it, is lost.
     """
     client = connect(url, **for_connect(**options))
-    background = getattr(client.asker.connection, "background", None)
-    if background is not None:
-        assert eventually(lambda: background._exchange.status)
+    sender = client.asker.connection.outbox
+    if isinstance(sender, StreamableHttp) and sender.background is not None:
+        way = sender.background._way
+        assert eventually(lambda: way._exchange is not None and way._exchange.status)
     return client
 
 

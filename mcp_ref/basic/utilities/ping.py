@@ -12,8 +12,8 @@ Either side may ask at any time whether the other is still there, and gets an em
 Revisions   2024-11-05 to 2025-11-25.  2026-07-28 has no ping: `server/discover` tells as much, and its
             connections hold no state that could be lost.
 Threads     answered by the reader itself, so that no busy tool delays it. A Heartbeat has one timer
-            (runtime/threads/timers); a worker sends its pings, no thread waits for the answers, and a
-            connection that failed is ended on a thread of its own, `mcp_ref ping`.
+            (runtime/threads/timers). A thread of its own, `mcp_ref ping`, sends each ping, and another ends
+            a connection that failed; no thread waits for the answers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from mcp_ref.basic.versioning import Method
 from mcp_ref.runtime.errors import LocalError, McpError, RequestTimeout
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.timers import Timer, later
-from mcp_ref.runtime.threads.workers import QueueFull
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
@@ -112,15 +111,8 @@ class Heartbeat:
                 self._timer = later(seconds, run)
 
     def _submit_ping(self) -> None:
-        """Have a worker send a ping, or a thread: sending may block, which the thread of the timers must not."""
-        workers = self._connection.responder.workers
-        if workers is None:
-            self._start_thread(self._send, None)
-            return
-        try:
-            workers.submit(self._send, None)  # after the end, nothing is run
-        except QueueFull:
-            self._schedule(self._every, self._submit_ping)
+        """Have a thread send a ping: that may block, which the thread of the timers must not."""
+        self._start_thread(self._send, None)
 
     def _send(self, nothing: None) -> None:
         """Send one ping; none while no stream leads to the peer, whose silence would prove nothing."""

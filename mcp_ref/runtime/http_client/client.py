@@ -7,11 +7,19 @@
         exchange.read(limit)                        the whole body, or
         exchange.read1(n)                           what has arrived of it
 
-Threads     any; an exchange is run by one thread at a time.
+An exchange waits for a slot as long as its deadline allows. Open streams occupy slots for hours, and calls
+may be waiting for an answer of ours that needs one. So there are a few more slots for what is urgent: without
+them 64 streams could block each other for ever.
+
+Errors      Aborted, Expired of runtime/http_client/sockets.
+Threads     any; an exchange is run by one thread at a time. `_changed` guards who is under way; nothing is
+            waited for while it is held but itself. A semaphore would not do: those waiting must see `stop`,
+            `abort` and deadlines that move.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -19,15 +27,20 @@ import requests
 
 from mcp_ref.runtime.http_client.exchange import HttpExchange
 from mcp_ref.runtime.http_client.settings import Headers, Settings
-from mcp_ref.runtime.http_client.slots import MAX_EXTRA_EXCHANGES, Slots
+from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import Deadline
 
-__all__ = ["HttpClient"]
+__all__ = ["MAX_EXTRA_EXCHANGES", "HttpClient"]
+
+MAX_EXTRA_EXCHANGES = 16
+"""Urgent exchanges beyond the limit."""
+LOOK_SECONDS = 1.0
+"""A wait for a slot looks at its deadline at least so often: the deadline may move."""
 
 
 class HttpClient:
-    """All exchanges of one client with its server."""
+    """All exchanges of one client with its server: which are under way, and which wait to begin."""
 
     def __init__(
         self,
@@ -38,15 +51,20 @@ class HttpClient:
         limit: int = 64,
     ) -> None:
         """`headers` go with each request; a function that returns them is called each time."""
-        self.url = url
         self.limit = limit
-        self.slots = Slots(limit)
         self.settings = Settings(url, session, headers, limit + MAX_EXTRA_EXCHANGES)
+        self._changed = threading.Condition()
+        self._under_way: set[HttpExchange] = set()  # guarded by _changed
+        self._is_stopped = False
         forks.register(self)
 
     def forked(self) -> None:
         """Begin no more exchanges in a forked child: all are the parent's."""
-        self.slots.forked()
+        self._changed = threading.Condition()
+        self._is_stopped = True
+        for exchange in self._under_way:
+            exchange.forked()
+        self._under_way.clear()
         self.settings.forked()
 
     def new(self, deadline: Deadline | None, **options: Any) -> HttpExchange:
@@ -55,14 +73,51 @@ class HttpClient:
         An `urgent` one may exceed the limit, because others may be waiting for it. After `stop` only a `last`
         one may begin. `read_timeout` is how many seconds may pass without a byte.
         """
-        return HttpExchange(self.settings, self.slots, deadline, **options)
+        return HttpExchange(self, deadline, **options)
 
-    def target_of(self, url: str) -> str:
-        return self.settings.target_of(url)
+    def enter(self, exchange: HttpExchange, *, is_urgent: bool, is_last: bool) -> None:
+        """Wait for a slot. Raises Aborted, Expired."""
+        limit = self.limit + MAX_EXTRA_EXCHANGES if is_urgent or is_last else self.limit
+        with self._changed:
+            while len(self._under_way) >= limit and not self._is_stopped and not exchange.is_aborted:
+                self._wait(exchange)
+            if exchange.is_aborted or (self._is_stopped and not is_last):
+                raise Aborted
+            self._under_way.add(exchange)
+
+    def _wait(self, exchange: HttpExchange) -> None:
+        """Wait for a change. With _changed held."""
+        if not self._changed.wait(min(LOOK_SECONDS, exchange.deadline.pause())) and exchange.is_late:
+            raise Expired
+
+    def leave(self, exchange: HttpExchange) -> None:
+        """Give the slot back."""
+        with self._changed:
+            self._under_way.discard(exchange)
+            self._changed.notify_all()
+
+    def pause(self, exchange: HttpExchange, seconds: float) -> None:
+        """Wait without a slot, within the deadline. Raises Aborted, Expired."""
+        left = min(seconds, exchange.deadline.left())
+        with self._changed:
+            if self._changed.wait_for(lambda: self._is_stopped or exchange.is_aborted, max(0.0, left)):
+                raise Aborted
+        if left < seconds:
+            raise Expired
+
+    def wake(self) -> None:
+        """Have those that wait in `enter` look again."""
+        with self._changed:
+            self._changed.notify_all()
 
     def stop(self) -> None:
         """End all exchanges; from now on only a last one may begin."""
-        self.slots.stop()
+        with self._changed:
+            self._is_stopped = True
+            self._changed.notify_all()
+            under_way = list(self._under_way)
+        for exchange in under_way:
+            exchange.abort()
 
     def close(self) -> None:
         self.stop()

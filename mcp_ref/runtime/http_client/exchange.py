@@ -1,7 +1,7 @@
 """One HTTP exchange: a request goes out, its response comes in, and any thread may end it.
 
 It uses the pool of urllib3 beneath a session of requests directly, at half the cost of the session. Nothing
-is sent twice in here, and nothing to another server than that of the URL.
+is sent twice unless the caller says that it may be, and nothing to another server than that of the URL.
 
 Errors      ConnectionClosed, which says how far the exchange came; TooLong for a body; Aborted and Expired of
             runtime/http_client/sockets. None of them repeats the value of a header.
@@ -11,18 +11,20 @@ Threads     an exchange is run by one thread at a time; `abort` is for any.
 from __future__ import annotations
 
 import http.client
-from typing import Any
-from urllib.parse import urljoin, urlsplit
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, SSLError
 
 from mcp_ref.runtime.errors import ConnectionClosed
-from mcp_ref.runtime.http_client.settings import Headers, Settings
-from mcp_ref.runtime.http_client.slots import Slots
+from mcp_ref.runtime.http_client.settings import Headers
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Lease, leasing
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 from mcp_ref.runtime.untrusted_text import one_line
+
+if TYPE_CHECKING:
+    from mcp_ref.runtime.http_client.client import HttpClient
 
 __all__ = ["HttpExchange", "TooLong", "without_query"]
 
@@ -41,116 +43,111 @@ class TooLong(Exception):
     """A body is longer than the caller allows."""
 
 
-class HttpExchange:
+class HttpExchange(Lease):
     """One request and its response. Use it in a `with`, which gives its connection back."""
 
     def __init__(
         self,
-        settings: Settings,
-        slots: Slots,
+        client: HttpClient,
         deadline: Deadline | None,
         *,
         last: bool = False,
         urgent: bool = False,
         read_timeout: float | None = None,
     ) -> None:
-        self._settings = settings
-        self._slots = slots
+        super().__init__(deadline, read_timeout)
+        self._client = client
         self._is_last, self._is_urgent = last, urgent
-        self._lease = Lease(deadline, read_timeout)
         self._response: Any = None
         self._target = ""  # of the last request: the client's own, or where a redirect led
         self.status = 0
 
-    @property
-    def failed_on_stale_connection(self) -> bool:
-        """Whether a kept-alive connection ended before a byte of the response.
-
-        The server may have closed it for its age, and not have read the request.
-        """
-        return not self._lease.is_new_connection and not self._lease.has_received
-
-    @property
-    def is_aborted(self) -> bool:
-        return self._lease.is_aborted
-
     def abort(self) -> None:
         """End the exchange: a thread that waits in it gets Aborted. Any thread, any number of times."""
-        self._lease.abort()
-        self._slots.wake()
-
-    @property
-    def has_deadline(self) -> bool:
-        """Whether the exchange ends at some time even if the server keeps sending."""
-        return self._lease.deadline is not None
-
-    def set_read_timeout(self, seconds: float) -> None:
-        """From now on so many seconds may pass without a byte; then the exchange is Expired."""
-        self._lease.read_timeout = seconds
+        super().abort()
+        self._client.wake()
 
     def pause(self, seconds: float) -> None:
         """Wait before the exchange begins, within its deadline. Raises Aborted, Expired."""
-        self._slots.pause(self._lease, seconds)
+        self._client.pause(self, seconds)
 
     def send(
-        self, method: str, headers: Headers, body: bytes | None = None, target: str | None = None
+        self,
+        method: str,
+        headers: Headers,
+        body: bytes | None = None,
+        target: str | None = None,
+        *,
+        repeats: bool = False,
     ) -> None:
         """Send the request, and wait for the head of the response.
 
         `target` is the request target, if not that of the client's URL. A redirect within the server is
-        followed, once, if it repeats the request. Raises ConnectionClosed, Aborted, Expired.
+        followed, once, if it repeats the request. What `repeats` is sent again where a kept connection ended
+        before it was answered. Raises ConnectionClosed, Aborted, Expired, and closes the exchange then.
         """
-        settings = self._settings
-        self._slots.enter(self._lease, is_urgent=self._is_urgent, is_last=self._is_last)
-        headers = settings.headers(headers)
-        self._send(method, target or settings.target, headers, body)
-        moved = self._redirect_target() if self.status in REPEATABLE_REDIRECTS.get(method, ()) else None
-        if moved is not None:
-            if self.status == 308 and target is None:  # Permanent Redirect
-                settings.target = moved
-            self._release()
-            self._send(method, moved, headers, body)
+        settings = self._client.settings
+        self._client.enter(self, is_urgent=self._is_urgent, is_last=self._is_last)
+        try:
+            headers = settings.headers(headers)
+            self._send(method, target or settings.target, headers, body, repeats=repeats)
+            moved = self._redirect_target() if self.status in REPEATABLE_REDIRECTS.get(method, ()) else None
+            if moved is not None:
+                if self.status == 308 and target is None:  # Permanent Redirect
+                    settings.target = moved
+                self._give_back()
+                self._send(method, moved, headers, body)
+        except BaseException:
+            self.close()
+            raise
 
-    def _send(self, method: str, target: str, headers: Headers, body: bytes | None) -> None:
+    def _send(
+        self, method: str, target: str, headers: Headers, body: bytes | None, *, repeats: bool = False
+    ) -> None:
         self._target = target
-        if self._lease.is_late:
+        if self.is_late:
             raise Expired
         try:
-            with leasing(self._lease):
-                self._response = self._settings.pool.urlopen(
+            with leasing(self):
+                self._response = self._client.settings.pool.urlopen(
                     *(method, target, body, headers, _NO_RETRIES, False, False),
-                    timeout=urllib3.Timeout(connect=self._lease.connect_seconds, read=None),
+                    timeout=urllib3.Timeout(connect=self.connect_seconds, read=None),
                     preload_content=False,
                 )
         except (HTTPError, OSError, http.client.HTTPException) as problem:
-            raise self._error_for(problem) from None
+            error = self._error_for(problem)
+            # A server may have closed a kept connection for its age, and not have read the request.
+            is_stale = not self.is_new_connection and not self.has_received
+            if not (repeats and is_stale and isinstance(error, ConnectionClosed)):
+                raise error from None
+            self._send(method, target, headers, body)
         self.status = self._response.status
         if "set-cookie" in self._response.headers:
-            self._settings.add_cookies(self._response)
+            self._client.settings.add_cookies(self._response)
 
     def _error_for(self, problem: Exception) -> Exception:
         """The error for a failure beneath, with how far the exchange came; without the values of headers."""
         if self.is_aborted:
             return Aborted()
-        if self._lease.is_late:
+        if self.is_late:
             return Expired()
-        server, reason = self._settings.server, _innermost_reason(problem)
+        server, reason = self._client.settings.server, _innermost_reason(problem)
         if isinstance(problem, NewConnectionError | ConnectTimeoutError):
             return ConnectionClosed(f"no connection to {server}: {reason}")
         if isinstance(problem, SSLError):
             return ConnectionClosed(f"no connection to {server}, by TLS: {reason}")
         if self._response is not None:
             return ConnectionClosed(f"{server} closed the connection within its answer: {reason}")
-        if self._lease.has_received:
+        if self.has_received:
             return ConnectionClosed(f"what {server} answered is no HTTP: {reason}")
         return ConnectionClosed(f"{server} closed the connection before it answered: {reason}")
 
     @property
     def shown_url(self) -> str:
         """The URL of the last request, as error messages show it."""
-        url = self._target or self._settings.url
+        url = self._target or self._client.settings.url
         if url.startswith("/"):  # and not a whole URL, which a proxy gets
-            here = urlsplit(self._settings.url)
+            here = urlsplit(self._client.settings.url)
             url = f"{here.scheme}://{here.netloc}{url}"
         return one_line(without_query(url))
 
@@ -186,17 +183,13 @@ class HttpExchange:
 
     def is_end_buffered(self) -> bool:
         """Whether the end of the response has arrived, and nothing is left to read before it."""
-        return self._lease.response is None or self._lease.response.is_end_buffered()
+        return self.response is None or self.response.is_end_buffered()
 
     def _redirect_target(self) -> str | None:
-        """The target to which a redirect leads; None if that is another server, or no URL."""
-        here = self._settings.url
-        try:
-            there = urljoin(here, self.header("location") or "")
-            is_inside = there != here and _origin(there) == _origin(here)
-        except ValueError:
-            return None
-        return self._settings.target_of(there) if is_inside else None
+        """Where a redirect leads; None if that is another server, no URL, or the client's own."""
+        settings = self._client.settings
+        moved = settings.target_of(self.header("location") or "")
+        return None if moved == settings.target_of("") else moved
 
     def drain(self) -> None:
         """Read on for a moment: if the end comes, the connection can be used again. Closes the exchange."""
@@ -212,10 +205,10 @@ class HttpExchange:
 
     def close(self) -> None:
         """Give the connection and the slot back."""
-        self._release()
-        self._slots.leave(self._lease)
+        self._give_back()
+        self._client.leave(self)
 
-    def _release(self) -> None:
+    def _give_back(self) -> None:
         """Give the connection back, if the end of the response is near; otherwise close it."""
         response, self._response = self._response, None
         if response is None:
@@ -227,19 +220,19 @@ class HttpExchange:
         if not response.isclosed():
             response.close()
         response.release_conn()
-        self._lease.release()
-        self._settings.connection_returned()
+        self.release()
+        self._client.settings.connection_returned()
 
     def _read_rest(self, response: Any) -> None:
         """Read to the end of a response, for a moment at most."""
-        deadline, self._lease.deadline = self._lease.deadline, Deadline(MAX_DRAIN_SECONDS, Clock())
+        deadline, self.deadline = self.deadline, Deadline(MAX_DRAIN_SECONDS, Clock())
         try:
             while response.read1(MAX_DRAINED_BYTES):
                 pass
         except (Aborted, Expired, *_READ_ERRORS):
             pass
         finally:
-            self._lease.deadline = deadline
+            self.deadline = deadline
 
 
 def without_query(url: str) -> str:
@@ -249,11 +242,6 @@ def without_query(url: str) -> str:
     except ValueError:
         return ""
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
-
-
-def _origin(url: str) -> tuple[str, str | None, int | None]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def _innermost_reason(problem: BaseException) -> str:

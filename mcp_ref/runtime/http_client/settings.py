@@ -18,7 +18,7 @@ import re
 import socket
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 import requests
 import urllib3
@@ -116,8 +116,14 @@ class Settings:
         pool.ConnectionCls = leased_class(pool.ConnectionCls)
         return pool, adapter.request_url(self._prepared, proxies)
 
-    def target_of(self, url: str) -> str:
-        """The request target for another URL of this server."""
+    def target_of(self, reference: str) -> str | None:
+        """The request target of another URL of this server, or a relative one; None if it is elsewhere."""
+        try:
+            url = urljoin(self.url, reference)
+            if _origin(url) != _origin(self.url):
+                return None
+        except ValueError:  # not a URL
+            return None
         if not self.target.startswith("/"):  # a proxy gets whole URLs
             return url
         parts = urlsplit(url)
@@ -225,6 +231,12 @@ def merge_headers(headers: dict[str, str], more: Headers) -> dict[str, str]:
     """Both; where a name is in both, in whatever case, the header of `more`."""
     names = {name.lower() for name in more}
     return {**{name: value for name, value in headers.items() if name.lower() not in names}, **more}
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None]:
+    """Scheme, host and port of a URL."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def _has_authorization(headers: Headers) -> bool:

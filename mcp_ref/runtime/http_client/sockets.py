@@ -6,7 +6,7 @@ the places that urllib3 and http.client offer for it:
 
     pool.ConnectionCls           `leased_class` of what it was: tells the lease which socket it has
     connection.response_class    `_Response`: reads through `_ResponseReader`
-    _ResponseReader              waits by `poll`, as long as the deadline of the lease allows, then reads
+    _ResponseReader              reads, and waits for as long as the deadline of the lease allows
 
 http.client closes over the socket it is given, and urllib3 builds the connection deep inside `urlopen`:
 so the lease of a thread stands in a thread-local variable while it sends. What is ugly about it is that three
@@ -25,7 +25,7 @@ from __future__ import annotations
 import functools
 import http.client
 import io
-import select
+import math
 import socket
 import ssl
 import threading
@@ -33,7 +33,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, cast
 
-from mcp_ref.runtime.threads.deadlines import Deadline
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
 __all__ = ["Aborted", "Expired", "Lease", "leased_class", "leasing"]
 
@@ -41,10 +41,12 @@ MAX_CONNECT_SECONDS = 10.0
 """Time to connect, for all addresses of the server together."""
 MIN_TIMEOUT_SECONDS = 0.01
 """A socket takes 0 for "do not wait at all"."""
-MAX_WAIT_SECONDS = 3600.0
-"""A wait without a deadline looks again after that: `poll` cannot count to infinity."""
 MAX_HEADS = 10
 """Heads of one response: its own, and informational ones before it (RFC 9110, section 15.2)."""
+
+
+ENDLESS = Deadline(math.inf, Clock())
+"""The deadline of an exchange that has none."""
 
 
 class Aborted(Exception):
@@ -59,8 +61,8 @@ class Lease:
     """An exchange's hold on a socket of the pool, with its time limits."""
 
     def __init__(self, deadline: Deadline | None, read_timeout: float | None = None) -> None:
-        self.deadline = deadline
-        self.read_timeout = read_timeout
+        self.deadline = deadline or ENDLESS
+        self.read_timeout = math.inf if read_timeout is None else read_timeout
         """Seconds that may pass without a byte."""
         self.is_new_connection = False
         """Whether the connection was made for this exchange."""
@@ -72,13 +74,16 @@ class Lease:
         self._socket: Any = None  # guarded by _lock
 
     @property
+    def has_deadline(self) -> bool:
+        """Whether the exchange ends at some time even if the server keeps sending."""
+        return self.deadline is not ENDLESS
+
+    @property
     def is_late(self) -> bool:
-        return self.deadline is not None and self.deadline.left() <= 0
+        return self.deadline.left() <= 0
 
     @property
     def connect_seconds(self) -> float:
-        if self.deadline is None:
-            return MAX_CONNECT_SECONDS
         return max(MIN_TIMEOUT_SECONDS, min(MAX_CONNECT_SECONDS, self.deadline.left()))
 
     def forked(self) -> None:
@@ -108,29 +113,16 @@ class Lease:
                     # Not the method of a TLS socket, which would go on in plain text.
                     socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
-    def wait_readable(self, poll: Any) -> None:
-        """Wait until there is something to read, or the end of it. Raises Aborted, Expired."""
-        self.check()
-        while not self.is_aborted:
-            seconds = MAX_WAIT_SECONDS if self.deadline is None else self.deadline.pause()
-            if self.read_timeout is not None and self.read_timeout <= seconds:
-                if not poll.poll(self.read_timeout * 1000):
-                    raise Expired
-                break
-            if poll.poll(seconds * 1000 + 1):
-                break
-            self.check()
-        if self.is_aborted:
-            raise Aborted
+    def patience(self) -> float:
+        """How long a read may wait before it looks again. Raises Aborted, Expired.
 
-    def check(self) -> None:
-        """Raises Aborted, Expired. Also called where there is something to read: a server that never ceases
-        to send would never be late otherwise.
+        Asked before each read: a server that never ceases to send would never be late otherwise.
         """
         if self.is_aborted:
             raise Aborted
         if self.is_late:
             raise Expired
+        return max(MIN_TIMEOUT_SECONDS, min(self.deadline.pause(), self.read_timeout))
 
 
 _current = threading.local()  # `lease`: whose request this thread sends
@@ -159,14 +151,8 @@ class _ResponseReader(io.RawIOBase):
 
     def __init__(self, connected: Any, lease: Lease) -> None:
         self._raw = connected.makefile("rb", buffering=0)  # keeps the socket open
+        self._socket = connected
         self._lease = lease
-        self._poll = select.poll()
-        self._poll.register(connected, select.POLLIN)
-        self._tls = connected if isinstance(connected, ssl.SSLSocket) else None
-        # Over TLS, readable may mean half a record, and the lease must wait for the rest. A plain socket
-        # stays blocking: it may be the tunnel of a proxy, on which a TLS handshake comes next.
-        if self._tls is not None:
-            self._tls.settimeout(0.0)
         self.may_wait = True
         self.has_ended = False
 
@@ -175,24 +161,17 @@ class _ResponseReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int | None:
         """The number of bytes read, 0 at the end; None if it would have to wait and may not."""
-        if self._tls is not None:
-            return self._read_tls(self._tls, buffer)
-        if self.may_wait:
-            self._lease.wait_readable(self._poll)
-        elif not self._poll.poll(0):
-            return None
-        return self._received(self._raw.readinto(buffer))
-
-    def _read_tls(self, tls: ssl.SSLSocket, buffer: Any) -> int | None:
         while True:
-            if self.may_wait:
-                self._lease.check()
+            seconds = self._lease.patience() if self.may_wait else 0.0
+            # Not by `poll`: over TLS, readable may mean half a record.
+            self._socket.settimeout(seconds)
             try:
-                return self._received(tls.recv_into(buffer))
-            except ssl.SSLWantReadError:
-                if not self.may_wait:
-                    return None
-                self._lease.wait_readable(self._poll)
+                return self._received(self._socket.recv_into(buffer))
+            except (BlockingIOError, ssl.SSLWantReadError):
+                return None
+            except TimeoutError:
+                if self._lease.read_timeout <= seconds:
+                    raise Expired from None
 
     def _received(self, size: int | None) -> int | None:
         if size:
@@ -291,8 +270,7 @@ def leased_class(base: type[Any]) -> type[Any]:
                 self._parts = None
             if self.sock is None:
                 self.connect()
-            left = None if lease.deadline is None else max(MIN_TIMEOUT_SECONDS, lease.deadline.left())
-            self.sock.settimeout(left)
+            self.sock.settimeout(max(MIN_TIMEOUT_SECONDS, lease.deadline.pause()))
             super().send(b"".join(parts))
 
         def send(self, data: Any) -> None:

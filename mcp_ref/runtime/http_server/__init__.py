@@ -7,5 +7,7 @@ connection  serves the requests of one connection, one after another
 receiving   reads from the socket, within limits of size and time; the body as the application reads it
 request     parses the head of a request
 response    writes the response of a WSGI application
+reply       a response that an application begins late, under any WSGI server
+attendant   looks after responses that are silent: has the client left?
 hosts       lists of allowed hosts and origins
 """

@@ -1,8 +1,8 @@
 """The attendant: one thread of a WSGI application that looks after the responses which are under way.
 
-The threads of requests are busy with them. So this one asks, a few times a second and for all together, which
-clients have left, and has each response look whether it was silent for too long. Whatever it does is short: it
-waits for no client and for no lock that is held during a write.
+The threads of requests are busy with them. So this one asks, a few times a second and for all together,
+which clients have left, and has each response look whether it was silent for too long. Whatever it does is
+short: it waits for no client, and for no lock that is held during a write.
 
     watch(response)     a response is under way: two steps, since every request takes them
     leave(response)     it is over
@@ -20,7 +20,7 @@ import threading
 import time
 from typing import Protocol
 
-from mcp_ref.runtime.http_server.reply import Reply, has_left
+from mcp_ref.runtime.http_server.reply import HttpReply, has_left
 from mcp_ref.runtime.logs import logger
 
 __all__ = ["Attendant", "Attended"]
@@ -38,7 +38,7 @@ class Attended(Protocol):
     """A response that is under way."""
 
     @property
-    def reply(self) -> Reply | None:
+    def reply(self) -> HttpReply | None:
         """What tells whether its client is there; None once it is over."""
 
     def client_left(self) -> None:

@@ -1,14 +1,14 @@
 """The response to one HTTP request of a WSGI application, which any thread may begin, write, and end.
 
 WSGI has two ways to send a body: the application returns it, or it calls `write`, which `start_response` has
-returned. Only the second lets a thread that is busy say something meanwhile, and lets another thread say it for
-it. `Reply` hides how the WSGI servers differ in that:
+returned. Only the second lets a thread that is busy say something meanwhile, and lets another thread say it
+for it. `HttpReply` hides how the WSGI servers differ in that:
 
-    server      a write that its client does not read     that the client left         an end before the return
-    embedded    fails after `stall` seconds               its socket says so           `Response.end_early`
-    gunicorn    fails after STALL_SECONDS, set here       its socket says so           the socket is shut
-    waitress    goes to memory, up to 16 MiB; then waits  asked by a function          not possible
-    another     as it likes                               only a failed write tells    not possible
+    server      a write that its client does not read     that the client left        an end before the return
+    embedded    fails after `stall` seconds               its socket says so          `Response.end_early`
+    gunicorn    fails after STALL_SECONDS, set here       its socket says so          the socket is shut
+    waitress    goes to memory, up to 16 MiB; then waits  asked by a function         not possible
+    another     as it likes                               only a failed write tells   not possible
 
 A middleware may keep `write` from the application: then nothing can be said before the answer, and
 WriteRefused says so.
@@ -32,7 +32,7 @@ from typing import Any
 from mcp_ref.runtime.errors import ConnectionClosed, WriteRefused
 from mcp_ref.runtime.http_server.receiving import set_kernel_timeout
 
-__all__ = ["ClientLeft", "Headers", "Reply", "has_left"]
+__all__ = ["ClientLeft", "Headers", "HttpReply", "has_left"]
 
 Headers = list[tuple[str, str]]
 
@@ -43,11 +43,15 @@ SAFE_UNREAD_BYTES = 8 << 20
 """Bytes that waitress takes into memory in any case; with more, a write may wait for the client."""
 
 
+BEGUN_AGAIN = ConnectionClosed, ConnectionClosed("the response is begun again"), None
+"""What `start_response` wants where it is called twice (`exc_info`): nothing was sent yet."""
+
+
 class ClientLeft(ConnectionClosed):
     """The client closed the connection, or has read nothing for too long."""
 
 
-class Reply:
+class HttpReply:
     """What goes back to one HTTP request; and who sent it."""
 
     def __init__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> None:
@@ -69,13 +73,16 @@ class Reply:
 
         May be done once more if nothing was sent yet, as after a refused write.
         """
-        again = () if not self.status else ((ConnectionClosed, ConnectionClosed("begun again"), None),)
+        again = () if not self.status else (BEGUN_AGAIN,)
         self._write = self._start(reason(status), [*headers, *self.headers], *again)
         self.status = status
 
     def whole(self, status: int, body: bytes, headers: Iterable[tuple[str, str]]) -> tuple[bytes, ...]:
         """A response whose body is all there: what the application returns for it."""
-        self.begin(status, [*headers, ("Content-Length", str(len(body)))])
+        again = () if not self.status else (BEGUN_AGAIN,)
+        all_headers = [*headers, ("Content-Length", str(len(body))), *self.headers]
+        self._write = self._start(reason(status), all_headers, *again)
+        self.status = status
         return (body,) if body and self.environ["REQUEST_METHOD"] != "HEAD" else ()
 
     def write(self, piece: bytes) -> None:
@@ -110,7 +117,7 @@ class Reply:
         return WriteRefused(f"{type(problem).__name__}: {problem}"[:300])
 
     def end_early(self) -> bool:
-        """End the response though the application has not returned. False if the server has no way for that."""
+        """End the response though the application has not returned. False if the server cannot do that."""
         embedded, connection = self.environ.get("mcp_ref.response"), self.connection
         if embedded is None and connection is None:
             return False
@@ -164,7 +171,7 @@ SHUT = getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR | selec
 """Linux says by itself that a peer has shut its side, also behind what it has sent ahead."""
 
 
-def has_left(replies: Sequence[Reply]) -> list[bool]:
+def has_left(replies: Sequence[HttpReply]) -> list[bool]:
     """Of several requests, whether the client of each has gone; their sockets are asked all at once.
 
     A client that shut its side of the connection counts as gone, since one that waits for an answer does not.

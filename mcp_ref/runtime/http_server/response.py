@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from types import TracebackType
 
-from mcp_ref.runtime.http_server.request import has_control_characters
+from mcp_ref.runtime.http_server.request import FIELD_BYTES
 
 __all__ = ["Response", "short_response"]
 
@@ -125,9 +125,9 @@ class Response:
         elif self._is_chunked:
             piece = b"%x\r\n%b\r\n0\r\n\r\n" % (len(piece), piece) if piece else b"0\r\n\r\n"
         else:
-            self._count(len(piece))
-            if self._length_left:
-                raise ValueError("the body is shorter than the Content-Length says")
+            if self._length_left is not None and self._length_left != len(piece):
+                relation = "shorter" if len(piece) < self._length_left else "longer"
+                raise ValueError(f"the body is {relation} than the Content-Length says")
         if head or piece:
             self._send(head, piece)
         self.is_complete = True
@@ -162,7 +162,7 @@ class Response:
             lines.append("Connection: close")
         lines.append("\r\n")
         head = "\r\n".join(lines).encode("latin-1")
-        if has_control_characters(head, line_ends=len(lines)):
+        if len(head.translate(None, FIELD_BYTES)) != 2 * len(lines):
             raise ValueError("a control character in the status or in a header of the response")
         return head
 

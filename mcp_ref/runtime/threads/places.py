@@ -75,23 +75,24 @@ class Places:
         if self.threads is not None and self.taken + free >= self.threads:
             raise NoPlace(f"{self.taken} of {self.threads} threads are taken; retry in 1 s.", 1)
 
-    def enter_call(self, is_wanted: Callable[[], bool]) -> None:
+    def enter_call(self, is_wanted: Callable[[], bool]) -> bool:
         """One more call, once it is its turn; `leave_call` must follow. Raises NoPlace.
 
-        While it waits it looks now and then whether it `is_wanted` still.
+        While it waits it looks now and then whether it `is_wanted` still. Returns whether it had to wait.
         """
         with self._lock:
-            if self.threads != 1:
+            if self.threads is not None and self.threads > 1:
                 self._check_threads(1)
             if self._running < self._limits[0]:
                 self._running += 1
-                return
+                return False
             turn = self._wait_in_line()
         end = time.monotonic() + TURN_SECONDS
         while not turn.acquire(timeout=LOOK_SECONDS):
             if time.monotonic() >= end or not is_wanted():
                 self._give_up(turn)
-                return
+                break
+        return True
 
     def _wait_in_line(self) -> threading.Lock:
         """What is released when it is the caller's turn. With _lock held."""

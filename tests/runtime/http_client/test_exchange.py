@@ -285,9 +285,10 @@ def test_closing_after_the_answer_is_nobodys_loss(at):
         assert len(site.wires) == 3
 
 
-def test_a_kept_connection_that_ends_before_the_answer_is_known_as_such(at):
+@pytest.mark.parametrize("repeats", [True, False])
+def test_a_kept_connection_that_ends_before_the_answer_costs_a_second_try_where_allowed(at, repeats):
     def handle(request, wire):
-        if len(site.requests) == 1:
+        if len(site.requests) in (1, 3):
             wire.answer(200, b"{}")
         else:
             wire.close()
@@ -296,13 +297,20 @@ def test_a_kept_connection_that_ends_before_the_answer_is_known_as_such(at):
         http = at(site)
         ask(http)
         with http.new(within()) as again:
-            with pytest.raises(ConnectionClosed):
-                again.send("POST", {}, b"{}")
-            assert again.failed_on_stale_connection
-        with http.new(within()) as first:
-            with pytest.raises(ConnectionClosed):
-                first.send("POST", {}, b"{}")
-            assert not first.failed_on_stale_connection, "this connection was a new one"
+            if repeats:
+                again.send("POST", {}, b"{}", repeats=True)
+                assert again.status == 200
+            else:
+                with pytest.raises(ConnectionClosed):
+                    again.send("POST", {}, b"{}")
+        assert len(site.requests) == (3 if repeats else 2)
+
+
+def test_a_new_connection_that_ends_before_the_answer_is_no_reason_to_try_again(at):
+    with web(lambda request, wire: wire.close()) as site:
+        with at(site).new(within()) as first, pytest.raises(ConnectionClosed):
+            first.send("POST", {}, b"{}", repeats=True)
+        assert len(site.requests) == 1
 
 
 def test_no_server_is_said_so(at):

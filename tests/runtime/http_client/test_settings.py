@@ -134,7 +134,7 @@ def test_a_proxy_of_the_environment_is_asked_once_and_for_all(at, monkeypatch):
         assert ask(http) == (200, b"{}")
         assert proxy.requests[0].target == "http://example.invalid/mcp?a=b"
         assert proxy.requests[0].headers["host"] == "example.invalid"
-        assert http.target_of("http://example.invalid/x") == "http://example.invalid/x"
+        assert http.settings.target_of("http://example.invalid/x") == "http://example.invalid/x"
 
 
 def test_a_proxy_of_the_session_is_used(at):

@@ -360,7 +360,7 @@ def test_an_exchange_whose_socket_is_gone_can_be_ended_all_the_same():
     lease.abort()
     assert lease.is_aborted
     with pytest.raises(Aborted):
-        lease.check()
+        lease.patience()
 
 
 def test_in_a_forked_child_a_lease_is_over_and_its_socket_is_not_shut():

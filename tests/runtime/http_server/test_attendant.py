@@ -9,7 +9,7 @@ from peers import PATIENCE, eventually, nothing_left
 
 from mcp_ref.runtime.http_server import attendant as module
 from mcp_ref.runtime.http_server.attendant import Attendant
-from mcp_ref.runtime.http_server.reply import Reply
+from mcp_ref.runtime.http_server.reply import HttpReply
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ class Response:
 
     def __init__(self, connection=None):
         environ = {} if connection is None else {"werkzeug.socket": connection}
-        self.reply = Reply(environ, lambda *head: None)
+        self.reply = HttpReply(environ, lambda *head: None)
         self.attended = threading.Semaphore(0)
         self.left = threading.Event()
         self.threads = set()

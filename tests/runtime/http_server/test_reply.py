@@ -10,7 +10,7 @@ from peers import PATIENCE, eventually, nothing_left
 
 from mcp_ref.runtime.errors import WriteRefused
 from mcp_ref.runtime.http_server import reply as module
-from mcp_ref.runtime.http_server.reply import ClientLeft, Reply, has_left, reason
+from mcp_ref.runtime.http_server.reply import ClientLeft, HttpReply, has_left, reason
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ class Wsgi:
     def __init__(self, **environ):
         self.environ = {"REQUEST_METHOD": "POST", **environ}
         self.heads, self.pieces = [], []
-        self.reply = Reply(self.environ, self.start)
+        self.reply = HttpReply(self.environ, self.start)
 
     def start(self, status, headers, exc_info=None):
         self.heads.append((status, headers, exc_info))
@@ -111,7 +111,7 @@ def test_pieces_go_out_as_they_are_written():
 
 def test_a_server_without_write_says_so_and_may_be_sent_something_else():
     wsgi = Wsgi()
-    reply = Reply(wsgi.environ, lambda *head: wsgi.start(*head) and None)
+    reply = HttpReply(wsgi.environ, lambda *head: wsgi.start(*head) and None)
     reply.begin(200, [])
     with pytest.raises(WriteRefused, match="start_response returned no function"):
         reply.write(b"a")

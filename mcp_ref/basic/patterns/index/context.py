@@ -7,8 +7,9 @@ Everything behind the doors is written once, against this. What a handler calls 
 
 Revisions   all.
 Threads     made by the thread that brings the request, then owned by the one that runs it. `cancel` is called
-            by the reader, by the attendant over HTTP, or by the thread that ends the connection, and is
-            quick; everything else is for the thread of the request. A handler may hand its context to threads of its own: `notify` is safe there.
+            by the reader, over HTTP by the attendant, or by the thread that ends the connection, and is
+            quick; everything else is for the thread of the request. A handler may hand its context to threads
+            of its own: `notify` is safe there.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from mcp_ref.basic.index.batching import wants_answer
 from mcp_ref.basic.index.error_responses import InvalidRequest, ProtocolError
 from mcp_ref.basic.index.messages import Json, classify, is_broken_response, is_id
 from mcp_ref.basic.transports.streamable_http.receiving import AnswerStyle, HttpStream
-from mcp_ref.basic.transports.streamable_http.security import Refused, accepts, check_post
+from mcp_ref.basic.transports.streamable_http.security import Refused, accepts
 from mcp_ref.basic.transports.streamable_http.sending import accepted, refusal_body
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern
 from mcp_ref.runtime import events
@@ -45,9 +45,9 @@ from mcp_ref.runtime.threads.places import NoPlace
 
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
-    from mcp_ref.basic.transports.streamable_http import Application, Handler
+    from mcp_ref.basic.transports.streamable_http.endpoint import Application, Handler
     from mcp_ref.runtime.errors import McpError
-    from mcp_ref.runtime.http_server.reply import Reply
+    from mcp_ref.runtime.http_server.reply import HttpReply
     from mcp_ref.runtime.threads.workers import Workers
 
 __all__ = ["OldTransport"]
@@ -100,7 +100,7 @@ class _PostOutgoing:
     two_way = True
     is_busy = False
 
-    def __init__(self, stream: _SessionStream, reply: Reply) -> None:
+    def __init__(self, stream: _SessionStream, reply: HttpReply) -> None:
         self._stream = stream
         self._environ, self._principal = reply.environ, reply.principal
         self.send = stream.send
@@ -180,7 +180,7 @@ class OldTransport:
 
     # -- the stream ------------------------------------------------------------------------------
 
-    def _open(self, reply: Reply) -> Iterable[bytes]:
+    def _open(self, reply: HttpReply) -> Iterable[bytes]:
         """GET: open a session, which lasts as long as its stream."""
         if not accepts(reply.environ.get("HTTP_ACCEPT"), "text/event-stream"):
             raise Refused(406, "GET is answered with text/event-stream")
@@ -206,14 +206,12 @@ class OldTransport:
 
     # -- messages --------------------------------------------------------------------------------
 
-    def _post(self, reply: Reply) -> Iterable[bytes]:
+    def _post(self, reply: HttpReply) -> Iterable[bytes]:
         """POST: take a message; responses to it go out on the stream."""
-        environ = reply.environ
         session = self._find(reply)
-        check_post(environ, ())
         outgoing = _PostOutgoing(session.stream, reply)
         try:
-            message = self._app.receive(environ, self._app.bodies.share(environ))
+            message = self._app.receive(reply, ())
             if type(message) is list:
                 if any(map(wants_answer, message)):
                     session.stream.pending.add(outgoing)
@@ -244,7 +242,7 @@ class OldTransport:
             problem = UnsupportedProtocolVersion(date, self._legacy)
             session.connection.responder.refuse(message["id"], problem, outgoing)
 
-    def _find(self, reply: Reply) -> _Session:
+    def _find(self, reply: HttpReply) -> _Session:
         """The session that a POST names. Raises Refused."""
         try:
             ids = parse_qs(reply.environ.get("QUERY_STRING", ""), max_num_fields=16).get("session_id", [])

@@ -23,6 +23,7 @@ from __future__ import annotations
 from typing import Any
 
 from mcp_ref.basic.index.error_responses import ErrorResponse, MethodNotFound
+from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.transports.stdio.backward_compatibility import (
     NOTHING_KNOWN,
     KnownEra,
@@ -36,7 +37,6 @@ from mcp_ref.basic.transports.streamable_http.http_errors import (
     RefusedByStatus,
     status_of,
 )
-from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
 from mcp_ref.basic.versioning import MODERN_CODES, Era, Revision, newest, speak_legacy
 from mcp_ref.runtime.errors import LocalError, McpError
 from mcp_ref.runtime.logs import logger
@@ -57,7 +57,7 @@ class PerhapsOld(Exception):
         self.problem = problem
 
 
-def open_connection(client: Opens, connection: UrlConnection, known: KnownEra = NOTHING_KNOWN) -> None:
+def open_connection(client: Opens, connection: Connection, known: KnownEra = NOTHING_KNOWN) -> None:
     """Find out what the server speaks, and agree on the newest revision that both know.
 
     Fills in the client, which keeps it for as long as it lives. Raises PerhapsOld, or what went wrong.
@@ -74,7 +74,7 @@ def open_connection(client: Opens, connection: UrlConnection, known: KnownEra = 
             known.store(era)
 
 
-def _greeted_again(client: Opens, connection: UrlConnection, known: KnownEra) -> bool:
+def _greeted_again(client: Opens, connection: Connection, known: KnownEra) -> bool:
     """Whether the server was remembered as a legacy one, and still is: then the connection is open.
 
     A server that answers initialize with an error may have become a modern one: it is forgotten, and probed.
@@ -98,7 +98,7 @@ def _greeted_again(client: Opens, connection: UrlConnection, known: KnownEra) ->
     return True
 
 
-def _discovered(client: Opens, connection: UrlConnection) -> Era | None:
+def _discovered(client: Opens, connection: Connection) -> Era | None:
     """What the server says that it speaks; if that is MODERN, all is done. None: it does not say.
 
     # spec: basic/transports/streamable-http/era-inspect-400
@@ -123,7 +123,7 @@ def _discovered(client: Opens, connection: UrlConnection) -> Era | None:
     return Era.MODERN
 
 
-def _probe_twice(client: Opens, connection: UrlConnection) -> tuple[Any, Revision | None]:
+def _probe_twice(client: Opens, connection: Connection) -> tuple[Any, Revision | None]:
     """What the server answers, and the version to go on with; again, if it refused one and offers another.
 
     Even if the version that it offers is the one that it refused.
@@ -152,7 +152,7 @@ def _no_modern_server(outcome: McpError, advice: str) -> LocalError:
     )
 
 
-def _probe(client: Opens, connection: UrlConnection) -> Any:
+def _probe(client: Opens, connection: Connection) -> Any:
     """The result of server/discover, or an error that may say what the server speaks; raises others."""
     try:
         return connection.request("server/discover", client.probe())
@@ -173,7 +173,7 @@ def _says_nothing(problem: HttpError) -> bool:
     return problem.status in SAYS_NOTHING or problem.status >= 500
 
 
-def _greet(client: Opens, connection: UrlConnection) -> None:
+def _greet(client: Opens, connection: Connection) -> None:
     """# spec: basic/transports/streamable-http/era-fallback-initialize"""
     try:
         result = connection.request("initialize", client.negotiated.hello())
@@ -188,4 +188,3 @@ def _greet(client: Opens, connection: UrlConnection) -> None:
             raise PerhapsOld(problem) from problem
         raise
     client.negotiated.open_legacy(connection, result)
-    connection.listen()

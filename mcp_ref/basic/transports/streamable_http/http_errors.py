@@ -33,7 +33,7 @@ from mcp_ref.runtime.errors import ConnectionClosed, McpError
 from mcp_ref.runtime.http_client.exchange import HttpExchange, TooLong, without_query
 from mcp_ref.runtime.untrusted_text import one_line
 
-__all__ = ["HttpError", "HttpFailure", "RefusedByStatus", "refusal", "wrong_type"]
+__all__ = ["HttpError", "HttpFailure", "RefusedByStatus", "check_status", "refusal", "wrong_type"]
 
 JSON, STREAM = "application/json", "text/event-stream"
 
@@ -53,23 +53,35 @@ _STATUS_WORDS = {
 }
 
 
+def check_status(exchange: HttpExchange, call_id: RequestId | None) -> None:
+    """Raises what a status means that is no success."""
+    if not 200 <= exchange.status < 300:
+        raise refusal(exchange, call_id)
+
+
 def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
-    """What a status that is no success means, and the body that goes with it."""
+    """What a status that is no success means, and the body that goes with it.
+
+    The one place where a status becomes an error; what wants authorization is known by `challenge`.
+    """
     try:
         body = exchange.read(_READ)
     except (TooLong, ConnectionClosed):  # the status says enough where the body is long, or breaks off
         body = b""
+    status, url, seconds = exchange.status, exchange.shown_url, _retry_after(exchange)
+    challenge = exchange.header("www-authenticate")
     told = _json_rpc_error(body, call_id)
     if told is not None:
-        challenge = exchange.header("www-authenticate")
-        return RefusedByStatus(
-            told,
-            exchange.status,
-            url=exchange.shown_url,
-            retry_after=_retry_after(exchange),
-            challenge=challenge,
-        )
-    return _http_error(exchange, body)
+        return RefusedByStatus(told, status, url=url, retry_after=seconds, challenge=challenge)
+    said = _STATUS_WORDS.get(status, "")
+    if 300 <= status < 400:
+        where = one_line(without_query(exchange.header("location") or "")) or "nowhere"
+        said = f"it redirects to {where:.200}, which is not followed"
+    if seconds is not None:
+        said = f"try again in {seconds:g} s"
+    answered = f"the server at {url} answered with HTTP status {status}"
+    message = ": ".join(part for part in (answered, said, cleaned(exchange.media_type, body)) if part)
+    return HttpFailure(status, message, url=url, retry_after=seconds, challenge=challenge)
 
 
 def _json_rpc_error(body: bytes, call_id: RequestId | None) -> ErrorResponse | None:
@@ -84,35 +96,17 @@ def _json_rpc_error(body: bytes, call_id: RequestId | None) -> ErrorResponse | N
     return told if isinstance(told, ErrorResponse) else None
 
 
-def _http_error(exchange: HttpExchange, body: bytes) -> HttpFailure:
-    """The one place where a status becomes an error; what wants authorization is known by `challenge`."""
-    status = exchange.status
-    said = _STATUS_WORDS.get(status, "")
-    if 300 <= status < 400:
-        where = one_line(without_query(exchange.header("location") or "")) or "nowhere"
-        said = f"it redirects to {where:.200}, which is not followed"
-    seconds = _retry_after(exchange)
-    if seconds is not None:
-        said = f"try again in {seconds:g} s"
-    url = exchange.shown_url
-    answered = f"the server at {url} answered with HTTP status {status}"
-    message = ": ".join(part for part in (answered, said, cleaned(exchange.media_type, body)) if part)
-    challenge = exchange.header("www-authenticate")
-    return HttpFailure(status, message, url=url, retry_after=seconds, challenge=challenge)
-
-
 def wrong_type(exchange: HttpExchange, method: str) -> HttpFailure:
     """A success that is neither JSON nor an event stream."""
     status, kind, url = exchange.status, one_line(exchange.media_type), exchange.shown_url
-    answered = f"{method}: the server at {url} answered with HTTP status {status} and"
-    what = f"{kind[:100] or 'something of no type'}, which is neither {JSON} nor {STREAM}"
+    said = f"{kind[:100] or 'something of no type'}, which is neither {JSON} nor {STREAM}"
     try:
         body = exchange.read(_READ)
+        said = f"{said}: {cleaned(kind, body)}" if body else "no body"
     except TooLong:
-        return HttpFailure(status, f"{answered} {what}", url=url)
-    if not body:
-        return HttpFailure(status, f"{answered} no body", url=url)
-    return HttpFailure(status, f"{answered} {what}: {cleaned(kind, body)}", url=url)
+        pass
+    answered = f"{method}: the server at {url} answered with HTTP status {status} and {said}"
+    return HttpFailure(status, answered, url=url)
 
 
 def cleaned(kind: str, body: bytes) -> str:

@@ -42,10 +42,10 @@ Revisions   2025-03-26 to 2025-11-25: GET, resumption; 2025-11-25: streams begin
 Errors      server: ConnectionClosed for a message that comes after the end.
             client: ConnectionClosed, when a stream ends without the response and cannot be resumed;
             InvalidResponse for an event that is too long.
-Threads     `send`, `answer`: the thread of the request, and threads that its handler made. `_speaking` is held
-            while they write, so a client that reads slowly holds them up, for as long as its server lets it
-            (runtime/http_server/reply). `_lock` guards the state and the events, and is never held during a
-            write. The attendant of the application calls `attend` and `client_left`, and waits for neither.
+Threads     `send`, `answer`: the thread of the request, and threads that its handler made. `_speaking` is
+            held while they write, so a client that reads slowly holds them up, for as long as the WSGI
+            server lets it (runtime/http_server/reply). `_lock` guards the state and the events, and is never
+            held during a write. The attendant calls `attend` and `client_left`, and waits for neither.
             An `EventReader` is run by the thread of its own connection, which waits for what is said.
             `follow` runs on the thread that waits for the response, or on a worker; `mcp_ref stream`, one a
             client in the legacy era, reads the stream of the GET.
@@ -53,8 +53,8 @@ Threads     `send`, `answer`: the thread of the request, and threads that its ha
 
 from __future__ import annotations
 
+import contextlib
 import enum
-import functools
 import math
 import threading
 import time
@@ -80,7 +80,7 @@ from mcp_ref.runtime.errors import (
 from mcp_ref.runtime.events import Events, TooLarge
 from mcp_ref.runtime.http_client.exchange import HttpExchange
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
-from mcp_ref.runtime.http_server.reply import ClientLeft, Headers, Reply
+from mcp_ref.runtime.http_server.reply import ClientLeft, Headers, HttpReply
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 from mcp_ref.runtime.threads.outbox import Full
@@ -90,7 +90,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
     from mcp_ref.basic.transports.streamable_http.resumability import Log
-    from mcp_ref.basic.transports.streamable_http.sending import UrlConnection, Way
+    from mcp_ref.basic.transports.streamable_http.sending import StreamableHttp, Way
 
 __all__ = [
     "AnswerStyle",
@@ -156,8 +156,8 @@ STALL = 60.0
 """Seconds that they wait, at most."""
 
 BLOCKED_SECONDS = 0.1
-"""Seconds for which a thread that ends a response waits for one that writes. Its client reads nothing, then: the
-connection is cut under it."""
+"""Seconds for which a thread that ends a response waits for one that writes: longer only if the client reads
+nothing. Then the connection is cut."""
 
 EVENT_STREAM: Headers = [
     ("Content-Type", "text/event-stream"),
@@ -212,12 +212,12 @@ class HttpStream:
 
     def __init__(
         self,
-        reply: Reply | None = None,
+        reply: HttpReply | None = None,
         kind: Kind = USUAL_KIND,
         style: AnswerStyle = USUAL_STYLE,
         log: Log | None = None,
     ) -> None:
-        """Without a `reply` it is DETACHED: a client is yet to come for it. With a `log` it can be resumed."""
+        """Without a `reply` it is DETACHED: a client is yet to come. With a `log` it can be resumed."""
         self.reply = reply
         self.kind, self.style, self.log = kind, style, log
         self.name = ""
@@ -237,7 +237,7 @@ class HttpStream:
         self._changed: threading.Condition | None = None  # made by the first that waits
         self._failure: BaseException | None = None  # why it is over, if not by its answer
 
-    # -- for senders (basic/patterns/index/context.WayOut) ---------------------------------------------------
+    # -- for senders (basic/patterns/index/context.WayOut) ---------------------------------------------
 
     @property
     def two_way(self) -> bool:
@@ -269,14 +269,16 @@ class HttpStream:
         is_there = True
         with self._speaking:
             with self._lock:
-                self._wait_for_room(len(line), wait)
+                if self.state is State.RESUMED:
+                    self._wait_for_room(len(line), wait)
                 following = self._after("say")
                 number = self._store(line, following)
                 if self.state is not State.UNDECIDED:  # else once its first event was written
                     self.state = following
             if following is State.EVENTS:
                 is_there = self._write(self._framed(number, line), "say")
-        self._keep(number, line)
+        if number and self.log is not None:
+            self.log.keep(self, len(line))  # without _lock: it may have this stream forget its first event
         if not is_there:
             self.client_left()
 
@@ -292,29 +294,36 @@ class HttpStream:
         if problem is not None:
             # Its frames know the message, and this stream: together they would outlive the request.
             problem.__traceback__ = problem.__context__ = problem.__cause__ = None
+        number = 0
         with self._speaking:
+            self._problem = problem
             with self._lock:
-                self._problem = problem
-                try:
-                    self._wait_for_room(len(line), wait)
-                except Full as full:  # the stream ends without its answer
-                    self._failure, self.state = full, self._after("fail")
-                    self._notify()
-                    return
-                if self.kind.likes_events and self.state is State.UNDECIDED and self._status() == 200:
-                    self.state = self._after("silence")
-                before, self.state = self.state, self._after("answer")
-                number = 0 if before is State.UNDECIDED else self._store(line, before)
-                self._notify()
-            if before is State.UNDECIDED:
-                self._rest = line
-            elif before is State.EVENTS:
-                self._rest = self._framed(number, line)
-        self._keep(number, line)
-        if (
-            self._rest and threading.get_ident() != self._owner
-        ):  # as the last of a batch may, when it is cancelled
+                if self.state is State.UNDECIDED and not (self.kind.likes_events and self._status() == 200):
+                    self.state, self._rest = State.JSON, line
+                else:
+                    number = self._answer_with_event(line, wait)
+        if number and self.log is not None:
+            self.log.keep(self, len(line))
+        # Another thread answers where the last request of a batch was cancelled.
+        if self._rest and threading.get_ident() != self._owner:
             self._end_response()
+
+    def _answer_with_event(self, line: bytes, wait: float | None) -> int:
+        """The answer is the last event; its number, if it is stored. With both locks held."""
+        try:
+            self._wait_for_room(len(line), wait)
+        except Full as full:  # the stream ends without its answer
+            self._failure, self.state = full, self._after("fail")
+            self._notify()
+            return 0
+        if self.state is State.UNDECIDED:
+            self.state = self._after("silence")
+        before, self.state = self.state, self._after("answer")
+        number = self._store(line, before)
+        if before is State.EVENTS:
+            self._rest = self._framed(number, line)
+        self._notify()
+        return number
 
     def release(self) -> bool:
         """Have the client leave and come back, if it can: the request goes on. False if it cannot.
@@ -371,7 +380,7 @@ class HttpStream:
         """Whether its request is to run: a modern client that left has cancelled it."""
         return not (self.kind.is_modern and self.state is State.DETACHED)
 
-    # -- states and events, with _lock held ------------------------------------------------------------------
+    # -- states and events, with _lock held ------------------------------------------------------------
 
     def _after(self, event: str) -> State:
         """The state after an event. Raises ConnectionClosed where there is none."""
@@ -430,12 +439,7 @@ class HttpStream:
         if self._changed is not None:
             self._changed.notify_all()
 
-    def _keep(self, number: int, line: bytes) -> None:
-        """Have the log know of a stored event. Without _lock: it may have this stream forget its first one."""
-        if number and self.log is not None:
-            self.log.keep(self, len(line))
-
-    # -- what is written, with _speaking held ------------------------------------------------------------------
+    # -- what is written, with _speaking held ----------------------------------------------------------
 
     def opening(self) -> bytes:
         """What the stream begins with.
@@ -455,9 +459,9 @@ class HttpStream:
         return events.encode(line.rstrip(b"\n"), id=f"{self.name}-{number}")
 
     def _write(self, piece: bytes, event: str) -> bool:
-        """Send a piece of the stream now; the first together with what comes before it. False if the client left.
+        """Send a piece of the stream now, the first with the opening before it. False if the client left.
 
-        Where nothing can be written, all is as it was. Raises WriteRefused, once in the life of an application.
+        Where nothing can be written, all is as it was; raises WriteRefused, once in an application's life.
         """
         assert self.reply is not None
         self._spoke_at = time.monotonic()
@@ -498,15 +502,14 @@ class HttpStream:
         begins_with_event = self.state is State.UNDECIDED and self.kind.primes
         return self._write(b"" if begins_with_event else events.COMMENT, "silence")
 
-    # -- the attendant's (runtime/http_server/attendant) -----------------------------------------------------
+    # -- the attendant's (runtime/http_server/attendant) -----------------------------------------------
 
     def attend(self, now: float) -> None:
-        """Nothing was said for long: begin the stream, or show that it is alive. Waits for nothing."""
-        silence = self.style.silence if self.state is State.UNDECIDED else self.style.keep_alive
+        """Where nothing was said for long, begin the stream, or show that it is alive. Waits for nothing."""
         reply = self.reply
-        if now - self._spoke_at < silence or reply is None or not self.style.can_write or self.kind.is_mute:
+        if reply is None or not self._is_silent(now) or not reply.takes_at_once():
             return
-        if not reply.takes_at_once() or not self._speaking.acquire(blocking=False):
+        if not self._speaking.acquire(blocking=False):
             return  # it is being written to: it is not silent
         is_there = True
         try:
@@ -518,6 +521,11 @@ class HttpStream:
             self._speaking.release()
         if not is_there:
             self.client_left()
+
+    def _is_silent(self, now: float) -> bool:
+        """Whether something should be sent, for nothing was for so long."""
+        silence = self.style.silence if self.state is State.UNDECIDED else self.style.keep_alive
+        return now - self._spoke_at >= silence and self.style.can_write and not self.kind.is_mute
 
     def client_left(self) -> None:
         """The connection of the request is gone. Any thread.
@@ -542,20 +550,29 @@ class HttpStream:
         if self.kind.is_modern and context is not None:
             context.connection.responder.cancel(context, "the client closed the stream")
 
-    # -- the end of the response -----------------------------------------------------------------------------
+    # -- the end of the response -----------------------------------------------------------------------
 
     def finish(self) -> Iterable[bytes]:
         """What is still to be sent, now that the handler has returned. Runs on the thread of the request."""
         with self._speaking:
             reply, reader = self.reply, self._reader
-            if reader is not None and reader.reply is reply and not self._is_refused():
-                return reader.begin()
-            self.reply = self.context = None  # what is kept of a stream is what was said on it
             if reader is not None and reader.reply is reply:
-                answer = self._events.take()[0][1] if self._events is not None else b""
-                reader.close()
-                return self._object(reply, answer)
-            return () if reply is None else self._remaining(reply)
+                return self._finish_lasting(reader)
+            self.reply = self.context = None  # what is kept of a stream is what was said on it
+            if reply is None:  # another thread has sent it all
+                return ()
+            if self.state is State.JSON and self._problem is None:
+                return reply.whole(200, self._rest, (JSON_OBJECT,))
+            return self._remaining(reply)
+
+    def _finish_lasting(self, reader: EventReader) -> Iterable[bytes]:
+        """The stream of a request that lasts; or, if it was refused, the error as one object."""
+        if not self._is_refused():
+            return reader.begin()
+        answer = self._take()[0][1]
+        reader.close()
+        self.reply = self.context = None
+        return self._one_object(reader.reply, answer)
 
     def _is_refused(self) -> bool:
         """Whether a request that was to last has an error instead, and nothing else."""
@@ -563,13 +580,13 @@ class HttpStream:
             has_answer_alone = self._events is not None and len(self._events) == 1 and not self._events.sent
             return self.state is State.OVER and self._problem is not None and has_answer_alone
 
-    def _remaining(self, reply: Reply) -> Iterable[bytes]:
+    def _remaining(self, reply: HttpReply) -> Iterable[bytes]:
         """What is still to be sent; all of the response, if nothing was sent yet. With _speaking held."""
         rest, self._rest = self._rest, b""
         if reply.is_sent:
             return (rest,) if rest else ()
         if rest and self.state is State.JSON:
-            return self._object(reply, rest)
+            return self._one_object(reply, rest)
         if rest:
             return reply.whole(200, self.opening() + rest, EVENT_STREAM)
         had_no_client = self._failure is None and self.state in (State.DETACHED, State.OVER)
@@ -579,7 +596,10 @@ class HttpStream:
         ended = Refused(503, "the session, or the server, ended before the answer")
         return reply.whole(503, ended.body(), [JSON_OBJECT])
 
-    def _object(self, reply: Reply, answer: bytes) -> Iterable[bytes]:
+    def _one_object(self, reply: HttpReply, answer: bytes) -> Iterable[bytes]:
+        """The response whose answer is all there is to say."""
+        if self._problem is None:
+            return reply.whole(200, answer, (JSON_OBJECT,))
         return reply.whole(self._status(), answer, [JSON_OBJECT, *self._retry_after()])
 
     def _end_response(self) -> None:
@@ -616,7 +636,7 @@ class HttpStream:
             return []
         return [("Retry-After", str(max(1, round(self._problem.data["retryAfterMs"] / 1000))))]
 
-    # -- the log (resumability) --------------------------------------------------------------------------------
+    # -- the log (resumability) ------------------------------------------------------------------------
 
     @property
     def is_over(self) -> bool:
@@ -651,14 +671,14 @@ class HttpStream:
         with self._lock:
             return self._stored.forget(size, but, is_read=self._is_read)
 
-    # -- the thread that reads it ------------------------------------------------------------------------------
+    # -- the thread that reads it ----------------------------------------------------------------------
 
     def reader(self) -> EventReader | None:
         """What reads it just now."""
         return self._reader
 
     def attach(self, reader: EventReader, last_seen: int | None) -> None:
-        """From now on this one reads the stream, what comes after an event first, and no other connection has it.
+        """From now on this one reads the stream, from an event on, and no other connection has it.
 
         # spec: basic/transports/streamable-http/replay-messages
         """
@@ -674,20 +694,27 @@ class HttpStream:
             self._end_response()
 
     def take(self, reader: EventReader, seconds: float) -> list[bytes] | None:
-        """The events that its client was not sent, waiting so long for one; None at the end of its reading."""
+        """The events that its client was not sent yet, waiting so long for one; None at the end."""
         with self._lock:
             self._wait_for(lambda: self._reader is not reader or self._has_unsent or self.is_over, seconds)
             if self._reader is not reader:
                 return None
-            taken = [] if self._events is None else self._events.take()
-            if self.log is None and self._events is not None:
-                self._events.forget_sent()
+            taken = self._take()
             if not taken and self.is_over:
                 return None
             self._notify()
         if taken and self.log is not None:
             self.log.trim()
         return [self._framed(number, line) for number, line in taken]
+
+    def _take(self) -> list[tuple[int, bytes]]:
+        """With _lock held."""
+        if self._events is None:
+            return []
+        taken = self._events.take()
+        if self.log is None:
+            self._events.forget_sent()
+        return taken
 
     @property
     def _has_unsent(self) -> bool:
@@ -721,17 +748,17 @@ NO_EVENTS = StoredEvents()
 
 
 class EventReader:
-    """The body of a response whose thread waits for what is said on a stream: WSGI runs it, piece by piece."""
+    """The body of a response whose thread waits for what is said on a stream, as WSGI runs it."""
 
     def __init__(
         self,
         stream: HttpStream,
-        reply: Reply,
+        reply: HttpReply,
         *,
         last_seen: int | None = None,
         on_close: Callable[[EventReader], object],
     ) -> None:
-        """With `last_seen` it goes on after that event. `on_close` is called at its end, whichever that is."""
+        """With `last_seen` it goes on after that event. `on_close` is called once, at its end."""
         self.stream, self.reply = stream, reply
         self._on_close: Callable[[EventReader], object] | None = on_close
         self._resumes = last_seen is not None
@@ -802,29 +829,32 @@ It counts for the stream of a GET, and for every other on which the server has g
 class Following:
     """What is known of one stream, over all its connections."""
 
-    def __init__(self, connection: UrlConnection, outbox: WayOut, session_id: str | None) -> None:
+    def __init__(self, sender: StreamableHttp, outbox: WayOut, session_id: str | None) -> None:
         """The stream is one of the session `session_id`; another thread may open the next at any time."""
-        self._connection = connection
+        self._sender = sender
         self._outbox = outbox
         self._session_id = session_id
         self.last_id: str | None = None
         self.retry = RETRY_SECONDS
         self.failures = 0  # connections in a row that brought nothing at all
         self.idle = 0  # connections in a row that brought no message
-        self.was_open = False
-        self._begun: deque[float] = deque(maxlen=OFTEN)  # when the last ones did
+        self.begun: deque[float] = deque(maxlen=OFTEN)  # when the last connections did
 
     def read(self, exchange: HttpExchange, call: Call | None) -> None:
         """All events of one connection, up to the response to the call.
 
         An end of the connection, whichever, is no error in here. Raises InvalidResponse, Aborted, Expired.
         """
-        self.was_open = True
-        self._begun.append(time.monotonic())
+        self.begun.append(time.monotonic())
 
-        on_alive = functools.partial(self._on_alive, exchange)
+        def on_alive() -> None:
+            """Bytes came. A server that gives signs of life is missed when they cease."""
+            self.failures = 0
+            if not exchange.has_deadline:
+                exchange.read_timeout = MAX_SILENT_SECONDS
+
         # spec: basic/transports/streamable-http/sse-ignore-comments
-        events = Events(exchange.read1, limit=self._connection.limit, on_alive=on_alive)
+        events = Events(exchange.read1, limit=self._sender.max_message_bytes, on_alive=on_alive)
         self.failures += 1
         self.idle += 1
         try:
@@ -832,19 +862,17 @@ class Following:
         except TooLarge as problem:
             raise InvalidResponse(str(problem)) from None
         except (ConnectionClosed, Expired) as problem:
-            if isinstance(problem, Expired) and exchange.has_deadline:
-                raise
-            _log.info("a stream broke: %.300r", problem)
+            self._broken(exchange, problem)
         finally:
             self.last_id = events.last_id or self.last_id
             if events.retry is not None:
                 self.retry = events.retry / 1000
 
-    def _on_alive(self, exchange: HttpExchange) -> None:
-        """Bytes came. A server that gives signs of life is missed when they cease."""
-        self.failures = 0
-        if not exchange.has_deadline:
-            exchange.set_read_timeout(MAX_SILENT_SECONDS)
+    def _broken(self, exchange: HttpExchange, problem: Exception) -> None:
+        """A connection ended, or could not be had, for which there may be another; not for a late request."""
+        if isinstance(problem, Expired) and exchange.has_deadline:
+            raise problem
+        _log.info("a stream broke: %.300r", problem)
 
     def _read_events(self, events: Events, call: Call | None) -> None:
         """Messages, until the stream ends or the response to the call is among them."""
@@ -852,20 +880,38 @@ class Following:
             self.failures = 0
             if event.data and event.name == "message":
                 self.idle = 0
-                self._connection.hear(event.data.encode(), self._outbox)
+                self._sender.hear(event.data.encode(), self._outbox)
                 if call is not None and call.done:
                     return
 
-    def reopen(self, exchange: HttpExchange) -> None:
+    def go_on(self, exchange: HttpExchange, call: Call | None) -> None:
+        """Wait, and read what follows the last event, over another connection; or over the first one.
+
+        Raises what is against another one: HttpError, InvalidResponse, Aborted, Expired.
+        """
+        with exchange:
+            if self.begun or self.failures:
+                exchange.pause(self.pause)
+            try:
+                self._reopen(exchange)
+            except (ConnectionClosed, Expired) as problem:
+                self.failures += 1
+                self._broken(exchange, problem)
+                return
+            if call is None:  # the server has such a stream
+                self._sender.session.was_renewed_for_stream = False
+            self.read(exchange, call)
+
+    def _reopen(self, exchange: HttpExchange) -> None:
         """GET the rest of the stream. Raises ConnectionClosed, HttpError, Aborted, Expired.
 
         # spec: basic/transports/streamable-http/resume-by-last-event-id
         # spec: basic/transports/streamable-http/resume-always-via-get
         """
-        belonging = self._connection.belonging
-        if belonging.id != self._session_id:
+        session = self._sender.session
+        if session.id != self._session_id:
             raise LocalError("its session is over")
-        headers = {"Accept": STREAM, **belonging.headers()}
+        headers = {"Accept": STREAM, **session.headers()}
         if self.last_id:  # as bytes of UTF-8, which http.client writes as latin-1
             headers["Last-Event-ID"] = self.last_id.encode().decode("latin-1")
         exchange.send("GET", headers)
@@ -887,68 +933,59 @@ class Following:
             return max(self.retry, min(MAX_RETRY_SECONDS, first * 2.0 ** min(self.failures - 1, 20)))
         if self.idle:
             return max(self.retry, min(1.0, MIN_RETRY_SECONDS * 2.0 ** min(self.idle, 20)))
-        if len(self._begun) < OFTEN:
+        if len(self.begun) < OFTEN:
             return self.retry
-        return max(self.retry, self._begun[0] + 1.0 - time.monotonic())
+        return max(self.retry, self.begun[0] + 1.0 - time.monotonic())
 
 
 # ------------------------------------------------------------------------- the stream of a request
 
 
-def follow(connection: UrlConnection, call: Call, way: Way, exchange: HttpExchange) -> None:
+def follow(call: Call, sender: StreamableHttp, way: Way, exchange: HttpExchange) -> None:
     """Read a stream until the response to the call is there. Sees to the end of the exchange."""
-    stream = Following(connection, way, way.session_id)
+    stream = Following(sender, way, way.session_id)
     try:
         stream.read(exchange, call)
     except BaseException:
         exchange.close()
         raise
     if call.done and not exchange.is_aborted:
-        _finish(connection, exchange)
-        return
-    exchange.close()
-    agreed = connection.belonging.agreed
-    resumable = not way.is_modern and agreed is not None and agreed.resumes
-    while not call.done:
-        # spec: basic/transports/streamable-http/no-resumption
-        if not resumable or not stream.last_id or stream.failures >= TRIES:
-            raise ConnectionClosed(f"{call.method}: the stream ended without the answer")
-        _resume(connection, call, way, stream)
-
-
-def _finish(connection: UrlConnection, exchange: HttpExchange) -> None:
-    """The response was read. The stream ends with it, at once or soon: then the connection can be kept."""
-    if exchange.is_end_buffered():
+        _finish(sender, exchange)
+    else:
         exchange.close()
-        return
-    try:
-        if connection.readers.submit(HttpExchange.drain, exchange, always=True):
+    while not call.done:
+        _resume(call, sender, way, stream)
+
+
+def _finish(sender: StreamableHttp, exchange: HttpExchange) -> None:
+    """The response was read. The stream ends with it, at once or soon: then the connection can be kept."""
+    with contextlib.suppress(QueueFull):  # not one thread is to be had
+        if not exchange.is_end_buffered() and sender.readers.submit(
+            HttpExchange.drain, exchange, always=True
+        ):
             return
-    except QueueFull:  # not one thread is to be had
-        pass
     exchange.close()
 
 
-def _resume(connection: UrlConnection, call: Call, way: Way, stream: Following) -> None:
-    """Wait, and read what follows the last event, on another connection.
+def _resume(call: Call, sender: StreamableHttp, way: Way, stream: Following) -> None:
+    """Read what follows the last event, on another connection.
 
     # spec: basic/transports/streamable-http/sse-client-polls
     # spec: basic/transports/streamable-http/loss-mitigated-by-resuming
     """
-    deadline = call.deadline if call.on_done is None else None
-    exchange = way.go(connection.exchanges.new(deadline))
-    with exchange:
-        exchange.pause(stream.pause)
-        try:
-            stream.reopen(exchange)
-        except ConnectionClosed as problem:
-            stream.failures += 1
-            _log.info("%s: its stream could not be resumed yet: %.300r", call.method, problem)
-            return
-        except McpError as problem:
-            said = f"{call.method}: the stream ended without the answer, and cannot be resumed: {problem}"
-            raise ConnectionClosed(said) from None
-        stream.read(exchange, call)
+    agreed = sender.session.agreed
+    resumable = not way.is_modern and agreed is not None and agreed.resumes
+    # spec: basic/transports/streamable-http/no-resumption
+    if not resumable or not stream.last_id or stream.failures >= TRIES:
+        raise ConnectionClosed(f"{call.method}: the stream ended without the answer")
+    exchange = sender.exchanges.new(call.deadline if call.on_done is None else None)
+    try:
+        stream.go_on(way.go(exchange), call)
+    except InvalidResponse:
+        raise
+    except McpError as problem:
+        said = f"{call.method}: the stream ended without the answer, and cannot be resumed: {problem}"
+        raise ConnectionClosed(said) from None
 
 
 # --------------------------------------------------------------------------- the stream of a GET
@@ -960,20 +997,22 @@ class Background:
     A server that is gone is asked again for as long as the client lives, later and later.
     """
 
-    def __init__(self, connection: UrlConnection) -> None:
+    def __init__(self, sender: StreamableHttp, way: Way) -> None:
         """# spec: basic/transports/streamable-http/get-opens-stream"""
-        self._connection = connection
-        self._lock = threading.Lock()
-        self._exchange = connection.exchanges.new(None)  # guarded by _lock
-        self._is_over = False  # guarded by _lock
+        self._sender = sender
+        self._way = way
         self._thread = threading.Thread(target=self._run, name="mcp_ref stream", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        served = self._connection.belonging.id
-        stream = Following(self._connection, self._connection.outbox, served)
+        sender = self._sender
+        served = sender.session.id
+        stream = Following(sender, sender, served)
         try:
-            self._read_on(stream)
+            while True:
+                # spec: basic/transports/streamable-http/get-accept
+                exchange = sender.exchanges.new(None, read_timeout=MAX_SILENT_SECONDS)
+                stream.go_on(self._way.go(exchange), None)
         except Aborted:
             pass
         except McpError as problem:  # 405 says that there is no such stream; so do others, in their way
@@ -984,54 +1023,29 @@ class Background:
         except Exception:
             _log.exception("the stream for what belongs to no request failed")
 
-    def _read_on(self, stream: Following) -> None:
-        """One connection after another. Raises what ends them."""
-        while True:
-            with self._next() as exchange:
-                try:
-                    # spec: basic/transports/streamable-http/get-accept
-                    stream.reopen(exchange)
-                    self._connection.belonging.was_renewed_for_stream = False
-                    stream.read(exchange, None)
-                except (ConnectionClosed, Expired) as problem:
-                    stream.failures += 1
-                    _log.info("the stream for what belongs to no request: %.300r", problem)
-            with self._next() as exchange:
-                exchange.pause(stream.pause)
-
-    def _next(self) -> HttpExchange:
-        with self._lock:
-            if self._is_over:
-                raise Aborted
-            self._exchange = self._connection.exchanges.new(None, read_timeout=MAX_SILENT_SECONDS)
-            return self._exchange
-
     def _may_renew(self, stream: Following) -> bool:
         """Whether 404 says that the session is over, as it does to every request with the id of one.
 
         Not if the session was opened for that reason, and never had this stream either: its id is good, so
         that it is the GET which the server does not know.
         """
-        belonging = self._connection.belonging
-        is_first = not stream.was_open
-        if is_first and belonging.was_renewed_for_stream:
+        session = self._sender.session
+        is_first = not stream.begun
+        if is_first and session.was_renewed_for_stream:
             return False
-        belonging.was_renewed_for_stream = is_first
+        session.was_renewed_for_stream = is_first
         return True
 
     def _renew(self, served: str, problem: McpError) -> None:
         """The session is over: open a new one, for those of our callers that listen."""
-        connection = self._connection
+        deadline = Deadline(self._sender.connection.timeout, Clock())
         try:
-            connection.belonging.renew(served, problem, Deadline(connection.timeout, Clock()))
+            self._sender.session.renew(served, problem, deadline)
         except (McpError, Aborted, Expired) as failed:
             _log.warning("nothing is heard of the server any more: %.300r", failed)
 
     def stop(self) -> None:
         """Hear no longer.  # spec: basic/transports/streamable-http/get-client-closes"""
-        with self._lock:
-            self._is_over = True
-            exchange = self._exchange
-        exchange.abort()
+        self._way.end()
         if self._thread is not threading.current_thread():
             self._thread.join(5.0)

@@ -326,6 +326,16 @@ def _compare_plain(header: str, said: str | None, value: str) -> None:
 
 def _check_name(get: Get, value: Any, required: bool, draft: bool) -> None:
     said = get("mcp-name")
+    # Most names are plain ones: what could be in base64, or has spaces around it, is looked at below.
+    if (
+        said == value
+        and said
+        and said.isascii()
+        and said.isprintable()
+        and " " not in said
+        and said[0] != "="
+    ):
+        return
     if said is not None:
         _check_value("Mcp-Name", said, value, draft)
     elif required and type(value) is str:  # a missing name is found where the params are read

@@ -34,7 +34,6 @@ Threads     whichever the WSGI server serves a request on. What was decided abou
 from __future__ import annotations
 
 import functools
-import logging
 import math
 import re
 import threading
@@ -67,6 +66,7 @@ __all__ = [
     "check_post",
     "log_request",
     "read_body",
+    "requests_log",
 ]
 
 _VISIBLE = re.compile(r"[!-~](?:[ -~]*[!-~])?")
@@ -110,7 +110,7 @@ class Denied(Refused):
 
 
 _log = logger("mcp_ref.http")
-_requests = logger("mcp_ref.http.requests")
+requests_log = logger("mcp_ref.http.requests")
 
 Environ: TypeAlias = dict[str, Any]
 """What a WSGI server says of a request."""
@@ -167,8 +167,8 @@ class Gate:
         self._known_hosts: dict[str, None] = {}
         self._known_origins: dict[str, list[tuple[str, str]]] = {}
 
-    def check(self, environ: Environ) -> None:
-        """Raise Refused for a stranger's Host or Origin.
+    def check(self, environ: Environ) -> list[tuple[str, str]]:
+        """Raise Refused for a stranger's Host or Origin. The headers with which a browser lets its page read.
 
         # spec: basic/transports/streamable-http/origin-validated
         """
@@ -176,8 +176,11 @@ class Gate:
         if host not in self._known_hosts:
             self._check_host(host, environ)
         origin = environ.get("HTTP_ORIGIN")
-        if origin is not None and origin not in self._known_origins:
+        if origin is None:
+            return []
+        if origin not in self._known_origins:
             self._check_origin(origin)
+        return self.cors(environ)
 
     def _check_host(self, host: str | None, environ: Environ) -> None:
         if host is None:
@@ -279,27 +282,39 @@ def prefers_events(header: str | None) -> bool:
     return types[:1] == ["text/event-stream"]
 
 
-def check_post(environ: Environ, need: Sequence[str]) -> None:
+def check_post(environ: Environ, need: tuple[str, ...]) -> None:
     """Raise Refused for a body that is not plain JSON, or an answer that would not be understood."""
     kind = environ.get("CONTENT_TYPE", "")
     if len(kind) > LONG or not _is_json(kind):
         said = f"not {kind!r:.80}" if kind else "which its Content-Type does not say"
         raise Refused(415, f"the body is application/json in UTF-8, {said}", [("Accept", "application/json")])
+    if "HTTP_CONTENT_ENCODING" in environ or "HTTP_TRANSFER_ENCODING" in environ:
+        _check_codings(environ)
+    accept = environ.get("HTTP_ACCEPT", "*/*")
+    lacking = (_lacking if len(accept) <= LONG else _decide_lacking)(accept, need)
+    if lacking is not None:
+        raise Refused(406, f"the answer may be {lacking}, which the Accept header does not take")
+
+
+def _check_codings(environ: Environ) -> None:
+    """Raise Refused for a body that is packed. Some WSGI servers take off the chunks, and nothing else."""
     coding = environ.get("HTTP_CONTENT_ENCODING")
     if coding and coding.strip(" \t").lower() != "identity":
         plain = [("Accept-Encoding", "identity")]
         raise Refused(415, f"the body is sent as it is, not as {coding!r:.40}", plain)
-    transfer = environ.get(
-        "HTTP_TRANSFER_ENCODING"
-    )  # some WSGI servers take off the chunks, and nothing else
+    transfer = environ.get("HTTP_TRANSFER_ENCODING")
     if transfer is not None and transfer.strip(" \t").lower() != "chunked":
         raise Refused(
             501, f"The body is sent as it is or in chunks, not with Transfer-Encoding {transfer!r:.40}."
         )
-    accept = environ.get("HTTP_ACCEPT")
-    for media in need:
-        if not accepts(accept, media):
-            raise Refused(406, f"the answer may be {media}, which the Accept header does not take")
+
+
+def _decide_lacking(accept: str, need: tuple[str, ...]) -> str | None:
+    """The first media type that an `Accept` does not take."""
+    return next((media for media in need if not accepts(accept, media)), None)
+
+
+_lacking = functools.lru_cache(KEPT)(_decide_lacking)
 
 
 @functools.lru_cache(KEPT)
@@ -431,19 +446,28 @@ def _pieces(source: Any, most: int, share: BodyShare | None) -> Iterator[bytes]:
 
 def _read(environ: Environ, most: int, share: BodyShare | None) -> bytes:
     """Up to so many bytes. Raises Refused."""
-    pieces: list[bytes] = []
+    source, pieces = environ["wsgi.input"], []
     try:
-        pieces.extend(_pieces(environ["wsgi.input"], most, share))
-    except Refused:
-        raise
-    except BadRequest as problem:  # our own server's
-        raise Refused(int(problem.status[:3]), str(problem)) from None
-    except TimeoutError:
-        raise Refused(408, f"the body came too slowly: {sum(map(len, pieces))} bytes so far") from None
-    except Exception as problem:  # each WSGI server has its own for a connection or a chunk that breaks
-        _log.debug("a body could not be read", exc_info=True)
-        raise Refused(400, f"the body could not be read: {type(problem).__name__}") from None
+        if share is None and 0 < most <= SMALL_BODY_BYTES:  # as a rule all of it is there
+            pieces.append(source.read(most))
+        if not pieces or 0 < len(pieces[0]) < most:
+            pieces.extend(_pieces(source, most - sum(map(len, pieces)), share))
+    except Exception as problem:
+        raise _unreadable(problem, sum(map(len, pieces))) from None
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _unreadable(problem: Exception, size: int) -> Refused:
+    """What it means that a body could not be read, after so many bytes."""
+    if isinstance(problem, Refused):
+        return problem
+    if isinstance(problem, BadRequest):  # our own server's
+        return Refused(int(problem.status[:3]), str(problem))
+    if isinstance(problem, TimeoutError):
+        return Refused(408, f"the body came too slowly: {size} bytes so far")
+    # Each WSGI server has its own for a connection or a chunk that breaks.
+    _log.debug("a body could not be read", exc_info=problem)
+    return Refused(400, f"the body could not be read: {type(problem).__name__}")
 
 
 # ---------------------------------------------------------------------------- who, and how often
@@ -503,10 +527,8 @@ def authenticated(hook: Authenticate, environ: Environ) -> str | None:
 
 
 def log_request(environ: Environ, status: int, seconds: float, principal: str | None) -> None:
-    """One line on the logger `mcp_ref.http.requests`, without anything that could be a secret."""
-    if not _requests.isEnabledFor(logging.INFO):
-        return
-    _requests.info(
+    """One line on `requests_log`, without anything that could be a secret."""
+    requests_log.info(
         "%s %s %s %d %.1f ms %s %s",
         _plain(environ.get("REMOTE_ADDR")),
         _plain(environ.get("REQUEST_METHOD"), 20),

@@ -76,9 +76,9 @@ from mcp_ref.runtime.threads.timers import Timer, later
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import WayOut
-    from mcp_ref.basic.transports.streamable_http import Application, HttpServed
-    from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
-    from mcp_ref.runtime.http_server.reply import Reply
+    from mcp_ref.basic.transports.streamable_http.endpoint import Application, HttpServed
+    from mcp_ref.basic.transports.streamable_http.sending import StreamableHttp
+    from mcp_ref.runtime.http_server.reply import HttpReply
 
 __all__ = ["HttpSession", "LegacyEra", "Sessions", "UrlSession", "session_owner_of"]
 
@@ -322,7 +322,7 @@ class LegacyEra:
 
     # -- POST ------------------------------------------------------------------------------------
 
-    def take(self, reply: Reply, message: Any) -> Posted:
+    def take(self, reply: HttpReply, message: Any) -> Posted:
         """A message within a session, or the one that opens it. Raises ProtocolError, Refused."""
         environ, app = reply.environ, self._app
         if not self.dates:
@@ -330,8 +330,7 @@ class LegacyEra:
         version = self._version(environ)
         if _is_initialize(message) and (app.stateless or "HTTP_MCP_SESSION_ID" not in environ):
             return self._initialize(reply, message)
-        session = None if app.stateless else self._session_of(reply)
-        connection = self._momentary(version) if session is None else session.connection
+        session, connection = self._client_of(reply, version)
         kind = self._kind(environ, message)
         if kind in ("notification", "response"):
             return Posted(kind, connection, None)
@@ -343,7 +342,14 @@ class LegacyEra:
             kind = "quick"
         return Posted(kind, connection, self._stream(reply, session))
 
-    def _stream(self, reply: Reply, session: HttpSession | None) -> HttpStream:
+    def _client_of(self, reply: HttpReply, version: str | None) -> tuple[HttpSession | None, Connection]:
+        """The session of a message, if there are any, and its connection. Raises ProtocolError, Refused."""
+        if self._app.stateless:
+            return None, self._momentary(version)
+        session = self._session_of(reply)
+        return session, session.connection
+
+    def _stream(self, reply: HttpReply, session: HttpSession | None) -> HttpStream:
         """For what is said while a request runs, and for its answer; on no other is any of that."""
         primes = session is not None and session.connection.session.revision.polls
         kind = self._app.kind_of(reply.environ, is_modern=False, primes=primes)
@@ -371,7 +377,7 @@ class LegacyEra:
         known = ", ".join(self._app.server.versions.supported)
         raise InvalidRequest(f"MCP-Protocol-Version is missing; this server has {known}")
 
-    def _initialize(self, reply: Reply, message: Json) -> Posted:
+    def _initialize(self, reply: HttpReply, message: Json) -> Posted:
         """Open a session: answered at once.  # spec: basic/transports/streamable-http/session-id-assigned"""
         app, owner = self._app, session_owner_of(reply.environ, reply.principal)
         if not app.stateless:
@@ -426,7 +432,7 @@ class LegacyEra:
 
     # -- GET and DELETE ----------------------------------------------------------------------------
 
-    def get(self, reply: Reply) -> Iterable[bytes]:
+    def get(self, reply: HttpReply) -> Iterable[bytes]:
         """A stream for what belongs to no request, or the rest of one that broke.
 
         An empty Last-Event-ID counts as absent: in the SSE standard it says that no event was seen. One that
@@ -449,20 +455,20 @@ class LegacyEra:
             stream, seen = found  # a connection that still has it, perhaps a dead one, has it no longer
         return self._app.open_reader(stream, reply, last_seen=seen).begin()
 
-    def delete(self, reply: Reply) -> Iterable[bytes]:
+    def delete(self, reply: HttpReply) -> Iterable[bytes]:
         """# spec: basic/transports/streamable-http/session-terminated"""
         self._app.sessions.remove(self._session_of(reply), "the client ended the session")
         reply.begin(204, ())
         return ()
 
-    def check_session(self, reply: Reply) -> None:
+    def check_session(self, reply: HttpReply) -> None:
         """A POST whose body is still to be read. Raises Refused if its headers name no session."""
         version = reply.environ.get("HTTP_MCP_PROTOCOL_VERSION")
         is_legacy = self.dates and not self._app.stateless and version not in self._app.server.versions.modern
         if is_legacy and "HTTP_MCP_SESSION_ID" in reply.environ:
             self._session_of(reply)
 
-    def _session_of(self, reply: Reply) -> HttpSession:
+    def _session_of(self, reply: HttpReply) -> HttpSession:
         """The session that a request names. Raises Refused."""
         try:
             self._version(reply.environ)
@@ -484,8 +490,8 @@ PARTING_SECONDS = 1.0
 class UrlSession:
     """What tells the server whose requests these are."""
 
-    def __init__(self, connection: UrlConnection) -> None:
-        self._connection = connection
+    def __init__(self, sender: StreamableHttp) -> None:
+        self._sender = sender
         self.id: str | None = None
         self.was_renewed_for_stream = False
         """Whether this session was opened since the one before had no stream for a GET, only 404."""
@@ -515,7 +521,7 @@ class UrlSession:
     @property
     def agreed(self) -> Revision | None:
         """The revision of the session; while a new one is opened, that of the last."""
-        session = self._connection.session
+        session = self._sender.connection.session
         return session.revision if session.is_negotiated else self._agreed_before
 
     def begin(self, session_id: str | None) -> None:
@@ -526,15 +532,15 @@ class UrlSession:
 
     def say_goodbye(self) -> None:
         """# spec: basic/transports/streamable-http/session-delete"""
-        headers = self.headers()
-        if "Mcp-Session-Id" in headers:
-            try:
-                deadline = Deadline(PARTING_SECONDS, Clock())
-                with self._connection.exchanges.new(deadline, last=True) as exchange:
-                    exchange.send("DELETE", headers)
-            except (McpError, Aborted, Expired) as problem:
-                _log.debug("the end of the session: %.300r", problem)
-            self.id = None  # not before: Ctrl-C may have `end` called once more
+        if self.id is None:
+            return
+        try:
+            deadline = Deadline(PARTING_SECONDS, Clock())
+            with self._sender.exchanges.new(deadline, last=True) as exchange:
+                exchange.send("DELETE", self.headers())
+        except (McpError, Aborted, Expired) as problem:
+            _log.debug("the end of the session: %.300r", problem)
+        self.id = None  # not before: Ctrl-C may have `end` called once more
 
     def wait(self, deadline: Deadline) -> None:
         """Wait until the thread that opens a new session has done so. Raises Expired."""
@@ -557,7 +563,7 @@ class UrlSession:
 
         # spec: basic/transports/streamable-http/session-restart-on-404
         """
-        connection = self._connection
+        connection, client = self._sender.connection, self._sender.client
         with self._alone(deadline):
             if self.id != served:
                 return  # another thread did
@@ -575,18 +581,18 @@ class UrlSession:
             connection.session = Session()
             try:
                 seconds = max(0.01, min(connection.timeout, deadline.left()))
-                connection.client.negotiated.initialize(connection, seconds)
+                client.negotiated.initialize(connection, seconds)
             except BaseException:
                 connection.session, self.id = before, served
                 raise
             finally:
                 self._renewing = None
         # Not here: the thread that noticed may hold locks that this needs.
-        connection.readers.submit(self._restore, None, always=True)
+        self._sender.readers.submit(self._restore, None, always=True)
 
     def _restore(self, nothing: None) -> None:
         """Make the new session what the old one was. Runs on a worker."""
         try:
-            self._connection.client.renewed()
+            self._sender.client.renewed()
         except McpError as problem:
             _log.warning("the new session is not as the old one was: %.300r", problem)

@@ -13,11 +13,11 @@ from http_peers import serving
 from peers import PATIENCE, eventually
 
 from mcp_ref import ConnectionClosed, ErrorResponse, RequestTimeout, connect
-from mcp_ref.basic.transports.http_sse.client import OldConnection
+from mcp_ref.basic.transports.http_sse.client import HttpSse
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
-from mcp_ref.runtime.errors import InvalidResponse
+from mcp_ref.basic.transports.streamable_http.sending import UrlConnection
+from mcp_ref.runtime.errors import InvalidResponse, LocalError
 from mcp_ref.runtime.http_client.client import HttpClient
-from mcp_ref.runtime.threads.workers import Workers
 
 BREAK = RuntimeError("the stream is cut here")
 """As a piece of a stream: the connection is reset."""
@@ -115,14 +115,15 @@ class Nobody:
 
 @contextlib.contextmanager
 def connection(url, **options):
-    """A connection that is not opened yet."""
+    """A transport that is not opened yet; its connection is ended afterwards."""
     exchanges = HttpClient(url)
-    more = {"timeout": PATIENCE, "max_timeout": None, "max_message_bytes": 1 << 20, **options}
-    found = OldConnection(Nobody(), exchanges, **more)
+    nobody = Nobody()
+    found = HttpSse(nobody, exchanges, 1 << 20)
+    UrlConnection(nobody, found, **{"timeout": PATIENCE, "max_timeout": None, **options})
     try:
         yield found
     finally:
-        found.end("the test is over")
+        found.connection.end("the test is over")
         exchanges.close()
 
 
@@ -172,7 +173,7 @@ def test_the_uri_may_be_relative_or_absolute(said, target):
         host = url.split("/")[2]
         fake.pieces.put(b"hello\n\n" + event(said.format(host=host), "endpoint"))
         found.open()
-        assert found._target == target
+        assert found.target == target
 
 
 def test_headers_of_the_application_go_with_all_and_those_of_the_revision_with_posts():
@@ -253,18 +254,17 @@ def test_an_answer_that_is_not_taken_is_the_servers_affair(caplog):
     with session(fake) as client:
         fake.refuses[None] = ("500 Internal Server Error", [], b"no")
         fake.say(id="p", method="ping")
-        assert eventually(lambda: "did not take an answer" in caplog.text)
+        assert eventually(lambda: "did not take a response" in caplog.text)
         assert client.list_tools() == []
 
 
 def test_answers_that_cannot_be_sent_are_dropped_and_not_kept_for_ever(caplog):
     fake = Fake()
     with session(fake) as client:
-        client.asker.connection._senders = Workers(1, 0)
-        client.asker.connection._senders._jobs.add = lambda job, free: False
+        senders = client.asker.connection.outbox._senders
+        senders._jobs.add = lambda job, free: False
         fake.say(id="p", method="ping")
-        assert eventually(lambda: "too many messages" in caplog.text)
-        client.asker.connection._senders.close(0)
+        assert eventually(lambda: "too many wait" in caplog.text)
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -411,7 +411,7 @@ def test_a_server_that_never_answers_is_not_waited_for_without_end():
 
 def test_a_connection_that_is_ended_while_it_opens_says_so():
     with served(Fake(b": \n\n")) as url, connection(url) as found:
-        opening = threading.Timer(0.05, found.end, ("over",))
+        opening = threading.Timer(0.05, found.connection.end, ("over",))
         opening.start()
         with pytest.raises(ConnectionClosed, match="the client was closed"):
             found.open()
@@ -440,7 +440,7 @@ def test_a_post_that_is_refused_names_the_address_that_was_asked(body):
         fake.refuses["tools/list"] = ("404 Not Found", [("Content-Type", "application/json")], body)
         with pytest.raises(HttpError) as caught:
             client.list_tools()
-        url = f"http://{client.asker.connection.exchanges.settings.server}/elsewhere/7"
+        url = f"http://{client.asker.connection.outbox.exchanges.settings.server}/elsewhere/7"
         assert caught.value.url == url
         assert url in str(caught.value)
         assert "secret" not in str(caught.value)
@@ -508,9 +508,10 @@ def test_a_request_that_nobody_waits_for_is_sent_all_the_same():
         fake.refuses["tools/list"] = ("500 Internal Server Error", [], b"")
         client.asker.connection.call("tools/list", {}, on_done=done.put)
         assert isinstance(done.get(timeout=PATIENCE).outcome, HttpError)
-        client.asker.connection._senders._jobs.add = lambda job, free: False
+        client.asker.connection.outbox._askers._jobs.add = lambda job, free: False
         client.asker.connection.call("tools/list", {}, on_done=done.put)
-        assert isinstance(done.get(timeout=PATIENCE).outcome, ConnectionClosed)
+        refused = done.get(timeout=PATIENCE).outcome
+        assert isinstance(refused, LocalError) and "too many requests" in str(refused)
 
 
 @pytest.mark.parametrize(("ask", "sent"), [("tools/list", 2), ("tools/call", 1)])
@@ -603,7 +604,7 @@ def test_close_ends_the_stream_and_leaves_neither_thread_nor_socket():
     fake = Fake()
     with serving(fake) as http:
         client = connect(f"http://127.0.0.1:{http.port}/sse")
-        reader = client.asker.connection._reader
+        reader = client.asker.connection.outbox._reader
         began = time.monotonic()
         client.close()
         assert time.monotonic() - began < PATIENCE / 2
@@ -640,7 +641,7 @@ def test_close_does_not_wait_for_a_server_that_takes_nothing():
 
 def test_its_way_out_is_what_a_connection_expects_of_one():
     with served(Fake()) as url, connection(url) as found:
-        way = found.outbox
+        way = found.connection.outbox
         assert (way.closes, way.two_way, way.is_busy, way.release(), way.flush(0)) == (
             False,
             True,
@@ -657,6 +658,6 @@ def test_a_call_that_is_over_before_it_is_sent_has_its_reason():
         found.open()
         found.exchanges.stop()  # as when the stream ends between two steps
         with pytest.raises(ConnectionClosed):
-            found.request("tools/list", {})
+            found.connection.request("tools/list", {})
         with pytest.raises(ConnectionClosed):
-            found.post(b"{}", 1.0)
+            found.send(b"{}", 1.0)

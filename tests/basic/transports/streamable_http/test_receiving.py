@@ -36,7 +36,7 @@ from mcp_ref.basic.transports.streamable_http.request_metadata import STATUS, He
 from mcp_ref.basic.transports.streamable_http.resumability import Log
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, RequestTimeout, WriteRefused
-from mcp_ref.runtime.http_server.reply import Reply
+from mcp_ref.runtime.http_server.reply import HttpReply
 from mcp_ref.runtime.threads.outbox import Full
 
 COMMENT = b":\n\n"
@@ -54,7 +54,7 @@ class Wire:
         self.status, self.headers, self.begun = "", {}, 0
         self.written = []
         self.is_ended = False
-        self.reply = Reply(self.environ, self.start)
+        self.reply = HttpReply(self.environ, self.start)
 
     def start(self, status, headers, exc_info=None):
         assert not self.begun or exc_info is not None
@@ -728,7 +728,7 @@ def test_a_client_that_resumes_before_its_first_event_is_out_has_no_response_of_
 
 
 def returns_none(wire):
-    wire.reply = Reply(wire.environ, lambda *head: wire.start(*head) and None)
+    wire.reply = HttpReply(wire.environ, lambda *head: wire.start(*head) and None)
 
 
 def raises(wire):
@@ -1824,7 +1824,7 @@ def test_a_server_that_is_away_is_asked_for_as_long_as_the_client_lives(monkeypa
 
 
 def test_pauses_grow_but_not_without_end_and_are_never_shorter_than_the_server_says():
-    stream = module.Following(SimpleNamespace(belonging=SimpleNamespace(id=None)), None, None)
+    stream = module.Following(SimpleNamespace(), None, None)
     stream.retry = 1.0
     pauses = []
     for stream.failures in range(10):
@@ -1847,7 +1847,7 @@ def test_after_a_connection_that_brought_nothing_a_tenth_of_a_second_is_waited_a
 ):
     """Whatever `retry` says: a client that hears nothing need not ask hundreds of times a second."""
     monkeypatch.undo()  # the pauses as they are
-    stream = module.Following(SimpleNamespace(belonging=SimpleNamespace(id=None)), None, None)
+    stream = module.Following(SimpleNamespace(), None, None)
     stream.retry, stream.idle = retry, 1
     stream.failures = 1 if brought == "nothing" else 0
     assert stream.pause == 0.1
@@ -2041,7 +2041,7 @@ def test_a_stream_with_an_event_beyond_the_limit_is_given_up(caplog):
 
 
 def test_a_fault_of_ours_in_the_background_is_logged(caplog, monkeypatch):
-    monkeypatch.setattr(module.Following, "reopen", lambda self, exchange: 1 / 0)
+    monkeypatch.setattr(module.Following, "_reopen", lambda self, exchange: 1 / 0)
     with talking(lambda request, wire: wire.answer(202), "2025-11-25", get=True):
         assert eventually(lambda: "failed" in caplog.text)
 

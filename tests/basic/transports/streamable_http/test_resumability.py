@@ -11,14 +11,14 @@ from peers import PATIENCE
 
 from mcp_ref.basic.transports.streamable_http.receiving import EventReader, HttpStream
 from mcp_ref.basic.transports.streamable_http.resumability import OVERHEAD, Log, StoredEvents
-from mcp_ref.runtime.http_server.reply import Reply
+from mcp_ref.runtime.http_server.reply import HttpReply
 
 
 class Reader:
     """Stands for a connection that reads a stream."""
 
     def __init__(self, stream, after=None):
-        reply = Reply({}, lambda *head: None)
+        reply = HttpReply({}, lambda *head: None)
         self.reader = EventReader(stream, reply, last_seen=after, on_close=lambda reader: None)
 
     def take(self):
@@ -337,7 +337,7 @@ def test_a_log_keeps_the_newest_and_never_more_than_its_bytes(steps):
 
 def test_events_of_a_stream_are_told_with_their_ids(log):
     stream = told(log, b"1")
-    reader = EventReader(stream, Reply({}, lambda *head: None), last_seen=0, on_close=lambda reader: None)
+    reader = EventReader(stream, HttpReply({}, lambda *head: None), last_seen=0, on_close=lambda reader: None)
     block = next(reader).decode().removesuffix("\n\n")
     assert read_event(block) == Event("1", "tag-1-1")
     reader.close()

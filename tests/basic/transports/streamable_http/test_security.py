@@ -1185,12 +1185,6 @@ def test_lines_of_the_log_are_short(lines):
     assert "..." in lines()[0]
 
 
-def test_nothing_is_looked_at_for_a_log_that_nobody_keeps(caplog):
-    caplog.set_level(logging.WARNING, "mcp_ref.http.requests")
-    log_request(None, 200, 0.1, None)
-    assert caplog.records == []
-
-
 # ---------------------------------------------------------------------------------- speed
 
 

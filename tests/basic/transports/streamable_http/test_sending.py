@@ -20,7 +20,7 @@ from mcp_ref.basic.transports.streamable_http import sessions
 from mcp_ref.basic.transports.streamable_http.http_errors import JSON as JSON_TYPE
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
 from mcp_ref.basic.transports.streamable_http.security import Refused
-from mcp_ref.basic.transports.streamable_http.sending import Posts, Way, accepted, refusal_body
+from mcp_ref.basic.transports.streamable_http.sending import Sender, Way, accepted, refusal_body
 from mcp_ref.runtime.errors import (
     ConnectionClosed,
     InvalidResponse,
@@ -29,7 +29,7 @@ from mcp_ref.runtime.errors import (
     RequestTimeout,
 )
 from mcp_ref.runtime.http_client.sockets import Aborted
-from mcp_ref.runtime.http_server.reply import Reply
+from mcp_ref.runtime.http_server.reply import HttpReply
 
 
 class Exchange:
@@ -42,8 +42,13 @@ class Exchange:
         self.was_aborted.set()
 
 
+def quiet():
+    """A sender whose server asks nothing."""
+    return SimpleNamespace(connection=SimpleNamespace(responder=SimpleNamespace(serving={})))
+
+
 def test_whoever_gives_a_request_up_ends_the_exchange_that_is_under_way():
-    way = Way(SimpleNamespace(responder=None))
+    way = Way(quiet())
     first, second = Exchange(), Exchange()
     assert way.go(first) is first
     way.go(second)
@@ -52,7 +57,7 @@ def test_whoever_gives_a_request_up_ends_the_exchange_that_is_under_way():
 
 
 def test_no_exchange_begins_on_a_way_that_was_given_up():
-    way = Way(SimpleNamespace(responder=None), modern=True)
+    way = Way(quiet(), modern=True)
     way.end()
     with pytest.raises(Aborted):
         way.go(Exchange())
@@ -68,7 +73,7 @@ def test_a_message_that_is_no_request_is_posted():
 
     with talking(handle, "2025-11-25", "s-1") as (site, client):
         posts = client.asker.connection.outbox
-        assert isinstance(posts, Posts) and posts.is_busy and posts.two_way and not posts.closes
+        assert isinstance(posts, Sender) and posts.is_busy and posts.two_way and not posts.closes
         assert posts.begins is None
         posts.answer(b'{"jsonrpc": "2.0", "id": "good", "result": {}}')
         posts.answer(b'{"jsonrpc": "2.0", "id": "bad", "result": {}}')
@@ -80,41 +85,36 @@ def test_a_message_that_is_no_request_is_posted():
 
 
 def test_what_the_server_asked_on_a_way_is_given_up_with_it():
-    class Asked:
+    class Sender:
         def __init__(self):
-            self.is_over = False
-
-    class Connection:
-        def __init__(self):
-            self.responder, self.cancelled = self, []
+            self.connection = self.responder = self
+            self.serving, self.cancelled = {}, []
 
         def cancel(self, context, reason):
-            self.cancelled.append(context)
+            self.cancelled.append(self.serving.pop(context.key))
             assert "over" in reason
 
-    connection = Connection()
-    way = Way(connection)
-    first, second, third = Asked(), Asked(), Asked()
-    for asked in (first, second):
-        way.begins(asked)
-    first.is_over = True
-    way.begins(third)
+    sender = Sender()
+    way, another = Way(sender), Way(sender)
+    for key, outbox in enumerate((way, another, way)):
+        sender.serving[key] = SimpleNamespace(key=key, arrival=SimpleNamespace(outbox=outbox))
+    first, _, third = sender.serving.values()
     way.end()
     way.end()
-    assert connection.cancelled == [second, third], "once, and not what is over anyway"
+    assert sender.cancelled == [first, third], "once, and not what was asked on another"
 
 
 def test_whatever_else_is_said_there_is_a_post_too():
-    class Connection:
+    class Posted:
         def __init__(self):
             self.posted = []
 
-        def post(self, line, wait):
+        def send(self, line, wait):
             self.posted.append((line, wait))
 
-    connection = Connection()
-    Posts(connection).send(b"{}", 0.2)
-    assert connection.posted == [(b"{}", 0.2)]
+    sender = Posted()
+    Way(sender).send(b"{}", 0.2)
+    assert sender.posted == [(b"{}", 0.2)]
 
 
 SESSION = "session-7"
@@ -847,7 +847,7 @@ def test_answers_that_nobody_takes_are_not_kept_without_end(caplog, monkeypatch)
         wire.end()
 
     with talking(handle, "2025-11-25") as (_site, client):
-        monkeypatch.setattr(client.asker.connection._senders._jobs, "max_jobs", 3)
+        monkeypatch.setattr(client.asker.connection.outbox._senders._jobs, "max_jobs", 3)
         assert client.call_tool("a").text == "hello"
         assert "too many wait" in caplog.text
 
@@ -868,9 +868,36 @@ def test_calls_that_take_all_the_room_leave_some_for_the_answers_that_they_wait_
         wire.end()
 
     with talking(handle, "2025-11-25", roots=[], timeout=PATIENCE) as (_site, client):
-        client.asker.connection.exchanges.slots.limit = 5
+        client.asker.connection.outbox.exchanges.limit = 5
         pending = [client.submit("tools/call", {"name": "a"}) for _ in range(12)]
         assert [p.result(PATIENCE).text for p in pending] == ["hello"] * 12
+
+
+def test_what_is_said_while_a_question_is_answered_does_not_end_the_stream_it_was_asked_on():
+    """It goes out by the way of the request, as the answer does; only a cancellation gives the request up."""
+
+    def ask(params, ctx):
+        ctx.notify("notifications/message", {"level": "info", "data": "one moment"})
+        return {"action": "cancel"}
+
+    def handle(request, wire):
+        if request.rpc != "tools/call":
+            wire.answer(202)
+            return
+        wire.stream()
+        params = {"message": "name?", "requestedSchema": {"type": "object", "properties": {}}}
+        wire.event({"jsonrpc": "2.0", "id": "q", "method": "elicitation/create", "params": params})
+        wire.site.asked(lambda r: r.message.get("id") == "q")
+        wire.event(result_of(request, text("hello")))
+        wire.end()
+
+    with talking(handle, "2025-11-25", elicitation=lambda asked: {}) as (site, client):
+        client.on_request("elicitation/create")(ask)
+        assert client.call_tool("a").text == "hello"
+        assert len(site.of("notifications/message")) == 1
+        assert [r.message["result"] for r in site.requests if r.message.get("id") == "q"] == [
+            {"action": "cancel"}
+        ]
 
 
 @pytest.mark.parametrize("how", ["cancel", "break"])
@@ -923,8 +950,8 @@ def test_a_body_that_is_no_message_is_not_answered():
 
 def test_more_requests_than_can_wait_are_refused(monkeypatch):
     with talking(only("tools/call", _silent)) as (site, client):
-        monkeypatch.setattr(client.asker.connection._askers._jobs, "max_jobs", 0)
-        monkeypatch.setattr(client.asker.connection._askers, "limit", 1)
+        monkeypatch.setattr(client.asker.connection.outbox._askers._jobs, "max_jobs", 0)
+        monkeypatch.setattr(client.asker.connection.outbox._askers, "limit", 1)
         first = client.submit("tools/call", {"name": "a"})
         site.asked(lambda r: r.rpc == "tools/call")
         with pytest.raises(LocalError, match="too many requests"):
@@ -934,7 +961,7 @@ def test_more_requests_than_can_wait_are_refused(monkeypatch):
 
 def test_a_fault_of_ours_is_the_end_of_one_request_only(monkeypatch, caplog):
     with talking(plain) as (_site, client):
-        monkeypatch.setattr(client.asker.connection, "headers", lambda *args: 1 / 0)
+        monkeypatch.setattr(client.asker.connection.outbox, "headers", lambda *args: 1 / 0)
         with pytest.raises(LocalError, match="ZeroDivisionError"):
             client.call_tool("a")
         monkeypatch.undo()
@@ -1022,8 +1049,8 @@ def test_those_who_wait_for_room_are_not_in_the_way_of_those_who_read():
         wire.end()
 
     with talking(handle) as (_site, client):
-        client.asker.connection.exchanges.slots.limit = 1
-        client.asker.connection._askers.limit = 1
+        client.asker.connection.outbox.exchanges.limit = 1
+        client.asker.connection.outbox._askers.limit = 1
         seen = []
         caller = threading.Thread(
             target=lambda: seen.append(client.call_tool("a", on_progress=lambda *report: None).text)
@@ -1076,7 +1103,7 @@ def test_a_call_that_is_denied_says_so_too(status):
 def replied(make, *arguments, **options):
     """Status, headers and body of what is made with a reply."""
     heads = []
-    reply = Reply({"REQUEST_METHOD": "POST"}, lambda *head: heads.append(head))
+    reply = HttpReply({"REQUEST_METHOD": "POST"}, lambda *head: heads.append(head))
     body = b"".join(make(reply, *arguments, **options))
     [(_, headers)] = heads
     return reply.status, dict(headers), body
@@ -1198,13 +1225,25 @@ def test_what_belongs_to_a_request_is_on_its_stream_and_on_no_other():
         assert stream.message()["method"] == "notifications/tools/list_changed"
 
 
-@pytest.mark.parametrize("method", ["tools/call", "subscriptions/listen", "server/discover"])
-def test_a_request_that_comes_when_the_server_ends_is_503_and_takes_no_place(monkeypatch, method):
-    with endpoint(Server("demo")) as at, Peer(at.port) as peer:
-        assert "serverInfo" in str(peer.request("server/discover"))
+def test_a_request_that_waited_until_the_server_ended_is_503_and_never_runs(monkeypatch):
+    server = Server("demo", options=ServerOptions(workers=1))
+    begun, go = threading.Semaphore(0), threading.Event()
+
+    @server.tool
+    def hold() -> str:
+        begun.release()
+        return str(go.wait(PATIENCE))
+
+    with endpoint(server) as at, Peer(at.port) as peer:
+        held, waits = (peer.send("POST", peer.message("tools/call", {"name": "hold"})) for _ in range(2))
+        assert begun.acquire(timeout=PATIENCE)
+        assert eventually(lambda: at.app.places.taken == 2)
         kind = type(at.app.modern.connection)
         monkeypatch.setattr(kind, "failure", property(lambda connection: ConnectionClosed("the end")))
-        with peer.ask(method, {"name": "x", "notifications": {"toolsListChanged": True}}) as reply:
-            assert (reply.status, reply.headers["retry-after"]) == (503, "5")
-        assert eventually(lambda: not at.app.places.taken and not at.app.attendant.watched)
+        go.set()
+        answer = waits.response()
+        assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+        assert held.response().status == 200
+        assert not begun.acquire(blocking=False)
+        assert eventually(lambda: not at.app.places.taken)
         monkeypatch.undo()

@@ -653,11 +653,11 @@ def test_what_was_opened_anew_a_minute_ago_no_longer_counts():
         for _ in range(http_sessions.RENEWALS):
             server.alive.clear()
             client.call_tool("a")
-        belonging = client.asker.connection.belonging
-        belonging._renewals = [then - 60 for then in belonging._renewals]
+        session = client.asker.connection.outbox.session
+        session._renewals = [then - 60 for then in session._renewals]
         server.alive.clear()
         assert client.call_tool("a").text == "hello"
-        assert len(belonging._renewals) == 1
+        assert len(session._renewals) == 1
 
 
 def test_a_session_that_cannot_be_opened_anew_now_may_be_later():

@@ -21,8 +21,8 @@ from http_peers import Event, Peer, Reply, endpoint
 from peers import ENV, LEGACY, META, MODERN, PATIENCE, eventually, nothing_left
 
 from mcp_ref import Context, Limit, Server, ServerOptions
-from mcp_ref.basic.transports import streamable_http
-from mcp_ref.basic.transports.streamable_http import Application
+from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
+from mcp_ref.basic.transports.streamable_http.endpoint import Application
 from mcp_ref.basic.transports.streamable_http.security import Denied
 from mcp_ref.runtime.errors import ConnectionClosed
 
@@ -369,6 +369,18 @@ def test_the_health_path_needs_no_names_and_knows_of_the_end(server):
         with peer.http("GET", path="/up") as reply:
             assert (reply.status, reply.json()) == (503, {"status": "closing"})
             assert "retry-after" in reply.headers
+
+
+def test_nothing_is_looked_at_for_a_log_that_is_not_kept(server, caplog, monkeypatch):
+    looked = []
+    monkeypatch.setattr(streamable_http, "log_request", lambda *facts: looked.append(facts))
+    with (
+        caplog.at_level(logging.WARNING, "mcp_ref.http.requests"),
+        endpoint(server) as at,
+        Peer(at.port) as peer,
+    ):
+        peer.request("tools/list")
+    assert looked == []
 
 
 def test_requests_are_logged_without_secrets(server, caplog):

@@ -1,0 +1,551 @@
+"""The MCP endpoint (page: basic/transports/streamable-http; basic/transports from 2025-03-26 to 2025-11-25).
+
+One URL. Every message of the client's is a POST; a request is answered with one JSON object, or with a stream
+of server-sent events that ends with the answer. Both eras are served on it at once:
+
+    modern   POST request    its headers repeat what is in its body
+                             the stream's end is the end of the request, whichever side ends it
+             GET, DELETE     405
+    legacy   POST            in a session, which initialize opens;
+                             202 for notifications and answers; batches in 2025-03-26
+             GET             a stream for what belongs to no request; with Last-Event-ID, the rest of a
+                             stream that broke
+             DELETE          ends the session
+
+A request is modern if its `_meta` says so, or if its MCP-Protocol-Version is not of the legacy era.
+
+This is the server's half, a WSGI application: a request passes eight steps, in `__call__` and `_post`.
+
+    1 who may ask          2 path and method      3 read the message    4 its era
+    5 its session, its     6 its turn             7 it runs             8 what is still to be sent
+      headers, its stream
+
+Revisions   2025-03-26 to 2026-07-28; the interim draft's headers within sessions. For 2024-11-05 see
+            basic/transports/http_sse/server.
+Errors      with an HTTP status: 400 -32020, -32021, -32022, bad `_meta` and what is no message; 404 -32601
+            (2026-07-28), no such session; 403, 405, 406, 413, 415, 429, 503.
+Threads     A request runs from its first byte to its last on the thread that its connection or WSGI server
+            gave it: `__call__`, the handler, and what the handler says meanwhile. One thread more, the
+            attendant (runtime/http_server/attendant), looks after requests that are silent: it notices
+            clients that left, begins streams and writes comments.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp_ref.basic.index.error_responses import ProtocolError
+from mcp_ref.basic.index.messages import Json, decode
+from mcp_ref.basic.lifecycle import ServerFacts
+from mcp_ref.basic.transports.streamable_http.options import HttpOptions
+from mcp_ref.basic.transports.streamable_http.receiving import (
+    AnswerStyle,
+    EventReader,
+    HttpStream,
+    Kind,
+    Posted,
+)
+from mcp_ref.basic.transports.streamable_http.security import (
+    Authenticate,
+    BodyBudget,
+    Gate,
+    Rates,
+    Refused,
+    authenticated,
+    check_post,
+    log_request,
+    prefers_events,
+    read_body,
+    requests_log,
+)
+from mcp_ref.basic.transports.streamable_http.sending import ModernEra, accepted, refusal_body
+from mcp_ref.basic.transports.streamable_http.sessions import LegacyEra, Sessions
+from mcp_ref.basic.versioning import is_modern
+from mcp_ref.runtime.checks import check_bool, check_callable, check_count, check_seconds, check_text
+from mcp_ref.runtime.errors import ConnectionClosed
+from mcp_ref.runtime.http_server.attendant import Attendant
+from mcp_ref.runtime.http_server.reply import HttpReply
+from mcp_ref.runtime.json_text import MAX_JSON_PARTS
+from mcp_ref.runtime.limits import Limit
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.places import NoPlace, Places
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.patterns.index.connection import Connection
+    from mcp_ref.basic.patterns.index.context import WayOut
+    from mcp_ref.basic.patterns.subscriptions.server import Listeners
+    from mcp_ref.basic.transports.http_sse.server import OldTransport
+    from mcp_ref.basic.transports.streamable_http.request_metadata import Tools
+    from mcp_ref.runtime.threads.shared import Shared
+    from mcp_ref.runtime.threads.workers import Workers
+
+__all__ = ["Application"]
+
+ACCEPT_BY_ANSWERS = {
+    "auto": ("application/json", "text/event-stream"),
+    "json": ("application/json",),
+    "stream": ("application/json", "text/event-stream"),
+}
+"""What the Accept of a POST must take, by the option `answers`."""
+
+BYTES_OF_A_PART = 16
+"""A body may have one part (basic/index/messages) for so many of the bytes that it may have: so that what it
+becomes in memory is in proportion to them.
+"""
+
+FEW_PARTS = 10_000
+"""Parts that a body may have besides, however short it must be."""
+
+USUAL = HttpOptions()
+
+
+class HttpServedOptions(Protocol):
+    """Options of a server about its clients, and about their requests."""
+
+    @property
+    def max_message_bytes(self) -> int:
+        """Bytes of the longest message that is read."""
+
+    @property
+    def notices(self) -> Limit | None:
+        """Progress and log messages that one connection may be sent."""
+
+    @property
+    def ping_every(self) -> float | None:
+        """Seconds after which a client is pinged, if it is."""
+
+    @property
+    def workers(self) -> int:
+        """Requests that run at once."""
+
+    @property
+    def queue(self) -> int:
+        """Requests that wait for their turn."""
+
+
+class HttpServed(ServerFacts, Protocol):
+    """What this transport needs of the server that it serves to many clients."""
+
+    @property
+    def tools(self) -> Tools: ...
+
+    @property
+    def listeners(self) -> Listeners: ...
+
+    @property
+    def options(self) -> HttpServedOptions: ...
+
+    def new_workers(self) -> Workers:
+        """Threads for requests that have none (basic/transports/http_sse)."""
+
+    @property
+    def lifespan(self) -> Shared[Any]:
+        """What is entered while it is served."""
+
+    def attach_shared(
+        self, outbox: WayOut, workers: Workers | None, *, notices: Limit | None = None
+    ) -> Connection:
+        """A new client, which is sent its messages by `outbox`."""
+
+    def connection(self, outbox: WayOut, workers: Workers | None) -> Connection:
+        """A client that hears of no changes."""
+
+    def detach(self, connection: Connection, reason: str) -> None:
+        """A client is gone, or is left."""
+
+
+Handler = Callable[[HttpReply], Iterable[bytes]]
+"""What answers to a path and a method; it returns what WSGI is to send. Raises Refused, NoPlace."""
+
+
+class Application:
+    """The MCP endpoint of a server, as a WSGI application: `server.wsgi_app()` makes one."""
+
+    def __init__(
+        self,
+        server: HttpServed,
+        path: str = "/mcp",
+        *,
+        health_path: str | None = None,
+        sse_path: str | None = None,
+        stateless: bool = False,
+        allowed_hosts: str | Iterable[str] | None = None,
+        allowed_origins: str | Iterable[str] | None = None,
+        authenticate: Authenticate | None = None,
+        threads: int | None = None,
+        keep_alive: float = 15.0,
+        options: HttpOptions = USUAL,
+    ) -> None:
+        """`health_path` tells a load balancer how it is; `sse_path` serves the transport of 2024-11-05 as
+        well. `stateless` opens no sessions. `authenticate(request)` names the principal of a request.
+        `threads` says how many the WSGI server has, so that streams and calls are refused before the last is
+        used up. `keep_alive` is how long a stream may be silent. HttpOptions has the rest.
+        """
+        check_text(path=path)
+        check_callable(authenticate=authenticate)
+        check_bool(stateless=stateless)
+        if threads is not None:
+            check_count(1, threads=threads)
+        if not isinstance(options, HttpOptions):
+            raise TypeError(f"options is an HttpOptions, not {options!r:.60}")
+        self.server = server
+        self.path = _checked("path", path)
+        self.health_path = None if health_path is None else _checked("health_path", health_path)
+        if self.health_path == self.path:
+            raise ValueError(f"health_path and path are both {self.path}")
+        self.stateless, self.options = stateless, options
+        self.max_body_bytes, together = options.body_bounds(server.options.max_message_bytes)
+        self.bodies = BodyBudget(together)
+        self._max_parts = min(MAX_JSON_PARTS, self.max_body_bytes // BYTES_OF_A_PART + FEW_PARTS)
+        check_seconds("keep_alive", keep_alive)
+        self.style = AnswerStyle(options.answers, keep_alive, options.retry_ms, can_ask=threads != 1)
+        self.places = Places(
+            running=server.options.workers,
+            waiting=server.options.queue,
+            streams=options.max_streams,
+            threads=threads,
+        )
+        self.attendant = Attendant(min(MAX_PAUSE_SECONDS, keep_alive / 2))
+        self.sessions = Sessions(options.max_sessions, options.session_idle, options.most_sessions_each())
+        self.gate = Gate(allowed_hosts, allowed_origins, options.browser_origins)
+        self._authenticate, self._rates = authenticate, Rates(options.rate)
+        self.modern, self.legacy = ModernEra(self), LegacyEra(self)
+        self._life = Life(self)
+        self._decoding = threading.Lock()  # held while a large body becomes a message
+        self._old = self._old_transport(sse_path)
+        self._others = {} if self._old is None else self._old.paths()
+        forks.register(self)
+
+    def forked(self) -> None:
+        """Begin anew, with the first request, in a forked child: what was served is the parent's."""
+        self._decoding = threading.Lock()
+        parts = (self._life, self.places, self.attendant, self.sessions, self.bodies, self._rates, self._old)
+        for part in parts:
+            if part is not None:
+                part.forked()
+
+    def _old_transport(self, sse_path: str | None) -> OldTransport | None:
+        if sse_path is None:
+            return None
+        # Late, for start-up time: few servers serve the transport of 2024-11-05.
+        from mcp_ref.basic.transports.http_sse.server import OldTransport
+
+        return OldTransport(self, _checked("sse_path", sse_path))
+
+    # -- a request ---------------------------------------------------------------------------------
+
+    def __call__(self, environ: Json, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """One HTTP request, as WSGI has it. The steps go on in `_post`."""
+        begun, reply = time.monotonic(), HttpReply(environ, start_response)
+        try:
+            # Step 1: whether it may ask; which path and method it asks for; who it is, and how often it asks.
+            handle = self._admit(reply)
+            # Step 2: what that path and method do.
+            body = handle(reply)
+        except Refused as problem:
+            body = refusal_body(reply, problem)
+        except ProtocolError as problem:  # what is no message
+            body = refusal_body(reply, problem)
+        except NoPlace as problem:
+            later = [("Retry-After", str(problem.seconds))]
+            body = refusal_body(reply, Refused(503, str(problem), later))
+        if requests_log.isEnabledFor(logging.INFO):
+            log_request(environ, reply.status, time.monotonic() - begun, reply.principal)
+        return body
+
+    def _admit(self, reply: HttpReply) -> Handler:
+        """Step 1. Raises Refused."""
+        environ = reply.environ
+        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        if path != self.path:
+            path = _normal(path)
+        if path == self.health_path:  # by any host name: it has nothing to hide
+            return self._health
+        reply.headers = self.gate.check(environ)
+        is_post = path == self.path and environ["REQUEST_METHOD"] == "POST"
+        handle = self._post if is_post else self._handler(path, environ)
+        if handle != self._preflight:  # a browser asks that on its own, and does not say for whom
+            if self._authenticate is not None:
+                reply.principal = authenticated(self._authenticate, environ)
+            if self.options.rate is not None:
+                self._rates.check(reply.principal or "")
+            if not self._life.is_open:
+                self._life.begin()
+        return handle
+
+    def _handler(self, path: str, environ: Json) -> Handler:
+        """What answers to a path and a method other than the POST of a message. Raises Refused."""
+        method = environ["REQUEST_METHOD"]
+        if path != self.path:
+            return self._other(path, method)
+        if method == "OPTIONS":
+            return self._preflight
+        # spec: basic/transports/streamable-http/get-sse-or-405
+        # spec: basic/transports/streamable-http/session-delete-405
+        if method in ("GET", "DELETE") and self._has_sessions(environ):
+            return self.legacy.get if method == "GET" else self.legacy.delete
+        allowed = "POST, GET, DELETE" if self._has_sessions(environ) else "POST"
+        # spec: basic/transports/streamable-http/get-405-allow-header
+        # spec: basic/transports/streamable-http/session-delete-405-allow
+        # spec: basic/transports/streamable-http/get-delete-405
+        raise Refused(405, f"{method[:20]} is not allowed here", [("Allow", allowed)])
+
+    def _other(self, path: str, method: str) -> Handler:
+        """What answers at a path that is not the endpoint's (basic/transports/http_sse/server). Raises
+        Refused.
+        """
+        known = {kind: handle for kind, handle in self._others.items() if kind.endswith(f" {path}")}
+        if not known:
+            raise Refused(404, "there is nothing at this path")
+        if method == "OPTIONS":
+            return self._preflight
+        found = known.get(f"{method} {path}")
+        if found is None:
+            allowed = ", ".join(kind.partition(" ")[0] for kind in known)
+            raise Refused(405, f"{method[:20]} is not allowed here", [("Allow", allowed)])
+        return found
+
+    def _has_sessions(self, environ: Json) -> bool:
+        version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
+        return bool(self.legacy.dates) and not self.stateless and version not in self.server.versions.modern
+
+    def _preflight(self, reply: HttpReply) -> Iterable[bytes]:
+        headers, reply.headers = self.gate.preflight(reply.environ), []
+        reply.begin(204, headers)
+        return ()
+
+    def _health(self, reply: HttpReply) -> Iterable[bytes]:
+        if reply.environ["REQUEST_METHOD"] not in ("GET", "HEAD"):
+            raise Refused(405, "health is asked for with GET", [("Allow", "GET, HEAD")])
+        kind = ("Content-Type", "application/json")
+        if self._life.is_closing:
+            return reply.whole(503, b'{"status":"closing"}', [kind, ("Retry-After", "5")])
+        return reply.whole(200, b'{"status":"ok"}', [kind])
+
+    def _post(self, reply: HttpReply) -> Iterable[bytes]:
+        """One message (or a batch of them).  # spec: basic/transports/streamable-http/endpoint-post"""
+        # Step 3: the headers say what the body is, and that its answer can be read; then it is read.
+        message = self.receive(reply, ACCEPT_BY_ANSWERS[self.options.answers])
+        # Step 4: its era.
+        era = self.modern if self._is_modern(reply.environ, message) else self.legacy
+        # Step 5: what it is, who sent it, and what may come back: its kind, its connection, its stream.
+        try:
+            kind, connection, stream = era.take(reply, message)
+        except ProtocolError as problem:
+            return refusal_body(reply, problem, message, is_modern=era is self.modern)
+        if stream is None or kind == "answered":
+            return self._without_run(reply, Posted(kind, connection, stream), message)
+        self.attendant.watch(stream)
+        has_place = False
+        try:
+            # Step 6: its turn, if it may run for a while.
+            if kind in ("request", "batch"):
+                has_waited = self.places.enter_call(stream.is_wanted)
+                has_place = True
+                if has_waited and connection.failure is not None:  # its session, or the server, has ended
+                    raise era.over()
+            # Step 7: it runs, on this thread.
+            if kind == "batch":
+                connection.receive_batch(message, stream)
+            else:
+                connection.responder.start(connection, message, stream)
+        finally:
+            self.attendant.leave(stream)
+            if has_place:
+                self.places.leave_call()
+        # Step 8: what is still to be sent, which may be all.
+        return stream.finish()
+
+    def _without_run(self, reply: HttpReply, posted: Posted, message: Any) -> Iterable[bytes]:
+        """Notifications and responses are heard, and that is all; an `initialize` is answered by now."""
+        if posted.stream is not None:
+            return posted.stream.finish()
+        if posted.kind == "batch":
+            posted.connection.receive_batch(message, posted.connection.outbox)
+        else:
+            posted.connection.route(message, posted.connection.outbox)
+        return accepted(reply)
+
+    def receive(self, reply: HttpReply, need: tuple[str, ...]) -> Any:
+        """The message in the body of a POST whose answer has these types. Raises Refused, ParseError."""
+        environ = reply.environ
+        check_post(environ, need)
+        share = self.bodies.share(environ)
+        if share is None:
+            message = decode(read_body(environ, self.max_body_bytes), self._max_parts)
+        else:  # a large one: what can be said without it is said first
+            self.legacy.check_session(reply)
+            body = read_body(environ, self.max_body_bytes, share)
+            with self._decoding:  # no other thread runs meanwhile: those that wait get their turn between two
+                message = decode(body, self._max_parts)
+        if not self._life.is_open:  # it came slowly, and the server has ended meanwhile
+            self._life.begin()
+        return message
+
+    def _is_modern(self, environ: Json, message: Any) -> bool:
+        """Whether a message is of the modern era, by its `_meta` or else by its headers."""
+        params = message.get("params") if type(message) is dict else None
+        if type(params) is dict and is_modern(params):
+            return True
+        if not self.legacy.dates:
+            return not (type(message) is dict and message.get("method") == "initialize")
+        version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
+        if version is None or version in self.legacy.dates:
+            return False
+        # An unknown version within a session is a mistake of the legacy era's.
+        return "HTTP_MCP_SESSION_ID" not in environ or version in self.server.versions.modern
+
+    # -- for both eras, and for HTTP+SSE --------------------------------------------------------------
+
+    def kind_of(self, environ: Json, *, is_modern: bool, primes: bool = False) -> Kind:
+        """What the response to a request may be."""
+        answers = self.options.answers
+        likes_events = answers == "stream" or (
+            answers == "auto" and prefers_events(environ.get("HTTP_ACCEPT"))
+        )
+        return Kind(is_modern, answers == "json", likes_events, primes)
+
+    def open_reader(
+        self,
+        stream: HttpStream,
+        reply: HttpReply,
+        *,
+        last_seen: int | None = None,
+        on_close: Callable[[], object] | None = None,
+    ) -> EventReader:
+        """Have the thread of a request read a stream, which lasts. Raises NoPlace."""
+
+        def closed(reader: EventReader) -> None:
+            self.attendant.leave(reader)
+            self.places.leave_stream()
+            if on_close is not None:
+                on_close()
+
+        self.places.enter_stream()
+        try:
+            reader = EventReader(stream, reply, last_seen=last_seen, on_close=closed)
+        except BaseException:
+            self.places.leave_stream()
+            raise
+        self.attendant.watch(reader)
+        return reader
+
+    # -- its life ----------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Enter the server's lifespan now, and not with the first request."""
+        self._life.begin()
+
+    def close(self, seconds: float = 3.0) -> None:
+        """End it. May be called by any thread, and twice: the second waits for the first.
+
+        1 no more requests: 503  2 streams that last are ended as their pages say  3 calls get so many seconds
+        4 what still runs is cancelled, sessions end  5 the attendant ends  6 the lifespan is left
+        """
+        self._life.close(seconds, self._end)
+
+    def hurry(self) -> None:
+        """Have `close` wait no longer for calls. A signal's handler may call it, since it takes no lock."""
+        self._life.hurries = True
+
+    def _end(self, seconds: float) -> None:
+        reason = "the server is going"
+        # Step 2: streams that last.
+        self.server.listeners.close(self.modern.connection, reason)
+        # spec: basic/lifecycle/shutdown-http, basic/transports/streamable-http/get-server-closes
+        for session in self.sessions.all():
+            session.unrelated.fail(ConnectionClosed(reason))
+        if self._old is not None:
+            self._old.close(reason)
+        # Step 3: calls.
+        self._wait_for_responses(seconds)
+        # Step 4: what still runs.
+        self.sessions.close(reason)
+        self.legacy.close(reason)
+        self.server.detach(self.modern.connection, reason)
+        for response in list(self.attendant.watched):
+            response.fail(ConnectionClosed(reason))
+        self._life.hurries = False
+        self._wait_for_responses(LAST_SECONDS)
+        # Step 5: no response is under way, or none that can be ended.
+        if self._old is not None:
+            self._old.end()
+        self.attendant.close(LAST_SECONDS)
+
+    def _wait_for_responses(self, seconds: float) -> None:
+        end, pause = time.monotonic() + seconds, threading.Event()
+        while self.places.taken and not self._life.hurries and time.monotonic() < end:
+            pause.wait(0.01)
+
+
+MAX_PAUSE_SECONDS = 0.25
+"""Seconds between two looks of the attendant: within a second a client that left is noticed."""
+
+LAST_SECONDS = 1.0
+"""Seconds for requests that were cancelled by `close`, and for the attendant."""
+
+
+class Life:
+    """From the first request in a process, with which the server's lifespan is entered, to `close`."""
+
+    def __init__(self, app: Application) -> None:
+        self._app = app
+        self.hurries = False
+        """Whether `close` is to wait for nothing."""
+        self.is_open = False
+        """Whether requests are served in this process."""
+        self.is_closing = False
+        self._closed = threading.Event()
+        self.forked()
+
+    def forked(self) -> None:
+        """Begin anew in a forked child: the lifespan is the parent's to leave."""
+        forks.without_end.append(getattr(self, "_entered", None))
+        self._lock = threading.Lock()
+        self._entered = ExitStack()
+        self.is_open = self.hurries = False
+
+    def begin(self) -> None:
+        """A request: enter the lifespan if it is the first in this process. Raises Refused at the end."""
+        with self._lock:
+            if self.is_closing:
+                raise Refused(503, "this server is going", [("Retry-After", "5")])
+            if not self.is_open:
+                self._entered.enter_context(self._app.server.lifespan.used())
+                self._app.modern.begin()
+                self.is_open = True
+
+    def close(self, seconds: float, end: Callable[[float], None]) -> None:
+        """Take no more requests, `end` what is under way, and leave the lifespan."""
+        with self._lock:
+            is_first, self.is_closing = not self.is_closing, True
+            was_open, self.is_open = self.is_open, False
+        if not is_first:
+            self._closed.wait(seconds + 10.0)
+            return
+        try:
+            if was_open:
+                end(seconds)
+                self._entered.close()
+        finally:
+            self._closed.set()
+
+
+def _normal(path: str) -> str:
+    return "/" + path.strip("/")
+
+
+def _checked(name: str, path: str) -> str:
+    """A path of ours, as a request will have it. Raises ValueError for one that none could."""
+    if not _ENDPOINT_PATH.fullmatch(path):
+        raise ValueError(f"{name} is made of letters, digits and -._~/, not {path!r:.80}")
+    return _normal(path)
+
+
+_ENDPOINT_PATH = re.compile(r"[A-Za-z0-9\-._~/]*")
