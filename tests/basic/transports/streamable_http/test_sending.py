@@ -9,7 +9,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from http_peers import endpoint
+from http_peers import Peer, endpoint
 from peers import META, MODERN, PATIENCE, REVISIONS, eventually
 from web import ABLE, INFO, JSON, STREAM, opened, result_of, talking, text, web
 
@@ -1149,3 +1149,101 @@ def test_a_refusal_by_http_has_its_own_status_and_headers():
     status, headers, body = replied(refusal_body, Refused(405, "not here", [("Allow", "POST")]))
     assert (status, headers["Allow"], headers["Content-Type"]) == (405, "POST", JSON_TYPE)
     assert json.loads(body)["error"]["message"] == "not here"
+
+
+# ------------------------------------------------------------------- the server's half: the modern era
+
+
+@pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ([], "only 2025-03-26 has batches"),
+        ({"jsonrpc": "2.0", "id": 1, "result": {}}, "a client sends requests and notifications"),
+        ({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": []}, "params must be an object"),
+        ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, "protocolVersion is missing"),
+    ],
+    ids=["a batch", "a response", "no object", "no _meta"],
+)
+def test_what_is_no_request_of_the_modern_era_is_400_and_says_why(message, said):
+    with (
+        endpoint(Server("demo")) as at,
+        Peer(at.port) as peer,
+        peer.post(message, MCP_Protocol_Version=MODERN) as reply,
+    ):
+        assert reply.status == 400
+        assert said in reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize("params", [{}, {"params": []}, {"params": {"_meta": META}}], ids=str)
+def test_a_notification_of_the_modern_era_needs_no_meta(params):
+    with endpoint(Server("demo")) as at, Peer(at.port) as peer:
+        message = {"jsonrpc": "2.0", "method": "notifications/vendor", **params}
+        with peer.post(message, MCP_Protocol_Version=MODERN) as reply:
+            assert (reply.status, reply.body()) == (202, b"")
+
+
+def test_a_server_without_the_modern_era_says_what_it_speaks():
+    old = Server("old", revisions=["2025-11-25"])
+    with endpoint(old) as at, Peer(at.port) as peer, peer.ask("tools/list") as reply:
+        assert reply.status == 400
+        assert "2025-11-25" in reply.json()["error"]["message"]
+
+
+def test_a_server_of_the_modern_era_alone_does_not_name_initialize():
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    with (
+        endpoint(Server("new", revisions=[MODERN])) as at,
+        Peer(at.port) as peer,
+        peer.post(message, MCP_Protocol_Version=MODERN) as reply,
+    ):
+        assert "initialize" not in reply.json()["error"]["message"]
+
+
+@pytest.mark.spec(
+    "basic/transports/streamable-http/sse-request-notifications",
+    "basic/transports/streamable-http/listen-no-request-scoped",
+)
+def test_what_belongs_to_a_request_is_on_its_stream_and_on_no_other():
+    server = Server("demo")
+
+    @server.tool
+    def report(ctx: mcp_ref.Context) -> str:
+        ctx.progress(1)
+        return "done"
+
+    params = {"name": "report", "_meta": {"progressToken": "p"}}
+    with (
+        endpoint(server) as at,
+        Peer(at.port) as peer,
+        peer.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}}) as stream,
+    ):
+        assert stream.message()["method"] == "notifications/subscriptions/acknowledged"
+        with peer.ask("tools/call", params) as reply:
+            told = [message.get("method") for message in reply.messages()]
+        assert told == ["notifications/progress", None]
+        server.add_tool(lambda: "x", name="new")
+        assert stream.message()["method"] == "notifications/tools/list_changed"
+
+
+def test_a_request_that_waited_until_the_server_ended_is_503_and_never_runs(monkeypatch):
+    server = Server("demo", options=ServerOptions(workers=1))
+    begun, go = threading.Semaphore(0), threading.Event()
+
+    @server.tool
+    def hold() -> str:
+        begun.release()
+        return str(go.wait(PATIENCE))
+
+    with endpoint(server) as at, Peer(at.port) as peer:
+        held, waits = (peer.send("POST", peer.message("tools/call", {"name": "hold"})) for _ in range(2))
+        assert begun.acquire(timeout=PATIENCE)
+        assert eventually(lambda: at.app.places.taken == 2)
+        kind = type(at.app.modern.connection)
+        monkeypatch.setattr(kind, "failure", property(lambda connection: ConnectionClosed("the end")))
+        go.set()
+        answer = waits.response()
+        assert (answer.status, answer.headers["retry-after"]) == (503, "5")
+        assert held.response().status == 200
+        assert not begun.acquire(blocking=False)
+        assert eventually(lambda: not at.app.places.taken)
+        monkeypatch.undo()
