@@ -49,16 +49,16 @@ def encode(data: bytes, *, id: str | None = None, name: str | None = None, retry
         return b"".join((b"data: ", data, b"\n\n"))
     if retry is not None and retry < 0:
         raise ValueError(f"the retry of an event must be 0 ms or more, not {retry}")
-    head = "" if retry is None else f"retry: {retry}\n"
-    head = _line("event: ", "name", name) + head
-    head = _line("id: ", "id", id) + head
+    head = _line("id: ", "id", id)
+    if name is not None or retry is not None:
+        head += _line("event: ", "name", name) + ("" if retry is None else f"retry: {retry}\n")
     return b"".join((head.encode(), b"data: ", data, b"\n\n"))
 
 
 def _line(field: str, what: str, value: str | None) -> str:
     if value is None:
         return ""
-    if not {"\n", "\r", "\0"}.isdisjoint(value):
+    if "\n" in value or "\r" in value or "\0" in value:
         raise ValueError(f"the {what} of an event must be one line, without NUL: {value!r}")
     return f"{field}{value}\n"
 

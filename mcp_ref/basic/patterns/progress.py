@@ -90,13 +90,14 @@ def report(context: RequestContext, progress: float, total: float | None, messag
     token = reports.progress_token
     if token is None:
         return
-    if not all(map(_is_number, (progress,) if total is None else (progress, total))):
+    if not (_is_number(progress) and (total is None or _is_number(total))):
         raise ValueError(f"progress and total must be finite numbers, not {progress!r} of {total!r}")
-    if not context.revision.progress_messages:
-        message = None
     # spec: basic/patterns/progress/payload, basic/patterns/progress/omit-total
-    fields = {"progressToken": token, "progress": progress, "total": total, "message": message}
-    params = {name: value for name, value in fields.items() if value is not None}
+    params: Json = {"progressToken": token, "progress": progress}
+    if total is not None:
+        params["total"] = total
+    if message is not None and context.revision.progress_messages:
+        params["message"] = message
     with reports.speaking:
         last = reports.progress_sent
         if last is None or progress > last:  # spec: basic/patterns/progress/value-increases
@@ -106,8 +107,14 @@ def report(context: RequestContext, progress: float, total: float | None, messag
             context.say("notifications/progress", params)  # spec: basic/patterns/progress/rate-limit
 
 
+MAX_SMALL_INTEGER = 1 << 53
+"""Beyond it an integer may not be what a peer's number can hold."""
+
+
 def _is_number(value: Any) -> bool:
     """Whether a value is a finite JSON number."""
+    if type(value) is int and -MAX_SMALL_INTEGER < value < MAX_SMALL_INTEGER:  # as nearly all are
+        return True
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     try:

@@ -4,8 +4,9 @@ The threads of requests are busy with them. So this one asks, a few times a seco
 which clients have left, and has each response look whether it was silent for too long. Whatever it does is
 short: it waits for no client, and for no lock that is held during a write.
 
-    watch(response)     a response is under way: two steps, since every request takes them
-    leave(response)     it is over
+    watch(response)         a response is under way: two steps, since every request takes them
+    leave(response)         it is over
+    flush_soon(response)    it holds something back, which is to be written in a moment
 
 500 silent responses cost it about 1 ms a round, with one poll.
 
@@ -30,6 +31,9 @@ _log = logger("mcp_ref.http")
 LOOK_SECONDS = 0.25
 """Seconds between two rounds, at most: within a second a client that left is noticed."""
 
+FLUSH_SECONDS = 0.001
+"""Seconds after which what was held back is written."""
+
 SLEEP_SECONDS = 60.0
 """Seconds after which it looks all the same, while there is nothing to look after."""
 
@@ -47,6 +51,9 @@ class Attended(Protocol):
     def attend(self, now: float) -> None:
         """See whether anything is due. Must not wait."""
 
+    def flush_held(self) -> bool:
+        """Write what was held back; False to be asked again. Must not wait."""
+
     def fail(self, problem: BaseException) -> None:
         """End it. Not called by the attendant, but by those who ask it what is under way."""
 
@@ -63,6 +70,7 @@ class Attendant:
         """Begin with nothing to watch: at the start, and again in a forked child."""
         self.watched: dict[Attended, None] = {}
         """Those that are under way. Each step on it is one that needs no lock."""
+        self._holding: dict[Attended, None] = {}  # as `watched`
         self._is_used = False  # whether anything was watched since the last round
         self._is_asleep = False
         self._wakes = threading.Lock()  # released to wake the thread
@@ -82,6 +90,11 @@ class Attendant:
     def leave(self, response: Attended) -> None:
         """Look after it no more."""
         self.watched.pop(response, None)
+
+    def flush_soon(self, response: Attended) -> None:
+        """Have a response write what it holds back, FLUSH_SECONDS from now."""
+        self._holding[response] = None
+        self._wake()
 
     def _start(self) -> None:
         with self._lock:
@@ -106,6 +119,7 @@ class Attendant:
             self._is_used = False
             self._wakes.acquire(timeout=self._pause)
             try:
+                self._flush_held()
                 self._look()
             except Exception:  # a fault with one response must not be the end of all rounds
                 _log.exception("the attendant failed")
@@ -114,6 +128,15 @@ class Attendant:
             if not (self._is_used or self.watched or self._is_closed):
                 self._wakes.acquire(timeout=SLEEP_SECONDS)
             self._is_asleep = False
+
+    def _flush_held(self) -> None:
+        """Let responses write what they hold back, for no longer than the next round can wait."""
+        end = time.monotonic() + self._pause
+        while self._holding and time.monotonic() < end:
+            time.sleep(FLUSH_SECONDS)  # so that they hold back what comes in the meantime
+            for each in list(self._holding):
+                if each.flush_held():
+                    self._holding.pop(each, None)
 
     def _look(self) -> None:
         """One round."""

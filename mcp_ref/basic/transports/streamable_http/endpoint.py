@@ -212,6 +212,7 @@ class Application:
             threads=threads,
         )
         self.attendant = Attendant(min(MAX_PAUSE_SECONDS, keep_alive / 2))
+        self.style.flush_soon = self.attendant.flush_soon
         self.sessions = Sessions(options.max_sessions, options.session_idle, options.most_sessions_each())
         self.gate = Gate(allowed_hosts, allowed_origins, options.browser_origins)
         self._authenticate, self._rates = authenticate, Rates(options.rate)

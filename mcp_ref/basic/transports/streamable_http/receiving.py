@@ -179,6 +179,8 @@ class AnswerStyle:
         """Seconds for which a request may be silent before it becomes a stream, which comments keep alive."""
         self.can_ask = can_ask
         """Whether a client can answer while its request runs: there is a thread for that."""
+        self.flush_soon: Callable[[HttpStream], object] | None = None
+        """Has `flush_held` called soon, where there is an attendant: then events may be held back a moment."""
         self.can_write = True
         """Whether anything can be said before an answer: not if a middleware swallows what is written."""
 
@@ -271,8 +273,9 @@ class HttpStream:
             with self._lock:
                 if self.state is State.RESUMED:
                     self._wait_for_room(len(line), wait)
-                following = self._after("say")
-                number = self._store(line, following)
+                following = self.state if self.state is State.EVENTS else self._after("say")
+                is_kept = self.log is not None or following is State.RESUMED
+                number = self._store(line, following) if is_kept else 0
                 if self.state is not State.UNDECIDED:  # else once its first event was written
                     self.state = following
             if following is State.EVENTS:
@@ -404,7 +407,8 @@ class HttpStream:
         number = self._events.add(line)
         if state is State.EVENTS:
             self._events.mark_sent()  # by the thread that says it
-        self._notify()
+        elif self._changed is not None:
+            self._changed.notify_all()
         return number
 
     def _register(self) -> None:
@@ -470,8 +474,11 @@ class HttpStream:
         try:
             if begins:
                 self.reply.begin(200, EVENT_STREAM)
-                piece = self.opening() + piece
-            self.reply.write(piece)
+                self.reply.write(self.opening() + piece)
+            elif self.style.flush_soon is None or event == "silence":
+                self.reply.write(piece)
+            elif self.reply.write_soon(piece):
+                self.style.flush_soon(self)
         except ClientLeft:
             is_there = False
         except WriteRefused as problem:
@@ -507,6 +514,8 @@ class HttpStream:
     def attend(self, now: float) -> None:
         """Where nothing was said for long, begin the stream, or show that it is alive. Waits for nothing."""
         reply = self.reply
+        if reply is not None and reply.held:
+            self.flush_held()
         if reply is None or not self._is_silent(now) or not reply.takes_at_once():
             return
         if not self._speaking.acquire(blocking=False):
@@ -526,6 +535,23 @@ class HttpStream:
         """Whether something should be sent, for nothing was for so long."""
         silence = self.style.silence if self.state is State.UNDECIDED else self.style.keep_alive
         return now - self._spoke_at >= silence and self.style.can_write and not self.kind.is_mute
+
+    def flush_held(self) -> bool:
+        """Write the events that were held back; False to be asked again. Waits for nothing."""
+        reply = self.reply
+        if reply is None or not reply.held or not reply.takes_at_once():
+            return True  # where the client reads slowly, `attend` does it, or the next event
+        if not self._speaking.acquire(blocking=False):
+            return False
+        is_there = True
+        try:
+            if self.state is State.EVENTS:
+                is_there = self._write(b"", "silence")
+        finally:
+            self._speaking.release()
+        if not is_there:
+            self.client_left()
+        return True
 
     def client_left(self) -> None:
         """The connection of the request is gone. Any thread.
@@ -584,6 +610,7 @@ class HttpStream:
         """What is still to be sent; all of the response, if nothing was sent yet. With _speaking held."""
         rest, self._rest = self._rest, b""
         if reply.is_sent:
+            rest = reply.take_held() + rest
             return (rest,) if rest else ()
         if rest and self.state is State.JSON:
             return self._one_object(reply, rest)
@@ -690,7 +717,9 @@ class HttpStream:
             self._reader = reader
             self._notify()
         # UNDECIDED, too: the client may have read the first event before the thread that wrote it goes on.
-        if before in (State.UNDECIDED, State.EVENTS) and reader.reply is not self.reply:
+        first = self.reply
+        if before in (State.UNDECIDED, State.EVENTS) and first is not None and reader.reply is not first:
+            first.take_held()  # the new one has it
             self._end_response()
 
     def take(self, reader: EventReader, seconds: float) -> list[bytes] | None:
@@ -785,6 +814,10 @@ class EventReader:
 
     def attend(self, now: float) -> None:
         """Its own thread sees to comments."""
+
+    def flush_held(self) -> bool:
+        """Its own thread holds nothing back."""
+        return True
 
     def client_left(self) -> None:
         """The attendant found that the client has gone: the thread that waits is told."""

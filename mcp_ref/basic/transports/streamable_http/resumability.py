@@ -28,6 +28,11 @@ OVERHEAD = 1000
 """Bytes that an event counts for besides its own: a log of many small ones is large as well."""
 
 
+FREED_AT_ONCE = 16
+"""The part of the limit, a sixteenth, that is freed where there are too many: to free a little for each event
+would cost each of them a look at all streams."""
+
+
 class StoredEvents:
     """The events of one stream, numbered from 1, as far as they are still there."""
 
@@ -135,7 +140,8 @@ class Log:
         with self._lock:
             self._newest = stream if size + OVERHEAD <= self.limit else None  # what is too large goes itself
             self._size += size + OVERHEAD
-            self._trim()
+            if self._size > self.limit:
+                self._trim()
 
     def trim(self) -> None:
         """Events were sent: some that could not go before may go now."""
@@ -156,8 +162,9 @@ class Log:
 
     def _trim(self) -> None:
         """Not what a client who is there has yet to be sent: ROOM bounds that. With _lock held."""
-        while self._size > self.limit and (stream := self._oldest()) is not None:
-            self._size -= stream.forget(self._size - self.limit, but=int(stream is self._newest))
+        target = self.limit - self.limit // FREED_AT_ONCE // OVERHEAD * OVERHEAD
+        while self._size > target and (stream := self._oldest()) is not None:
+            self._size -= stream.forget(self._size - target, but=int(stream is self._newest))
             if stream.is_spent:
                 del self._streams[stream.name]
 
