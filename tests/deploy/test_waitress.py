@@ -6,6 +6,7 @@ from deploy.places import waitress
 
 class TestWaitress(Checks):
     start = staticmethod(waitress)
+    can_end_early = False
 
 
 class TestItsEnd(Ends):
