@@ -339,13 +339,14 @@ class HttpStream:
         with self._speaking:
             if self.state is State.UNDECIDED and not self._say_nothing():
                 return False  # it has just gone, and knows no id to come back with
-            if self.state is State.EVENTS and not (self.reply is not None and self.reply.end_early()):
+            if (before := self.state) not in (State.EVENTS, State.RESUMED, State.DETACHED):
+                return False
+            if before is State.EVENTS and not (self.reply is not None and self.reply.end_early()):
                 return False
             with self._lock:
-                if self.state not in (State.EVENTS, State.RESUMED, State.DETACHED):
-                    return False
-                self.state, self._reader = self._after("release"), None
-                self._notify()
+                if self.state is before:  # else it is over; or the client is back by now, and may stay
+                    self.state, self._reader = self._after("release"), None
+                    self._notify()
         return True
 
     def cancel(self, reason: str) -> None:

@@ -582,6 +582,29 @@ def test_a_client_that_came_back_is_let_go_again():
     assert stream.state is State.DETACHED
 
 
+def test_a_client_that_is_back_before_it_was_let_go_may_stay(log):
+    """It has seen the end of its response, and the thread that ended it has not gone on yet."""
+    wire, readers = Wire(), []
+    stream = stream_on(wire, PRIMED, log)
+    stream.send(b"1")
+    resuming = threading.Thread(target=lambda: readers.append(read(stream, last_seen=1)))
+
+    def end_early():
+        if resuming.ident is None:
+            resuming.start()
+            assert eventually(lambda: stream.state is State.RESUMED)
+        wire.is_ended = True
+
+    wire.end_early, wire.write = end_early, wire.written.append
+    assert stream.release()
+    resuming.join(PATIENCE)
+    stream.send(b"2")
+    [reader] = readers
+    assert stream.reader() is reader
+    assert blocks(next(reader)) == [Event("2", "tag-1-2")]
+    reader.close()
+
+
 def test_only_clients_that_will_come_back_are_let_go(log):
     for kind, kept in ((Kind(), log), (Kind(is_mute=True, primes=True), log), (IS_MODERN, None)):
         wire = Wire()
