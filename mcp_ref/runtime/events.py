@@ -49,9 +49,8 @@ def encode(data: bytes, *, id: str | None = None, name: str | None = None, retry
         return b"".join((b"data: ", data, b"\n\n"))
     if retry is not None and retry < 0:
         raise ValueError(f"the retry of an event must be 0 ms or more, not {retry}")
-    head = _line("id: ", "id", id)
-    if name is not None or retry is not None:
-        head += _line("event: ", "name", name) + ("" if retry is None else f"retry: {retry}\n")
+    head = _line("id: ", "id", id) + _line("event: ", "name", name)
+    head += "" if retry is None else f"retry: {retry}\n"
     return b"".join((head.encode(), b"data: ", data, b"\n\n"))
 
 

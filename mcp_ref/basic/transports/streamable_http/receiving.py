@@ -180,7 +180,7 @@ class AnswerStyle:
         self.can_ask = can_ask
         """Whether a client can answer while its request runs: there is a thread for that."""
         self.flush_soon: Callable[[HttpStream], object] | None = None
-        """Has `flush_held` called soon, where there is an attendant: then events may be held back a moment."""
+        """Has `flush_held` called soon, where there is an attendant: events may be held back a moment."""
         self.can_write = True
         """Whether anything can be said before an answer: not if a middleware swallows what is written."""
 
@@ -271,19 +271,24 @@ class HttpStream:
         is_there = True
         with self._speaking:
             with self._lock:
-                if self.state is State.RESUMED:
-                    self._wait_for_room(len(line), wait)
-                following = self.state if self.state is State.EVENTS else self._after("say")
-                is_kept = self.log is not None or following is State.RESUMED
-                number = self._store(line, following) if is_kept else 0
-                if self.state is not State.UNDECIDED:  # else once its first event was written
-                    self.state = following
+                following, number = self._say(line, wait)
             if following is State.EVENTS:
                 is_there = self._write(self._framed(number, line), "say")
         if number and self.log is not None:
             self.log.keep(self, len(line))  # without _lock: it may have this stream forget its first event
         if not is_there:
             self.client_left()
+
+    def _say(self, line: bytes, wait: float | None) -> tuple[State, int]:
+        """The state after a message, and its number if it is stored. With both locks held."""
+        if self.state is State.RESUMED:
+            self._wait_for_room(len(line), wait)
+        following = self.state if self.state is State.EVENTS else self._after("say")
+        is_kept = self.log is not None or following is State.RESUMED
+        number = self._store(line, following) if is_kept else 0
+        if self.state is not State.UNDECIDED:  # else once its first event was written
+            self.state = following
+        return following, number
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """The last message.
@@ -334,20 +339,26 @@ class HttpStream:
         # spec: basic/transports/streamable-http/sse-close-connection
         # spec: basic/transports/streamable-http/sse-no-early-close
         """
-        if self.kind.is_mute or not self.kind.primes or not self.style.can_write:
+        if not self._can_come_back():
             return False
         with self._speaking:
             if self.state is State.UNDECIDED and not self._say_nothing():
                 return False  # it has just gone, and knows no id to come back with
-            if (before := self.state) not in (State.EVENTS, State.RESUMED, State.DETACHED):
+            before = self.state
+            if "release" not in TRANSITIONS[before]:
                 return False
-            if before is State.EVENTS and not (self.reply is not None and self.reply.end_early()):
+            reply = self.reply
+            if before is State.EVENTS and reply is not None and not reply.end_early():
                 return False
             with self._lock:
                 if self.state is before:  # else it is over; or the client is back by now, and may stay
                     self.state, self._reader = self._after("release"), None
                     self._notify()
         return True
+
+    def _can_come_back(self) -> bool:
+        """Whether its client is given an id to come back with, before anything is said."""
+        return self.kind.primes and not self.kind.is_mute and self.style.can_write
 
     def cancel(self, reason: str) -> None:
         """The request was cancelled: the stream ends without an answer.

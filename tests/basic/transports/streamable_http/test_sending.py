@@ -1235,8 +1235,9 @@ def test_a_request_that_waited_until_the_server_ended_is_503_and_never_runs(monk
         return str(go.wait(PATIENCE))
 
     with endpoint(server) as at, Peer(at.port) as peer:
-        held, waits = (peer.send("POST", peer.message("tools/call", {"name": "hold"})) for _ in range(2))
+        held = peer.send("POST", peer.message("tools/call", {"name": "hold"}))
         assert begun.acquire(timeout=PATIENCE)
+        waits = peer.send("POST", peer.message("tools/call", {"name": "hold"}))
         assert eventually(lambda: at.app.places.taken == 2)
         kind = type(at.app.modern.connection)
         monkeypatch.setattr(kind, "failure", property(lambda connection: ConnectionClosed("the end")))
