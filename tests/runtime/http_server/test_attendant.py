@@ -32,6 +32,9 @@ class Response:
         environ = {} if connection is None else {"werkzeug.socket": connection}
         self.reply = HttpReply(environ, lambda *head: None)
         self.attended = threading.Semaphore(0)
+        self.flushed = threading.Semaphore(0)
+        self.refusals = 0
+        """How often it asks to be flushed later."""
         self.left = threading.Event()
         self.threads = set()
 
@@ -42,6 +45,14 @@ class Response:
 
     def client_left(self):
         self.left.set()
+
+    def flush_held(self):
+        self.threads.add(threading.current_thread().name)
+        if self.refusals:
+            self.refusals -= 1
+            return False
+        self.flushed.release()
+        return True
 
 
 def attended(response, times=1):
@@ -78,6 +89,34 @@ def test_a_client_that_leaves_is_told_to_its_response_alone_and_once(attendant):
         assert attended(stays, 5)
         assert not leaves.left.is_set()
         assert not stays.left.is_set()
+
+
+def test_what_a_response_holds_back_is_flushed_soon_whatever_the_pause():
+    attendant, response = Attendant(PATIENCE), Response()
+    attendant.watch(response)
+    attendant.flush_soon(response)
+    assert response.flushed.acquire(timeout=PATIENCE / 2)
+    assert response.threads == {"mcp_ref attendant"}
+    assert eventually(lambda: not attendant._holding)
+    attendant.close(PATIENCE)
+
+
+def test_what_cannot_be_flushed_yet_is_tried_again(attendant):
+    response = Response()
+    response.refusals = 3
+    attendant.watch(response)
+    attendant.flush_soon(response)
+    assert response.flushed.acquire(timeout=PATIENCE)
+    assert response.refusals == 0
+
+
+def test_rounds_go_on_while_something_cannot_be_flushed(attendant):
+    stuck, other = Response(), Response()
+    stuck.refusals = 10**9
+    for each in (stuck, other):
+        attendant.watch(each)
+    attendant.flush_soon(stuck)
+    assert attended(other, 3)
 
 
 def test_what_is_over_is_looked_after_no_more(attendant):

@@ -109,6 +109,86 @@ def test_pieces_go_out_as_they_are_written():
     assert wsgi.reply.is_sent
 
 
+# ------------------------------------------------------------- what is said in quick succession
+
+
+class Clock:
+    """The time of the module, which is the test's."""
+
+    now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def begun():
+    """A response of which something was just written."""
+    wsgi = Wsgi()
+    wsgi.reply.begin(200, [])
+    wsgi.reply.write(b"0")
+    return wsgi
+
+
+def test_a_piece_after_a_pause_goes_out_at_once(clock):
+    wsgi = begun()
+    clock.now += 2 * module.HOLD_SECONDS
+    assert not wsgi.reply.write_soon(b"1")
+    assert (wsgi.pieces, wsgi.reply.held) == ([b"0", b"1"], b"")
+
+
+def test_pieces_in_quick_succession_are_held_back_and_only_the_first_says_so(clock):
+    wsgi = begun()
+    assert wsgi.reply.write_soon(b"1")
+    assert not wsgi.reply.write_soon(b"2")
+    assert (wsgi.pieces, wsgi.reply.held) == ([b"0"], b"12")
+
+
+@pytest.mark.parametrize("end", ["a piece later", "many bytes", "a write", "an early end"])
+def test_what_is_held_back_goes_out_before_what_follows(clock, end):
+    wsgi = begun()
+    wsgi.environ["mcp_ref.response"] = Embedded()
+    wsgi.reply.write_soon(b"1")
+    if end == "a piece later":
+        clock.now += 2 * module.HOLD_SECONDS
+        wsgi.reply.write_soon(b"2")
+    elif end == "many bytes":
+        wsgi.reply.write_soon(b"2" * module.MAX_HELD_BYTES)
+    elif end == "a write":
+        wsgi.reply.write(b"2")
+    else:
+        assert wsgi.reply.end_early()
+    assert b"".join(wsgi.pieces).rstrip(b"2") == b"01"
+    assert wsgi.reply.held == b""
+
+
+def test_what_is_held_back_can_be_taken_to_be_sent_otherwise(clock):
+    wsgi = begun()
+    wsgi.reply.write_soon(b"1")
+    assert wsgi.reply.take_held() == b"1"
+    assert wsgi.reply.take_held() == b""
+    wsgi.reply.write(b"2")
+    assert wsgi.pieces == [b"0", b"2"]
+
+
+def test_a_client_that_left_before_an_early_end_is_no_fault(clock):
+    wsgi = begun()
+    wsgi.environ["mcp_ref.response"] = Embedded()
+    wsgi.reply.write_soon(b"1")
+
+    def refuse(piece):
+        raise BrokenPipeError
+
+    wsgi.reply._write = refuse
+    assert wsgi.reply.end_early()
+
+
 def test_a_server_without_write_says_so_and_may_be_sent_something_else():
     wsgi = Wsgi()
     reply = HttpReply(wsgi.environ, lambda *head: wsgi.start(*head) and None)

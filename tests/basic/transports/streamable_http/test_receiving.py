@@ -36,6 +36,7 @@ from mcp_ref.basic.transports.streamable_http.request_metadata import STATUS, He
 from mcp_ref.basic.transports.streamable_http.resumability import Log
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, RequestTimeout, WriteRefused
+from mcp_ref.runtime.http_server import reply as reply_module
 from mcp_ref.runtime.http_server.reply import HttpReply
 from mcp_ref.runtime.threads.outbox import Full
 
@@ -134,6 +135,91 @@ def read(stream, last_seen=None, wire=None):
 
 closed: list[EventReader] = []
 """The readers that were closed."""
+
+
+# ------------------------------------------------------------------ events that follow at once
+
+
+@pytest.fixture
+def quick(monkeypatch, wire):
+    """A stream whose events follow each other at once; `flushes` are what it asked of the attendant."""
+    monkeypatch.setattr(reply_module, "HOLD_SECONDS", LATER)
+    stream, flushes = stream_on(wire), []
+    stream.style.flush_soon = flushes.append
+    stream.send(b"1")
+    return stream, flushes
+
+
+def datas(wire):
+    return [event.data for event in wire.events]
+
+
+def test_events_that_follow_at_once_are_written_together_and_the_attendant_is_asked_once(quick, wire):
+    stream, flushes = quick
+    for number in (b"2", b"3"):
+        stream.send(number)
+    assert datas(wire) == ["1"]
+    assert flushes == [stream]
+    assert stream.flush_held()
+    assert datas(wire) == ["1", "2", "3"]
+    assert len(wire.written) == 2
+
+
+@pytest.mark.parametrize("end", ["answer", "fail", "silence"])
+def test_what_is_held_back_comes_before_what_follows(quick, wire, end):
+    stream, _ = quick
+    stream.send(b"2")
+    if end == "answer":
+        stream.answer(b"3")
+    elif end == "fail":
+        stream.fail(ConnectionClosed("enough"))
+    else:
+        stream.attend(time.monotonic() + LATER)
+    if end == "fail":
+        assert wire.is_ended
+    else:
+        stream.finish() if end == "silence" else wire.finish(stream)
+    assert datas(wire)[:2] == ["1", "2"]
+    assert wire.sent.count(b"data: 2") == 1
+
+
+def test_what_is_held_back_goes_to_the_connection_that_resumes_and_to_no_other(monkeypatch, wire, log):
+    monkeypatch.setattr(reply_module, "HOLD_SECONDS", LATER)
+    stream = stream_on(wire, PRIMED, log)
+    stream.style.flush_soon = lambda stream: None
+    stream.send(b"1")
+    stream.send(b"2")
+    second = Wire()
+    reader = read(stream, 1, second)
+    assert b"data: 2" not in wire.sent
+    assert wire.is_ended
+    assert b"data: 2" in next(reader)
+    reader.close()
+
+
+def test_a_client_that_left_is_found_when_what_was_held_back_is_written(quick, wire):
+    stream, _ = quick
+    stream.send(b"2")
+
+    def refuse(piece):
+        raise BrokenPipeError
+
+    stream.reply._write = refuse
+    assert stream.flush_held()
+    assert stream.state is State.DETACHED
+
+
+def test_what_is_held_back_waits_for_a_thread_that_speaks_and_for_a_client_that_reads_nothing(quick, wire):
+    stream, _ = quick
+    stream.send(b"2")
+    with stream._speaking:
+        assert not stream.flush_held()
+    stream.reply.takes_at_once = lambda: False
+    assert stream.flush_held()  # it is not asked again and again, but now and then
+    assert datas(wire) == ["1"]
+    del stream.reply.takes_at_once
+    stream.attend(time.monotonic())
+    assert datas(wire) == ["1", "2"]
 
 
 # ------------------------------------------------------------------------------------ the table
