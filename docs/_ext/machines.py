@@ -19,6 +19,9 @@ from sphinx.util.docutils import SphinxDirective
 WIDTH, HEIGHT = 150, 40
 """Of the box of a state, in pixels."""
 
+HALO = 'paint-order="stroke" stroke="white" stroke-width="5"'
+"""Around words, so that no line runs through them."""
+
 
 def steps(states: dict[Any, dict[str, Any]]) -> dict[tuple[Any, Any], list[str]]:
     """For two states, the events that lead from the one to the other."""
@@ -49,13 +52,15 @@ def picture(states: dict[Any, dict[str, Any]], places: dict[str, tuple[int, int]
 
 def box(name: str, x: int, y: int, stays: list[str]) -> str:
     """A state, and below it the events that change nothing."""
-    text = f'<text x="{x + WIDTH // 2}" y="{y + 25}" text-anchor="middle" font-size="14">{name}</text>'
-    below = html.escape(", ".join(stays))
-    text += (
-        f'<text x="{x + WIDTH // 2}" y="{y + HEIGHT + 14}" text-anchor="middle" font-size="10">{below}</text>'
-    )
+    middle = x + WIDTH / 2
     shape = f'<rect x="{x}" y="{y}" width="{WIDTH}" height="{HEIGHT}" rx="6" fill="white" stroke="black"/>'
-    return shape + text
+    return shape + text(middle, y + 25, name, 14) + text(middle, y + HEIGHT + 14, ", ".join(stays))
+
+
+def text(x: float, y: float, words: str, size: int = 10) -> str:
+    """Words around a point."""
+    place = f'x="{x:.0f}" y="{y:.0f}" text-anchor="middle" font-size="{size}"'
+    return f"<text {place} {HALO}>{html.escape(words)}</text>"
 
 
 def arrow(start: tuple[int, int], end: tuple[int, int], label: str) -> str:
@@ -66,8 +71,11 @@ def arrow(start: tuple[int, int], end: tuple[int, int], label: str) -> str:
     side = -along[1] * 12, along[0] * 12
 
     def edge(box_x: int, box_y: int, sign: int) -> tuple[float, float]:
+        """Where the line through a box, `side` beside its middle, leaves it."""
         reach = min(
-            WIDTH / 2 / abs(along[0]) if along[0] else 1e9, HEIGHT / 2 / abs(along[1]) if along[1] else 1e9
+            (half - sign * shift * (1 if step > 0 else -1)) / abs(step)
+            for half, shift, step in ((WIDTH / 2, side[0], along[0]), (HEIGHT / 2, side[1], along[1]))
+            if step
         )
         middle = box_x + WIDTH / 2 + side[0], box_y + HEIGHT / 2 + side[1]
         return middle[0] + sign * along[0] * reach, middle[1] + sign * along[1] * reach
@@ -76,8 +84,7 @@ def arrow(start: tuple[int, int], end: tuple[int, int], label: str) -> str:
     ends = f'x1="{x1:.0f}" y1="{y1:.0f}" x2="{x2:.0f}" y2="{y2:.0f}"'
     line = f'<line {ends} stroke="black" marker-end="url(#tip)"/>'
     at = x1 + (x2 - x1) * 0.42 + side[0], y1 + (y2 - y1) * 0.42 + side[1]
-    words = html.escape(label)
-    return f'{line}<text x="{at[0]:.0f}" y="{at[1]:.0f}" text-anchor="middle" font-size="10">{words}</text>'
+    return line + text(*at, label)
 
 
 def cells(states: dict[Any, dict[str, Any]]) -> nodes.table:
