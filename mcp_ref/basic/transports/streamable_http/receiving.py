@@ -307,7 +307,7 @@ class HttpStream:
             self._problem = problem
             with self._lock:
                 if self.state is State.UNDECIDED and not (self.kind.likes_events and self._status() == 200):
-                    self.state, self._rest = State.JSON, line
+                    self.state, self._rest = TRANSITIONS[State.UNDECIDED]["answer"], line
                 else:
                     number = self._answer_with_event(line, wait)
         if number and self.log is not None:
@@ -601,7 +601,14 @@ class HttpStream:
                 return ()
             if self.state is State.JSON and self._problem is None:
                 return reply.whole(200, self._rest, (JSON_OBJECT,))
+            self._check_answered()
             return self._remaining(reply)
+
+    def _check_answered(self) -> None:
+        """A request that was taken off the table has no answer: its session, or the server, has ended."""
+        with self._lock:
+            if self.state in (State.UNDECIDED, State.EVENTS):
+                self.state, self._failure = self._after("fail"), ConnectionClosed("the connection has ended")
 
     def _finish_lasting(self, reader: EventReader) -> Iterable[bytes]:
         """The stream of a request that lasts; or, if it was refused, the error as one object."""
