@@ -172,6 +172,10 @@ class _ResponseReader(io.RawIOBase):
             except TimeoutError:
                 if self._lease.read_timeout <= seconds:
                     raise Expired from None
+            except OSError:  # a server that goes on sending has the shut socket reset
+                if self._lease.is_aborted:
+                    raise Aborted from None
+                raise
 
     def _received(self, size: int | None) -> int | None:
         if size:

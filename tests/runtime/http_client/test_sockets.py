@@ -1,5 +1,6 @@
 """The socket under an exchange: deadlines are exact, and any thread may end the wait, whatever it is for."""
 
+import io
 import socket
 import threading
 import time
@@ -9,6 +10,7 @@ import urllib3
 from peers import PATIENCE
 from web import STREAM, certificate, open_files, web
 
+from mcp_ref.runtime.http_client import sockets as module
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Lease, leased_class, leasing
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 
@@ -121,6 +123,24 @@ def test_any_thread_ends_the_wait(site, handle):
             ask(connections, lease).read()
         assert time.monotonic() - start < PATIENCE / 2
         timer.join()
+
+
+def test_a_socket_that_is_reset_because_it_was_shut_counts_as_given_up():
+    """A server that goes on sending after `abort` has the system answer with a reset."""
+    lease = Lease(None)
+
+    class Reset:
+        def makefile(self, mode, buffering):
+            return io.BytesIO()
+
+        def settimeout(self, seconds):
+            lease.is_aborted = True
+
+        def recv_into(self, buffer):
+            raise ConnectionResetError
+
+    with pytest.raises(Aborted):
+        module._ResponseReader(Reset(), lease).readinto(bytearray(1))
 
 
 @pytest.mark.parametrize("how", ["deadline", "abort"])
