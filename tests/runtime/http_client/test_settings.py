@@ -308,3 +308,37 @@ def test_a_connection_that_is_put_back_while_the_exchanges_are_closed_ends_too(a
         ask(http)
         (wire,) = site.wires
         assert eventually(lambda: wire.socket.fileno() < 0)
+
+
+# ----------------------------------------------------------------------- other URLs of the server
+
+
+@pytest.mark.parametrize(
+    ("reference", "target"),
+    [
+        ("/messages?id=1", "/messages?id=1"),
+        ("messages", "/a/messages"),
+        ("http://here.example/b", "/b"),
+        ("http://here.example:80", "/"),
+        ("HTTP://HERE.example/b?c#d", "/b?c"),
+        ("https://here.example/b", None),
+        ("http://here.example:81/b", None),
+        ("//there.example/b", None),
+        ("http://[", None),
+        ("http://here.example:no/b", None),
+    ],
+)
+def test_another_url_has_a_target_only_if_it_is_of_this_server(reference, target):
+    settings = Settings("http://here.example/a/mcp", session=None, headers=None, limit=1)
+    assert settings.target_of(reference) == target
+    settings.close()
+
+
+def test_a_forked_child_closes_its_copies_of_idle_connections(at):
+    with web(ok) as site:
+        http = at(site)
+        ask(http)
+        (idle,) = [connection for connection in http.settings._idle.queue if connection is not None]
+        mine = idle.sock
+        http.settings.forked()
+        assert mine.fileno() == -1

@@ -11,8 +11,10 @@ from mcp_ref.basic.index.error_responses import ErrorResponse, HttpFailure
 from mcp_ref.basic.transports.streamable_http.http_errors import (
     HttpError,
     RefusedByStatus,
+    check_status,
     cleaned,
     refusal,
+    status_of,
     wrong_type,
 )
 from mcp_ref.runtime.errors import LocalError
@@ -38,6 +40,22 @@ def refused(status, body=b"", *lines, **more):
 
 def error(code=-32602, message="no", **more):
     return json.dumps({"jsonrpc": "2.0", "error": {"code": code, "message": message}, **more}).encode()
+
+
+@pytest.mark.parametrize("status", [200, 202, 299])
+def test_a_success_is_no_refusal(status):
+    assert judged(lambda exchange: check_status(exchange, 7), status) is None
+
+
+@pytest.mark.parametrize("status", [300, 404, 503])
+def test_what_is_no_success_is_raised_as_what_it_means(status):
+    with pytest.raises(HttpFailure) as caught:
+        judged(lambda exchange: check_status(exchange, 7), status)
+    assert status_of(caught.value) == status
+
+
+def test_an_error_without_a_response_has_no_status():
+    assert status_of(LocalError("not sent")) is None
 
 
 @pytest.mark.parametrize("id_of", [{"id": 7}, {"id": None}, {}])
