@@ -209,7 +209,7 @@ class Server(Registry):
 
     def hang_up(self, connection: Connection, seconds: float) -> None:
         """No more requests will come: end what is open, and let what runs finish for a while."""
-        self.listeners.close(connection, "the server is going")
+        self.listeners.close(connection, "the server is shutting down")
         connection.drain(seconds)
 
     def detach(self, connection: Connection, reason: str) -> None:

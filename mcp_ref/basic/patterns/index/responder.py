@@ -143,7 +143,7 @@ class Responder:
             # spec: basic/index/interleaved-conversations
             elif not self.workers.submit(self._run, context, size=size):
                 self._take_off(context)
-                raise TooManyRequests("this server is going", 5.0)
+                raise TooManyRequests("The server is shutting down; retry in 5 s.", 5.0)
         except QueueFull as full:
             self._take_off(context)
             self.refuse(request_id, TooManyRequests(str(full), 0.1), outbox, batch)

@@ -249,9 +249,7 @@ class Application:
             handle = self._admit(reply)
             # Step 2: what that path and method do.
             body = handle(reply)
-        except Refused as problem:
-            body = refusal_body(reply, problem)
-        except ProtocolError as problem:  # what is no message
+        except (Refused, ProtocolError) as problem:
             body = refusal_body(reply, problem)
         except NoPlace as problem:
             later = [("Retry-After", str(problem.seconds))]
@@ -456,7 +454,7 @@ class Application:
         self._life.hurries = True
 
     def _end(self, seconds: float) -> None:
-        reason = "the server is going"
+        reason = "the server is shutting down"
         # Step 2: streams that last.
         self.server.listeners.close(self.modern.connection, reason)
         # spec: basic/lifecycle/shutdown-http, basic/transports/streamable-http/get-server-closes
@@ -516,7 +514,7 @@ class Life:
         """A request: enter the lifespan if it is the first in this process. Raises Refused at the end."""
         with self._lock:
             if self.is_closing:
-                raise Refused(503, "this server is going", [("Retry-After", "5")])
+                raise self._app.modern.over()
             if not self.is_open:
                 self._entered.enter_context(self._app.server.lifespan.used())
                 self._app.modern.begin()
