@@ -1233,3 +1233,39 @@ def test_a_request_runs_on_the_thread_of_its_connection_whatever_it_is(server, r
     assert Counter(name for name, _ in seen) == {"plain": 3, "speaking": 3, "slow": 3, "own": 3}
     assert all(thread.startswith("mcp_ref http ") for _, thread in seen), seen
     assert not [t for t in threading.enumerate() if t.name.startswith("mcp_ref worker")]
+
+
+# -------------------------------------------------------------------------- a request, step by step
+
+
+def test_options_are_of_their_own_kind():
+    with pytest.raises(TypeError, match="options is an HttpOptions"):
+        Server("demo").wsgi_app(options={"answers": "json"})
+
+
+def test_a_call_without_a_place_is_503_and_says_when_to_come_back():
+    server = Server("demo", options=ServerOptions(workers=1, queue=0))
+    held = Silent(server)
+    with endpoint(server) as at, Peer(at.port) as peer:
+        first = peer.send("POST", peer.message("tools/call", {"name": "silent", "arguments": {}}))
+        assert held.begun.wait(PATIENCE)
+        with peer.call("silent") as refused:
+            assert (refused.status, refused.headers["retry-after"]) == (503, "1")
+            assert "1 calls run" in refused.json()["error"]["message"]
+        assert peer.request("server/discover")["supportedVersions"]  # waits for no turn
+        held.go.set()
+        assert Reply(first).answer()["result"]["content"][0]["text"] == "done"
+        assert eventually(lambda: not at.app.places.taken)
+
+
+def test_a_batch_takes_one_place_and_has_one_answer(server):
+    with endpoint(server) as at, Peer(at.port, "2025-03-26") as peer:
+        calls = [
+            peer.message("tools/call", {"name": "add", "arguments": {"a": number, "b": 1}})
+            for number in range(3)
+        ]
+        with peer.post(calls) as reply:
+            assert [m["result"]["content"][0]["text"] for m in reply.json()] == ["1", "2", "3"]
+        with peer.post([{"jsonrpc": "2.0", "method": "vendor/x"}] * 2) as reply:
+            assert (reply.status, reply.body()) == (202, b"")
+        assert eventually(lambda: not at.app.places.taken)
