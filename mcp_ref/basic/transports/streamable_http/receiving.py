@@ -497,8 +497,10 @@ class HttpStream:
             self._take_back(problem)
             raise
         if begins:
-            with self._lock:
-                self.state = self._after(event)
+            with (
+                self._lock
+            ):  # it may have ended meanwhile: the client may cancel as soon as it reads the event
+                self.state = TRANSITIONS[self.state].get(event, self.state)
         return is_there
 
     def _take_back(self, problem: WriteRefused) -> None:

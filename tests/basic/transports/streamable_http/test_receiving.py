@@ -137,6 +137,18 @@ closed: list[EventReader] = []
 """The readers that were closed."""
 
 
+def test_an_event_that_was_written_is_sent_though_its_request_is_cancelled_meanwhile(wire):
+    """A client may cancel as soon as it has read the event: the flag tells the handler, not this call."""
+    stream = stream_on(wire)
+    write, wire.write = wire.write, lambda piece: (write(piece), stream.cancel("enough"))
+    wire.reply._start = lambda *head: wire.start(*head) and wire.write
+    stream.send(b"1")
+    assert b"data: 1" in wire.sent
+    assert stream.is_over
+    with pytest.raises(ConnectionClosed):
+        stream.send(b"2")
+
+
 # ------------------------------------------------------------------ events that follow at once
 
 
