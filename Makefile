@@ -5,7 +5,7 @@ BIN = .venv/bin
 # The tests start hundreds of processes, each of which would compile the package anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test busy coverage lint types docs bench clauses marks conformance parity clean
+.PHONY: demo demo-auth test busy coverage lint types docs bench clauses marks conformance parity clean
 
 .venv/.base: setup.cfg pyproject.toml
 	$(PYTHON) -m venv .venv
@@ -18,6 +18,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 demo: .venv/.base  ## a client and a server, every message between them, in both eras
 	$(BIN)/python docs/examples/demo.py
+
+demo-auth: .venv/.base .venv/.auth  ## a protected server, who logs users in for it, every message between them
+	$(BIN)/python docs/examples/auth/demo.py
 
 test: .venv/.test .venv/.dev .venv/.peer .venv/.deploy  ## the test suite
 	$(BIN)/python -m pytest -n auto --dist worksteal --junitxml=build/tests.xml
@@ -47,7 +50,7 @@ clauses: .venv/.test .venv/.peer  ## every clause of the specification: code, te
 marks: .venv/.test .venv/.peer  ## does each line marked `# spec:` run in a test with the same mark? some minutes
 	$(BIN)/python tests/marks_run.py
 
-conformance: .venv/.base  ## the official conformance suite, both sides; npm installs it
+conformance: .venv/.base .venv/.auth  ## the official conformance suite, all sides; npm installs it
 	$(BIN)/python tests/conformance/run.py
 
 clean:

@@ -18,7 +18,10 @@ from mcp_ref.api.connect import connect
 from mcp_ref.api.context import Context
 from mcp_ref.api.options import ClientOptions, ServerOptions
 from mcp_ref.api.results import Result
+from mcp_ref.api.retrying import MayHaveRun, Retry
 from mcp_ref.api.server import Server
+from mcp_ref.api.tasks import Task
+from mcp_ref.api.tool_handles import ToolHandle
 from mcp_ref.basic.index.error_responses import (
     ErrorResponse,
     HttpError,
@@ -28,6 +31,8 @@ from mcp_ref.basic.index.error_responses import (
 )
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.patterns.subscriptions.server import Change
+from mcp_ref.basic.transports.index import ClientTransport, MessageStream, serve_stream
+from mcp_ref.basic.utilities.tasks.behavior_requirements import TaskOptions
 from mcp_ref.client.elicitation.requests import Answer, Elicit
 from mcp_ref.client.elicitation.url_mode import ElicitUrl, UrlElicitationNeeded, UrlElicitationRequired
 from mcp_ref.client.roots import ListRoots
@@ -37,63 +42,143 @@ from mcp_ref.runtime.errors import (
     InvalidResponse,
     LocalError,
     McpError,
+    NotReached,
     RequestCancelled,
     RequestTimeout,
+    StreamBroken,
 )
 from mcp_ref.runtime.limits import Limit
+from mcp_ref.runtime.stores.store import StoreError
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.server.resources import ResourceNotFound
-from mcp_ref.server.tools import CallRefused
+from mcp_ref.server.tools import CallRefused, ToolError
 from mcp_ref.server.utilities.caching import Cache, Caching
 
 if typing.TYPE_CHECKING:
+    from mcp_ref.api.authorization import OAuth
+    from mcp_ref.api.hosts import Host, connect_all
+    from mcp_ref.api.resource_server import ResourceServer
+    from mcp_ref.api.token_stores import FileTokens, MemoryTokens
+    from mcp_ref.api.token_verifiers import Introspection, JwtVerifier
+    from mcp_ref.api.user_agents import Browser, PasteUrl
+    from mcp_ref.basic.authorization.index.access_tokens import AccessToken, CannotVerify, InvalidToken
+    from mcp_ref.basic.authorization.index.error_handling import AuthorizationError
+    from mcp_ref.basic.authorization.token_requests import TokenClient
     from mcp_ref.basic.transports.streamable_http.options import HttpOptions
     from mcp_ref.basic.transports.streamable_http.security import Denied
+    from mcp_ref.extensions.client_credentials import ClientCredentials
+    from mcp_ref.extensions.dpop import Nonces
+    from mcp_ref.extensions.enterprise_managed_authorization import EnterpriseManaged
+    from mcp_ref.extensions.workload_identity import WorkloadIdentity
+    from mcp_ref.runtime.stores.memory import MemoryStore
+    from mcp_ref.runtime.stores.sqlite import SqliteStore
 
 __all__ = [
+    "AccessToken",
     "Answer",
+    "AuthorizationError",
     "Bounds",
+    "Browser",
     "Cache",
     "Caching",
     "CallRefused",
+    "CannotVerify",
     "Change",
     "Client",
+    "ClientCredentials",
     "ClientOptions",
+    "ClientTransport",
     "ConnectionClosed",
     "Context",
     "Denied",
     "Elicit",
     "ElicitUrl",
+    "EnterpriseManaged",
     "ErrorResponse",
+    "FileTokens",
+    "Host",
     "HttpError",
     "HttpFailure",
     "HttpOptions",
     "InputRefused",
+    "Introspection",
     "InvalidResponse",
+    "InvalidToken",
+    "JwtVerifier",
     "Limit",
     "ListRoots",
     "LocalError",
+    "MayHaveRun",
     "McpError",
+    "MemoryStore",
+    "MemoryTokens",
+    "MessageStream",
+    "Nonces",
+    "NotReached",
+    "OAuth",
+    "PasteUrl",
     "ProtocolError",
     "RefusedByStatus",
     "RequestCancelled",
     "RequestTimeout",
     "ResourceNotFound",
+    "ResourceServer",
     "Result",
+    "Retry",
     "Sample",
     "SamplingRefused",
     "Server",
     "ServerOptions",
+    "SqliteStore",
+    "StoreError",
+    "StreamBroken",
+    "Task",
+    "TaskOptions",
+    "TokenClient",
+    "ToolError",
+    "ToolHandle",
     "UrlElicitationNeeded",
     "UrlElicitationRequired",
+    "WorkloadIdentity",
     "connect",
+    "connect_all",
+    "serve_stream",
 ]
 __version__ = "0.1.0"
 
-_LATE = {"Denied": "security", "HttpOptions": "options"}
-"""What servers over HTTP alone have a use for, and the module that has it: loaded when it is asked for, since
-that takes 3 ms, which is much for a server that a client starts.
+_LATE = {
+    "AccessToken": "basic.authorization.index.access_tokens",
+    "AuthorizationError": "basic.authorization.index.error_handling",
+    "Browser": "api.user_agents",
+    "CannotVerify": "basic.authorization.index.access_tokens",
+    "ClientCredentials": "extensions.client_credentials",
+    "Denied": "basic.transports.streamable_http.security",
+    "EnterpriseManaged": "extensions.enterprise_managed_authorization",
+    "FileTokens": "api.token_stores",
+    "Host": "api.hosts",
+    "HttpOptions": "basic.transports.streamable_http.options",
+    "Introspection": "api.token_verifiers",
+    "InvalidToken": "basic.authorization.index.access_tokens",
+    "JwtVerifier": "api.token_verifiers",
+    "MemoryStore": "runtime.stores.memory",
+    "MemoryTokens": "api.token_stores",
+    "Nonces": "extensions.dpop",
+    "OAuth": "api.authorization",
+    "PasteUrl": "api.user_agents",
+    "ResourceServer": "api.resource_server",
+    "SqliteStore": "runtime.stores.sqlite",
+    "TokenClient": "basic.authorization.token_requests",
+    "WorkloadIdentity": "extensions.workload_identity",
+    "connect_all": "api.hosts",
+}
+"""What few servers have a use for, and the module that has it: loaded when it is asked for, since that takes
+some milliseconds, which is much for a server that a client starts.
 """
+
+
+def __dir__() -> list[str]:
+    """All names, also those that are loaded when they are asked for."""
+    return sorted({*globals(), *_LATE})
 
 
 def __getattr__(name: str) -> typing.Any:
@@ -102,4 +187,4 @@ def __getattr__(name: str) -> typing.Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib  # start-up time
 
-    return getattr(importlib.import_module(f"mcp_ref.basic.transports.streamable_http.{_LATE[name]}"), name)
+    return getattr(importlib.import_module(f"mcp_ref.{_LATE[name]}"), name)

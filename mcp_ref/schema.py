@@ -21,8 +21,8 @@ direction (`ClientRequest`, answered by a `ServerResult`).
 
 The same compiler (mcp_ref/runtime/typing/values) reads the signatures of users' functions: `int float
 str bool None list tuple dict set Literal Enum Optional Union dataclass TypedDict NamedTuple
-datetime date time UUID Decimal Path bytes`, nested and recursive, `Annotated[int, "what it is"]`
-and `Annotated[int, Bounds(ge=0)]`.
+datetime date time UUID Decimal Path bytes`, classes of pydantic, attrs and msgspec, nested and recursive,
+`Annotated[int, "what it is"]` and `Annotated[int, Bounds(ge=0)]`.
 
 Dialects    schemas we write are JSON Schema 2020-12; see basic/index/json_schema_usage for
             those that we read.
@@ -78,7 +78,8 @@ PAGES = (
     "basic.patterns.subscriptions.server",
     "basic.transports.streamable_http.request_metadata",
     "basic.utilities.ping",
-    "basic.utilities.tasks",
+    "basic.utilities.tasks.data_types",
+    "basic.utilities.tasks.protocol_messages",
     "client.elicitation.requests",
     "client.elicitation.requested_schema",
     "client.roots",

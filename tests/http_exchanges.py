@@ -32,3 +32,30 @@ def begun(http):
     exchange = http.new(within())
     exchange.send("POST", {}, b"{}")
     return exchange
+
+
+class Numbered:
+    """An authorizer whose tokens are numbers, each of them new."""
+
+    def __init__(self, answers=True, during=None):
+        self.asked, self.refusals, self.nonces = [], [], []
+        self.stopped = 0
+        self._answers, self._during = answers, during
+
+    def headers(self, method, url):
+        self.asked.append((method, url))
+        return {"Authorization": f"Bearer {len(self.asked)}"}
+
+    def refused(self, refusal, deadline):
+        self.refusals.append(refusal)
+        if self._during is not None:
+            self._during(deadline)
+        if isinstance(self._answers, Exception):
+            raise self._answers
+        return self._answers
+
+    def accepted(self, nonce):
+        self.nonces.append(nonce)
+
+    def stop(self):
+        self.stopped += 1

@@ -31,7 +31,7 @@ from mcp_ref.runtime.http_server.server import HttpServer
 
 
 class Answer(NamedTuple):
-    """A response. `headers` by lower-case name, the last one of a name."""
+    """A response. `headers` by lower-case name, the last one of a name; of challenges all."""
 
     version: str
     status: int
@@ -105,6 +105,9 @@ class RawHttp:
         first, *lines = self.until(b"\r\n\r\n").decode("latin-1")[:-4].split("\r\n")
         version, status, *_ = first.split(" ", 2)
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        challenges = [line for line in lines if line.lower().startswith("www-authenticate:")]
+        if challenges:
+            headers["www-authenticate"] = ", ".join(line.partition(":")[2].strip() for line in challenges)
         return Answer(version, int(status), headers, b"")
 
     def chunk(self) -> bytes:

@@ -19,7 +19,7 @@ from http_peers import Peer, RawHttp, Reply
 from peers import LEGACY, MODERN, PATIENCE, Json, eventually, one_sentence
 
 from mcp_ref import Denied
-from mcp_ref.basic.transports.streamable_http import receiving
+from mcp_ref.basic.transports.streamable_http import responding
 
 BOTH = pytest.mark.parametrize("revision", ERAS)
 SESSIONS = pytest.mark.parametrize("revision", LEGACY[1:])
@@ -310,8 +310,8 @@ def test_a_client_that_vanishes_within_each_part_of_a_request(way: str, revision
 @BOTH
 def test_a_client_that_reads_nothing_of_its_stream(revision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tool waits for it, but not for ever; then its thread is free, and others were served all along."""
-    monkeypatch.setattr(receiving, "ROOM", 100_000)
-    monkeypatch.setattr(receiving, "STALL", 0.3)
+    monkeypatch.setattr(responding, "ROOM", 100_000)
+    monkeypatch.setattr(responding, "STALL", 0.3)
     with standing(http={"stall": 0.3}) as at, at.peer(revision) as peer:
         message = peer.message(
             "tools/call", {"name": "steps", "arguments": {"to": 100_000}, "_meta": REPORTS}

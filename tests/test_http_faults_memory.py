@@ -23,7 +23,7 @@ from test_http_faults_process import Child, child
 
 from mcp_ref import HttpOptions, Server, ServerOptions
 from mcp_ref.basic.index.messages import decode
-from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
+from mcp_ref.basic.transports.streamable_http import security
 from mcp_ref.basic.transports.streamable_http.security import read_body
 
 BOTH = pytest.mark.parametrize("revision", ERAS)
@@ -231,8 +231,8 @@ def test_large_bodies_become_messages_one_after_the_other(
         inside.remove(body)
         return decode(body, max_parts)
 
-    monkeypatch.setattr(streamable_http, "read_body", reading)
-    monkeypatch.setattr(streamable_http, "decode", decoding)
+    monkeypatch.setattr(security, "read_body", reading)
+    monkeypatch.setattr(security, "decode", decoding)
     with standing() as at, at.peer(revision) as peer, at.peer(revision) as other:
         at.seen.go.set()
         waiting = [holding(peer) for _ in range(4)]
@@ -251,4 +251,4 @@ def test_the_bytes_in_flight_are_no_fewer_than_one_body_may_have() -> None:
     assert server.wsgi_app().bodies.limit == 8 * LIMIT
     assert server.wsgi_app(options=HttpOptions(max_body_bytes=1000)).bodies.limit == 8000
     assert server.wsgi_app(options=HttpOptions(max_bytes_in_flight=LIMIT)).bodies.limit == LIMIT
-    assert Server("tests", options=ServerOptions(max_message_bytes=1000)).wsgi_app().max_body_bytes == 1000
+    assert Server("tests", options=ServerOptions(max_message_bytes=1000)).wsgi_app().bodies.one == 1000

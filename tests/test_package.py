@@ -14,9 +14,14 @@ import pytest
 import mcp_ref
 from mcp_ref import Client, Context, Result, Server, connect
 from mcp_ref.api.results import PendingCall
+from mcp_ref.basic.authorization.token_requests import BadAssertion
 from mcp_ref.basic.transports.streamable_http.security import Refused
+from mcp_ref.extensions.dpop import InvalidProof, UseNonce
 from mcp_ref.runtime.errors import WriteRefused
+from mcp_ref.runtime.http_client.fetching import FetchError
 from mcp_ref.runtime.http_server.reply import ClientLeft
+from mcp_ref.runtime.jose import JoseError, JoseMissing, UnknownKey
+from mcp_ref.runtime.stores.store import StoreFull
 from mcp_ref.runtime.threads.outbox import Full
 from mcp_ref.runtime.threads.places import NoPlace
 
@@ -52,11 +57,28 @@ def test_the_package_exports_what_it_says_and_nothing_by_accident():
         assert found.__doc__, name
 
 
+def test_what_is_loaded_late_is_listed_all_the_same():
+    code = "import mcp_ref; print(set(mcp_ref.__all__) - set(dir(mcp_ref)), '__version__' in dir(mcp_ref))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "set() True\n"
+
+
 def test_what_only_http_needs_is_not_loaded_with_the_package():
-    code = "import sys, mcp_ref; print([name for name in sys.modules if name.endswith('.security')])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout == b"[]\n"
+    assert loaded_with_the_package() & {"mcp_ref.basic.transports.streamable_http.security"} == set()
     with pytest.raises(AttributeError, match="no attribute 'Application'"):
         mcp_ref.Application  # noqa: B018
+
+
+def test_stores_of_tasks_and_their_database_are_not_loaded_with_the_package():
+    stores = {"mcp_ref.runtime.stores.memory", "mcp_ref.runtime.stores.sqlite", "sqlite3"}
+    assert loaded_with_the_package() & stores == set()
+
+
+def loaded_with_the_package():
+    code = "import sys, mcp_ref; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "mcp_ref" in done.stdout.split()
+    return set(done.stdout.split())
 
 
 def all_below(kind):
@@ -69,7 +91,20 @@ def test_every_error_that_a_client_raises_is_exported_and_has_one_base():
         if path.name != "__main__.py":
             importlib.import_module(dotted(path))
     sent_by_servers = all_below(mcp_ref.ProtocolError) | all_below(Refused)
-    inner = {Full, ClientLeft, NoPlace, WriteRefused}  # a caller can make no more of it than of its base
+    inner = {
+        BadAssertion,
+        Full,
+        ClientLeft,
+        InvalidProof,
+        FetchError,
+        JoseError,
+        JoseMissing,
+        NoPlace,
+        StoreFull,
+        UnknownKey,
+        UseNonce,
+        WriteRefused,
+    }  # a caller can make no more of it than of its base
     raised = {kind for kind in all_below(mcp_ref.McpError) if kind.__module__.startswith("mcp_ref.")}
     raised -= sent_by_servers | inner
     assert {kind.__name__ for kind in raised} - set(mcp_ref.__all__) == set()
@@ -205,7 +240,7 @@ def test_nobody_opens_a_socket_or_a_thread_in_a_page_of_the_specification(path):
 WITH_TESTS = sorted(
     path.relative_to(PACKAGE).with_suffix("").as_posix()
     for path in FILES
-    if path.parent != PACKAGE and path.name != "__init__.py"
+    if path.parent != PACKAGE and path.name not in ("__init__.py", "__main__.py")
 )
 
 
@@ -217,7 +252,7 @@ def test_every_module_has_its_tests(module):
 
 def test_no_tests_are_about_a_module_that_there_is_not():
     odd = []
-    for folder in ("basic", "server", "client", "api", "runtime", "cli", "extras"):
+    for folder in ("basic", "server", "client", "api", "runtime", "cli", "extras", "examples"):
         for path in (ROOT / "tests" / folder).rglob("test_*.py"):
             module = path.relative_to(ROOT / "tests").with_name(path.name.removeprefix("test_"))
             of_package = module.with_suffix("").name == module.parent.name

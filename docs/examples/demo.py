@@ -3,8 +3,8 @@
     make demo        or: python docs/examples/demo.py
 
 The same few lines of Python run twice, once in each era of the protocol; then a tool that asks something
-before it goes on, again in both. Between the two processes stands wire.py, which shows each message as it
-crosses.
+before it goes on, again in both; then one that goes on after the answer, as a task. Between the two processes
+stands wire.py, which shows each message as it crosses.
 """
 
 from __future__ import annotations
@@ -39,6 +39,18 @@ QUESTIONS = {
   top, and this time ctx.elicit(...) returns at once.
 """,
 }
+TASKS = {
+    LEGACY: """a task in the legacy era: the client asks for one
+
+  The call is answered at once. tasks/result waits for what comes of it, and meanwhile the task asks
+  its question, as any request does. What it reports is progress.
+""",
+    MODERN: """a task in the modern era: the server decides
+
+  The call is answered at once. The client listens to the task, and takes question and result from
+  what is said of it; tasks/update answers. What it reports is its statusMessage.
+""",
+}
 
 
 def use(client: Client) -> dict[str, object]:
@@ -60,9 +72,18 @@ def book(client: Client) -> dict[str, object]:
     return {'book("Friday")': client.call_tool("book", {"day": "Friday"}).text}
 
 
+def render(client: Client) -> dict[str, object]:
+    """A tool that takes long: it is started, and followed until it is over."""
+    reports: list[tuple[object, ...]] = []  # they are seen on the wire
+    task = client.start_tool("render", {"film": "rain"}, ttl=60, on_progress=lambda *r: reports.append(r))
+    statuses = dict.fromkeys(state.status for state in task.updates())
+    parts = [block["type"] for block in task.result()["content"]]
+    return {"statuses of the task": ", ".join(statuses), 'render("rain")': ", ".join(parts)}
+
+
 def ask(question: ElicitationRequest) -> object:
     """Stands where a person would be asked: see mcp_ref.cli.terminal."""
-    return {"guests": 4}
+    return {"guests": 4} if question.fields else True
 
 
 def session(revision: str, run: Callable[[Client], dict[str, object]]) -> dict[str, object]:
@@ -87,9 +108,10 @@ def main() -> None:
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `demo.py | head` ends quietly
     wire.coloured = wire.wants_colour(sys.stdout)
     print("A client --> and a server <--, two processes, joined by two pipes.")
-    print(f"The server is {os.path.relpath(HERE / 'demo_server.py')}: the functions add, count and book.")
+    server = os.path.relpath(HERE / "demo_server.py")
+    print(f"The server is {server}: the functions add, count, book and render.")
     results = []
-    for run, sessions in (use, SESSIONS), (book, QUESTIONS):
+    for run, sessions in (use, SESSIONS), (book, QUESTIONS), (render, TASKS):
         results.append({})
         for revision, about in sessions.items():
             title, _, more = about.partition("\n")

@@ -1,11 +1,17 @@
-"""The server of the demo: three tools, one of which asks before it does anything."""
+"""The server of the demo: four tools, one of which asks before it does anything, and one that is a task."""
 
 import sys
 from dataclasses import dataclass
 
-from mcp_ref import Context, Server
+from mcp_ref import Context, Server, TaskOptions
+from mcp_ref.server.content import ContentBlock, resource_link, text
 
-server = Server("demo", version="1.0.0", instructions="Adds, counts and books tables.")
+server = Server(
+    "demo",
+    version="1.0.0",
+    instructions="Adds, counts, books tables and renders films.",
+    tasks=TaskOptions(poll_interval=0.5),
+)
 
 
 @server.tool
@@ -39,6 +45,16 @@ def book(day: str, ctx: Context) -> str:
     if not answer.accepted:
         return f"not booked: {answer.action}"
     return f"booked for {answer.data.guests}"
+
+
+@server.tool(task="required")
+def render(film: str, ctx: Context) -> list[ContentBlock]:
+    """Render a film."""
+    ctx.progress(1, 2, message="rendered")
+    if not ctx.confirm(f"Half of {film} is there. Go on?"):
+        return [text("left unfinished")]
+    ctx.progress(2, 2, message="rendered")
+    return [text("rendered"), resource_link(f"file:///films/{film}.mp4", f"{film}.mp4")]
 
 
 def say(what: str) -> None:

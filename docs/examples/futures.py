@@ -1,4 +1,4 @@
-"""Many calls at once: `submit` returns a `concurrent.futures.Future`."""
+"""Many calls at once: `submit_tool` returns a `concurrent.futures.Future`."""
 
 import threading
 from concurrent.futures import as_completed
@@ -17,9 +17,6 @@ def meet(who: str) -> str:
 
 
 with connect(server) as client:
-    calls = [
-        client.submit("tools/call", {"name": "meet", "arguments": {"who": who}}, timeout=10)
-        for who in ("Ada", "Ben", "Cho")
-    ]
+    calls = [client.submit_tool("meet", {"who": who}, timeout=10) for who in ("Ada", "Ben", "Cho")]
     for line in sorted(call.result().text for call in as_completed(calls)):
         print(line)

@@ -17,4 +17,4 @@ with connect(server) as client:
             print(client.call_tool("work").text)
         except ErrorResponse as problem:
             wait = problem.data["retryAfterMs"]
-            print(f"refused with {problem.code}; come back in about {round(wait, -3) // 1000} s")
+            print(f"refused with {problem.code}; come back in about {round(wait, -4) // 1000} s")

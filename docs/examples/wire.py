@@ -44,12 +44,14 @@ PAGES = {
     "elicitation": "client/elicitation",
     "sampling": "client/sampling",
     "roots": "client/roots",
+    "tasks": "extensions/tasks",
 }
 """Where the newest revision that has a method describes it: by its name, or by how its name begins."""
 
 OLD_PAGES = {
     "basic/patterns/cancellation": "basic/utilities/cancellation",
     "basic/patterns/progress": "basic/utilities/progress",
+    "extensions/tasks": "basic/utilities/tasks",
 }
 """Pages that had another name in the legacy era, that is, until 2025-11-25."""
 
@@ -105,13 +107,16 @@ class Wire:
             method = str(message["method"])
             self._asked[arrow, key] = method
             self._legacy = self._legacy or method == "initialize"
-            if "inputResponses" in _object(message.get("params")):
+            if "inputResponses" in _object(message.get("params")) and method != "tasks/update":
                 return f"{method} again, with what was asked for", "input_required"
             return method, method
         asked_by = "<--" if arrow == "-->" else "-->"
         method = self._asked.pop((asked_by, key), "")
-        if _object(message.get("result")).get("resultType") == "input_required":
+        result = _object(message.get("result"))
+        if result.get("resultType") == "input_required":
             return f"question instead of a result of {method}", "input_required"
+        if result.get("resultType") == "task" or "task" in result:
+            return f"task instead of a result of {method}", "tasks"
         return f"{'error' if 'error' in message else 'result'} of {method or 'something'}", method
 
     def _page(self, method: str) -> str:

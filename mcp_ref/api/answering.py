@@ -12,7 +12,7 @@ Threads     `answer` runs on a worker (ping: on the reader), `notice` on the rea
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any, TypeVar
 
 from mcp_ref.api.callbacks import Callbacks
@@ -25,6 +25,11 @@ from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.context import RequestContext
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType
 from mcp_ref.basic.patterns.subscriptions.client import Subscriptions
+from mcp_ref.basic.utilities.tasks import protocol_messages as tasks_of_2025
+from mcp_ref.basic.utilities.tasks.behavior_requirements import Receiver, TaskRun
+from mcp_ref.basic.utilities.tasks.protocol_messages import TaskNews
+from mcp_ref.basic.versioning import Method
+from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.hooks import Handler, Hook, handler_of, run_with_hooks
 from mcp_ref.runtime.json_text import Encoded
 from mcp_ref.runtime.logs import logger
@@ -36,6 +41,11 @@ from mcp_ref.server.utilities.logging import LogReceiver
 __all__ = ["Answering"]
 
 _log = logger("mcp_ref.client")
+
+TASKS_CLOSE_SECONDS = 1.0
+"""How long a `close` waits for the tasks that this client runs."""
+
+TASK_METHODS = {row.name: row for row in tasks_of_2025.METHODS}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,6 +66,7 @@ class Answering:
         log: LogReceiver,
         events: EventThread,
         on_notification: Callable[[str, Json], object] | None,
+        task_news: Set[TaskNews],
     ) -> None:
         """`on_notification` hears every notification."""
         self.negotiated, self.callbacks = negotiated, callbacks
@@ -63,6 +74,8 @@ class Answering:
         self._tools, self._cache = tools, cache
         self._subscriptions, self._messages, self._events = subscriptions, log, events
         self._hears_all = on_notification
+        self._task_news = task_news
+        self.tasks = Receiver(declared=lambda context: negotiated.capabilities.get("tasks", {}))
         self._hooks: tuple[Hook[Any], ...] = ()
         self._handlers: dict[str, Handler[Any]] = {"ping": lambda p, c: {}}
         self._listeners: dict[str, Callable[[Json], Any]] = {}
@@ -101,11 +114,31 @@ class Answering:
         handler = self._handler_of(context.method)
         if context.method == "ping":
             return {}
+        if "task" in context.params and tasks_of_2025.may_augment(
+            self.negotiated.capabilities, context.method
+        ):
+            return self._as_task(handler, context)
         with context.connection.clock.hold():
+            return self._result(handler, context)
+
+    def _result(self, handler: Handler[Any], context: RequestContext) -> Json:
+        """What the handler gives, with the hooks around it."""
+        try:
             result = run_with_hooks(self._hooks, handler, context, context.params)
+        except ConnectionClosed:
+            # This client is closed while its person thinks. An error would pass for the answer of that
+            # person, and be the end of a task that can ask again over another connection.
+            context.connection.responder.cancel(context, "this client was closed")
+            raise
         if result is not None and not isinstance(result, dict):
             raise InternalError(f"{context.method}: the handler returned no object")
         return result or {}
+
+    def _as_task(self, handler: Handler[Any], context: RequestContext) -> Json:
+        """A request that the server wants to be run as a task (basic/utilities/tasks)."""
+        plan = tasks_of_2025.AskedForPlan(tasks_of_2025.ttl_of(context))
+        run = TaskRun(self.tasks, context, plan, lambda: self._result(handler, context), encode)
+        return run.answer()
 
     def _handler_of(self, method: str) -> Handler[Any]:
         """The application's own handler, or the page of what a server may ask. Raises MethodNotFound."""
@@ -113,7 +146,16 @@ class Answering:
             return self._handlers[method]
         if method in self.input_requests:
             return functools.partial(self.fulfil, method)
+        row = TASK_METHODS.get(method)
+        if row is not None and "tasks" in self.negotiated.capabilities:
+            return functools.partial(self._about_task, row)
         raise MethodNotFound(f"this client has no method {method[:100]!r}")
+
+    def _about_task(self, row: Method, params: Json, context: RequestContext) -> Json:
+        """A request about a task that this client runs."""
+        row.check(params, self.negotiated.revision.date)
+        result: Json = row.handler(self, params, context)
+        return result
 
     def fulfil(self, method: str, params: Json, context: RequestContext | None) -> Json:
         """Do what a server asks for, in a request or (context None) in an input_required result."""
@@ -134,6 +176,8 @@ class Answering:
         if method == "notifications/tools/list_changed":
             self._tools.forget()
         self._cache.on_notification(method, params)
+        if method == "notifications/tasks/status":
+            tasks_of_2025.on_status(self._task_news, params)
         if method == "notifications/elicitation/complete":
             self.callbacks.elicitations.on_complete(params)
         self._subscriptions.on_notification(connection, self.negotiated.revision, method, params)
@@ -145,6 +189,11 @@ class Answering:
         hears_all = self._hears_all
         if hears_all is not None:
             self._events.run(lambda p: hears_all(method, p), params, size=size)
+
+    def close(self) -> None:
+        """The client is closed: no answer of the application is wanted any more."""
+        self.callbacks.close()
+        self.tasks.close(TASKS_CLOSE_SECONDS)
 
     def lost(self, connection: Connection) -> None:
         """The connection ended. Runs on its reader."""

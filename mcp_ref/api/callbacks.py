@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_ref.basic.index.error_responses import InternalError, ProtocolError, TooManyRequests
 from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.patterns.index.context import ending
+from mcp_ref.basic.utilities.tasks.protocol_messages import capability
 from mcp_ref.basic.versioning import missing_capabilities
 from mcp_ref.client.elicitation import requests
 from mcp_ref.client.elicitation.requests import MODES
@@ -46,6 +48,9 @@ PEOPLE = Limit(rate=10.0, burst=100, at_once=10)
 MAX_SHOWN_CHARACTERS = 300
 """Of what a server says that it needs, in an error."""
 
+
+TASK_REQUESTS = {"sampling": "createMessage", "elicitation": "create"}
+"""The requests that a client can run as tasks for its server: feature -> act."""
 
 ARGUMENTS = {"elicitation": "elicitation=...", "sampling": "sampling=...", "roots": "roots=[...]"}
 """The arguments of `connect` that declare a capability."""
@@ -87,8 +92,8 @@ class Callbacks:
         self._under_way: set[_Asking] = set()
         self._closed = False
 
-    def capabilities(self) -> Json:
-        """What this client declares, as the newest revision has it."""
+    def capabilities(self, *, tasks: bool = False) -> Json:
+        """What this client declares, with all that any revision has. `tasks`: it runs these as tasks, too."""
         found: Json = {}
         if self.elicitation is not None:
             found["elicitation"] = requests.capability(self.elicitation_modes)
@@ -98,6 +103,9 @@ class Callbacks:
             )
         if self.roots is not None:
             found["roots"] = CAPABILITY
+        as_tasks: Json = {feature: {act: {}} for feature, act in TASK_REQUESTS.items() if feature in found}
+        if tasks and as_tasks:
+            found["tasks"] = capability(as_tasks, lists=True)
         return found
 
     def arguments_for(self, data: Any) -> list[str]:
@@ -137,7 +145,7 @@ class Callbacks:
             if context is None:
                 self._wait(asking)
             else:
-                with context.ending(lambda reason: asking.done.set()):
+                with ending(context, lambda reason: asking.done.set()):
                     self._wait(asking)
                 context.check_cancelled()
             return asking.outcome(self.seconds)

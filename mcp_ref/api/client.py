@@ -11,6 +11,8 @@ method for a feature sends what its page's client half makes. What several of th
     on_progress   called with (progress, total, message), on the thread that waits
     rounds        how often the client answers by itself what the server asks before it can go on
                   (basic/patterns/mrtr); 0 gives the first question to the caller
+    check         whether a tool that failed is a ToolError; if not, it is a result with `is_error`
+    returns       what a tool returns: `call_tool("note", returns=Note)` gives a Note, or raises
 
 A client is a few objects, each of its page: `asker` has them (api/requests).
 
@@ -29,11 +31,14 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from concurrent.futures import Future
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
+from mcp_ref.api import tasks
 from mcp_ref.api.events import EventThread
 from mcp_ref.api.requests import AnyLine, Asker
-from mcp_ref.api.results import PendingCall, Result
+from mcp_ref.api.results import PendingCall, Result, as_returned
+from mcp_ref.api.tasks import Task
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.subscriptions.client import Changes
@@ -42,19 +47,40 @@ from mcp_ref.basic.versioning import Revision
 from mcp_ref.client import roots as roots_page
 from mcp_ref.client.elicitation import url_mode
 from mcp_ref.client.elicitation.url_mode import UrlElicitationNeeded
-from mcp_ref.runtime.checks import check_object, check_seconds, check_text
+from mcp_ref.runtime.brief import brief
+from mcp_ref.runtime.checks import check_bool, check_object, check_seconds, check_text
 from mcp_ref.runtime.hooks import Hook
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
 from mcp_ref.server import prompts as prompts_page
 from mcp_ref.server import resources as resources_page
 from mcp_ref.server import tools as tools_page
+from mcp_ref.server.prompts import Prompt
+from mcp_ref.server.resources import Resource, ResourceTemplate
+from mcp_ref.server.tools import Tool
 from mcp_ref.server.utilities import completion, pagination
 from mcp_ref.server.utilities.logging import LoggingLevel
 
-__all__ = ["Client"]
+__all__ = ["CallOptions", "Client", "SubmitOptions"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
+
+
+class SubmitOptions(TypedDict, total=False):
+    """What `submit_tool` takes, whatever it returns."""
+
+    timeout: float | None
+    on_progress: OnProgress | None
+    meta: Json | None
+    check: bool | None
+
+
+class CallOptions(SubmitOptions, total=False):
+    """What `call_tool` takes, whatever it returns."""
+
+    rounds: int | None
+
 
 MAX_CLOSE_SECONDS = 60.0
 """How long a `close` waits for that of another thread."""
@@ -63,15 +89,20 @@ MAX_CLOSE_SECONDS = 60.0
 class Client(contextlib.AbstractContextManager["Client"]):
     """One connection to one server, opened by `connect`.  # spec: architecture/index/one-server-per-client"""
 
-    def __init__(self, asker: Asker, server_label: str = "a server") -> None:
-        """Warnings have `server_label`."""
+    def __init__(self, asker: Asker, server_label: str = "a server", *, check: bool = False) -> None:
+        """Warnings have `server_label`. `check` is that of all calls which do not say otherwise."""
         self.asker = asker
+        self._checks = check
         self._closing = threading.RLock()
         self._is_ended = False  # guarded by _closing
         # Of the asker, not of this: a request under way, or a subscription, needs the connection still.
         self._finalizer = weakref.finalize(
             asker, _dropped, weakref.ref(asker), asker.line, asker.events, server_label, forks.count
         )
+
+    def __repr__(self) -> str:
+        info, state = self.server_info, ", closed" if self.asker.is_closed else ""
+        return f"<Client of {brief(info.get('name'))} {brief(info.get('version'))} in {self.revision}{state}>"
 
     # -- what was negotiated -------------------------------------------------------------------------
 
@@ -128,9 +159,12 @@ class Client(contextlib.AbstractContextManager["Client"]):
     ) -> Result:
         """Answer what an input_required result asks, and send its request again.
 
-        `responses` has the keys of `result.input_requests`, with what the page of each wants.
+        `responses` has the keys of `result.input_requests`, with what the page of each wants. If the server
+        goes on with a task, its end is waited for, as `call_tool` does.
         """
-        return self.asker.resume(result, responses, timeout=timeout, on_progress=on_progress, rounds=rounds)
+        found = self.asker.resume(result, responses, timeout=timeout, on_progress=on_progress, rounds=rounds)
+        found = tasks.awaited(self.asker, (result.request or ("", {}))[1], found, timeout)
+        return found.raise_for_error() if self._checks else found
 
     def submit(
         self,
@@ -139,7 +173,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         *,
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
-    ) -> PendingCall:
+    ) -> PendingCall[Result]:
         """Send any request and go on: the result comes as a `concurrent.futures.Future`."""
         return self.asker.submit(method, params, timeout=timeout, on_progress=on_progress)
 
@@ -166,10 +200,27 @@ class Client(contextlib.AbstractContextManager["Client"]):
         """The pages of a list, one after another: `client.pages("tools/list")`."""
         return pagination.pages(self.asker, method, params)
 
-    def list_tools(self) -> list[Any]:
+    def list_tools(self) -> list[Tool]:
         """All tools of the server, from all pages (server/tools)."""
         return tools_page.list_tools(self.asker)
 
+    @overload
+    def call_tool(
+        self,
+        name: str,
+        arguments: Json | None = None,
+        *,
+        returns: None = None,
+        **options: Unpack[CallOptions],
+    ) -> Result: ...
+    @overload
+    def call_tool(
+        self, name: str, arguments: Json | None = None, *, returns: type[T], **options: Unpack[CallOptions]
+    ) -> T: ...
+    @overload
+    def call_tool(
+        self, name: str, arguments: Json | None = None, *, returns: Any, **options: Unpack[CallOptions]
+    ) -> Any: ...
     def call_tool(
         self,
         name: str,
@@ -179,20 +230,98 @@ class Client(contextlib.AbstractContextManager["Client"]):
         on_progress: OnProgress | None = None,
         rounds: int | None = None,
         meta: Json | None = None,
-    ) -> Result:
-        """Call a tool and wait (server/tools). A tool that failed is a result with `is_error`."""
-        check_text(name=name)
-        check_object(arguments=arguments, meta=meta)
-        params = tools_page.call_params(name, arguments, meta)
-        return self.asker.request(
-            "tools/call", params, timeout=timeout, on_progress=on_progress, rounds=rounds
+        check: bool | None = None,
+        returns: Any = None,
+    ) -> Any:
+        """Call a tool and wait (server/tools). A tool that failed is a result with `is_error`.
+
+        With `check=True`, here or in `connect`, it is a ToolError instead. `returns=Note` gives a Note, which
+        is made as arguments of tools are. It raises ToolError if the tool failed, and InvalidResponse if it
+        returned something else.
+
+        If the server runs the call as a task, its end is waited for, as long as `max_timeout` allows. Then,
+        or with Ctrl-C, the task is cancelled, as an ordinary call would be: `start_tool` is for longer ones.
+        """
+        params, make = _call_params(name, arguments, meta), self._made(returns, check)
+        return make(
+            tasks.call_in_time(self.asker, params, timeout=timeout, on_progress=on_progress, rounds=rounds)
         )
 
-    def list_resources(self) -> list[Any]:
+    @overload
+    def submit_tool(
+        self,
+        name: str,
+        arguments: Json | None = None,
+        *,
+        returns: None = ...,
+        **options: Unpack[SubmitOptions],
+    ) -> Future[Result]: ...
+    @overload
+    def submit_tool(
+        self, name: str, arguments: Json | None = None, *, returns: type[T], **options: Unpack[SubmitOptions]
+    ) -> Future[T]: ...
+    @overload
+    def submit_tool(
+        self, name: str, arguments: Json | None = None, *, returns: Any, **options: Unpack[SubmitOptions]
+    ) -> Future[Any]: ...
+    def submit_tool(
+        self,
+        name: str,
+        arguments: Json | None = None,
+        *,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        meta: Json | None = None,
+        check: bool | None = None,
+        returns: Any = None,
+    ) -> Future[Any]:
+        """Call a tool and go on: what `call_tool` returns comes as a future, which cancels on the wire."""
+        params, make = _call_params(name, arguments, meta), self._made(returns, check)
+        return tasks.submit_call(self.asker, params, make, timeout=timeout, on_progress=on_progress)
+
+    def _made(self, returns: Any, check: bool | None) -> Callable[[Result], Any]:
+        """What makes of a result what its caller wants. Raises TypeError."""
+        if check is not None:
+            check_bool(check=check)
+        return as_returned(returns, self._checks if check is None else check)
+
+    def start_tool(
+        self,
+        name: str,
+        arguments: Json | None = None,
+        *,
+        ttl: float | None = None,
+        timeout: float | None = None,
+        on_progress: OnProgress | None = None,
+        meta: Json | None = None,
+    ) -> Task:
+        """Call a tool as a task, and go on (api/tasks): `task.result()` waits for its end.
+
+        The server keeps the task for `ttl` seconds, if it agrees. In 2026-07-28 it decides by itself whether
+        the call is a task, and for how long it is kept. `timeout` is for the answer to the call.
+        """
+        params = _call_params(name, arguments, meta)
+        return self._kept(tasks.start(self.asker, params, ttl=ttl, timeout=timeout, on_progress=on_progress))
+
+    def task(self, task_id: str) -> Task:
+        """A task that was begun before, on another connection or by another process (api/tasks)."""
+        check_text(task_id=task_id)
+        return self._kept(tasks.task_of(self.asker, task_id))
+
+    def list_tasks(self) -> list[Task]:
+        """The tasks that the server has for this client, in 2025-11-25 (api/tasks)."""
+        return [self._kept(task) for task in tasks.tasks_of(self.asker)]
+
+    def _kept(self, task: Task) -> Task:
+        """A task for the caller, whose result is checked as that of a call."""
+        task.checks = self._checks
+        return task
+
+    def list_resources(self) -> list[Resource]:
         """All resources of the server, from all pages (server/resources)."""
         return resources_page.list_resources(self.asker)
 
-    def list_resource_templates(self) -> list[Any]:
+    def list_resource_templates(self) -> list[ResourceTemplate]:
         """All templates for URIs of resources, from all pages (server/resources)."""
         return resources_page.list_templates(self.asker)
 
@@ -213,7 +342,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
             "resources/read", params, timeout=timeout, on_progress=on_progress, rounds=rounds
         )
 
-    def list_prompts(self) -> list[Any]:
+    def list_prompts(self) -> list[Prompt]:
         """All prompts of the server, from all pages (server/prompts)."""
         return prompts_page.list_prompts(self.asker)
 
@@ -327,7 +456,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
             return
         try:
             if not self._is_ended:
-                self.asker.answering.callbacks.close()
+                self.asker.answering.close()
                 self.asker.line.close()
                 self.asker.events.close(1.0, drop=False)  # what was heard until now is still told
                 self._is_ended = True  # not before: after Ctrl-C in here the next call does the rest
@@ -337,6 +466,13 @@ class Client(contextlib.AbstractContextManager["Client"]):
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _call_params(name: str, arguments: Json | None, meta: Json | None) -> Json:
+    """The params of tools/call. Raises TypeError."""
+    check_text(name=name)
+    check_object(arguments=arguments, meta=meta)
+    return tools_page.call_params(name, arguments, meta)
 
 
 def _dropped(

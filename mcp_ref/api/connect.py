@@ -5,18 +5,23 @@ Threads     runs on the caller's thread; the client's own threads run when it re
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.api.client import Client
 from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.pipe_transport import ConnectionLimits, Line
-from mcp_ref.api.requests import AnyLine, Asker
+from mcp_ref.api.requests import AnyLine, Asker, AskRules
+from mcp_ref.api.retrying import Retry
+from mcp_ref.api.targets import Headers, place_of
+from mcp_ref.api.wire import TappedLink, unharmed
 from mcp_ref.basic import versioning
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.lifecycle import Negotiated
@@ -24,16 +29,17 @@ from mcp_ref.basic.transports import index as memory
 from mcp_ref.basic.transports.stdio import backward_compatibility as era
 from mcp_ref.basic.transports.stdio import client as stdio
 from mcp_ref.client.roots import as_roots
-from mcp_ref.runtime.checks import check_callable, check_seconds, check_text_if_any
+from mcp_ref.runtime.checks import check_bool, check_callable, check_seconds, check_text_if_any
 from mcp_ref.runtime.errors import ConnectionClosed
-from mcp_ref.runtime.suggestions import call_for, call_for_url
 from mcp_ref.server.tools import Confirm
 from mcp_ref.server.utilities.caching import Cache, CacheOfServer
 from mcp_ref.server.utilities.logging import OnLog
 
-__all__ = ["connect"]
+if TYPE_CHECKING:
+    from mcp_ref.api.authorization import Auth
+    from mcp_ref.runtime.http_client.authorizing import Authorizer
 
-Headers: TypeAlias = Mapping[str, str] | Callable[[], Mapping[str, str]]
+__all__ = ["connect"]
 
 
 def connect(
@@ -48,49 +54,75 @@ def connect(
     on_notification: Callable[[str, Json], object] | None = None,
     confirm: Confirm | None = None,
     cache: bool | Cache = False,
+    check: bool = False,
     headers: Headers | None = None,
+    auth: Auth | None = None,
+    retry: Retry | None = None,
     options: ClientOptions | None = None,
 ) -> Client:
     """Connect to a server and agree on a revision with it.
 
-    `target` is a URL, a command as a list, which is started without a shell, or a Server of this process.
+        with connect("server.py") as client:                          # this Python runs it
+            print(client.list_tools())
+            print(client.call_tool("add", {"a": 1, "b": 2}).text)
+
+        connect("http://localhost:8000/mcp")                          # a server that runs already
+        connect("https://example.org/mcp", auth=token, retry=Retry(5))
+        connect(["npx", "-y", "some-server", "/srv"])                 # any command
+        connect(Server("demo"))                                       # of this process: for tests
+        connect(..., check=True)                                      # a tool that fails raises ToolError
+        connect(..., elicitation=ask)                                 # ask(question) answers what tools ask
+
+    Without `with`, call `client.close()`. For several servers there is `connect_all`.
+
+    `target` is a URL, a command as a list or as text, which is started without a shell, a .py file, a Server
+    of this process, or an entry of `mcpServers` (api/targets).
     `timeout` is the silence to put up with, in seconds. `elicitation`, `sampling` and `roots` are what the
     application does for servers (api/callbacks). `on_log(level, data, logger)` and
     `on_notification(method, params)` hear the server. `confirm(tool, hints, arguments)` sees every tool call
     before it goes and says whether it may. `cache=True` keeps results while they are fresh
-    (server/utilities/caching); a Cache may be shared. To a URL, `headers` go with each request; a function
-    that returns them is called each time. All else is in `options` (api/options).
+    (server/utilities/caching); a Cache may be shared. `check=True` has calls of tools that fail raise
+    ToolError, as in `subprocess`. To a URL, `headers` go with each request; a function
+    that returns them is called each time, and `auth` says on whose behalf they are sent: a token, a function
+    that returns one, or an OAuth, which sees to all by itself (api/authorization). `retry=Retry(5)` sends
+    requests again that were lost, as far as that does no harm (api/retrying). All else is in `options`
+    (api/options).
     """
     if not isinstance(options, ClientOptions | None):
         raise TypeError(f"options is a ClientOptions, not {options!r:.60}")
-    options = options or ClientOptions()
-    _check_target(target)
-    _check_fitting(target, headers, options)
+    target, headers, options = place_of(target, headers, options or ClientOptions())
+    _check_fitting(target, headers, auth, options)
     check_callable(on_log=on_log, on_notification=on_notification, confirm=confirm)
     check_seconds("timeout", timeout)
+    check_bool(check=check)
+    if not isinstance(retry, Retry | None):
+        raise TypeError(f"retry is a Retry, such as Retry(5), not {retry!r:.60}")
+    if hasattr(sys, "ps1"):
+        gc.collect()  # cells that failed, and are run again: what they had is garbage, with a child each
     revisions = _chosen(revision, options)
     callbacks = _callbacks(elicitation, sampling, roots, options)
     kept = CacheOfServer(_cache_of(cache), _cache_key(target, options), _principal(options))
     known_era = _known_era(target, options)
-    line = _line_to(target, headers, timeout, known_era, options)
+    line = _line_to(target, headers, auth, timeout, known_era, options)
     info = {"name": options.name, "version": options.version}
     if options.title is not None:
         info["title"] = options.title
 
+    declared = callbacks.capabilities(tasks=options.tasks) | options.declared()
+
     def make(among: Sequence[str]) -> Client:
         asker = Asker(
             line,
-            negotiated=Negotiated(info, callbacks.capabilities() | options.declared(), among),
+            negotiated=Negotiated(info, declared, among, allows_tasks=options.tasks),
             callbacks=callbacks,
             cache=kept,
-            max_rounds=options.max_rounds,
-            ping_every=options.ping_every,
+            rules=AskRules(options.max_rounds, options.ping_every, retry),
             on_log=on_log,
             on_notification=on_notification,
             confirm=confirm,
             audit_arguments=options.audit_arguments,
         )
-        return Client(asker, _label(target))
+        return Client(asker, _label(target), check=check)
 
     return _opened(make, revisions, known_era)
 
@@ -131,18 +163,30 @@ def _principal(options: ClientOptions) -> Hashable:
 
 
 def _line_to(
-    target: Any, headers: Headers | None, timeout: float, known_era: era.KnownEra, options: ClientOptions
+    target: Any,
+    headers: Headers | None,
+    auth: Auth | None,
+    timeout: float,
+    known_era: era.KnownEra,
+    options: ClientOptions,
 ) -> Callable[[Asker], AnyLine]:
     """How a client gets its line to a URL, a command or a Server."""
     limits = ConnectionLimits(timeout, options.max_timeout, options.max_message_bytes)
+    authorizer = None if auth is None else _authorizer(target, headers, auth, options.session)
+
+    on_wire = None if options.on_wire is None else unharmed(options.on_wire)
 
     def dial() -> Any:
+        link = start()
+        return link if on_wire is None else TappedLink(link, on_wire)
+
+    def start() -> Any:
         if isinstance(target, list | tuple):
             # spec: basic/transports/index/support-stdio
             return stdio.Child(
                 target, env=options.env, cwd=options.cwd, on_stderr=options.on_stderr, grace=options.grace
             )
-        return memory.Link(target)
+        return memory.StreamLink(target) if hasattr(target, "open_stream") else memory.Link(target)
 
     def line(asker: Asker) -> AnyLine:
         if not isinstance(target, str):
@@ -150,10 +194,27 @@ def _line_to(
         from mcp_ref.api.http_transport import HttpLine  # not before it is needed: it takes its time
 
         return HttpLine(
-            asker, target, headers=headers, session=options.session, limits=limits, known_era=known_era
+            asker,
+            target,
+            headers=headers,
+            session=options.session,
+            auth=authorizer,
+            limits=limits,
+            known_era=known_era,
+            draft_headers=options.draft_headers,
+            on_wire=on_wire,
         )
 
     return line
+
+
+def _authorizer(url: str, headers: Headers | None, auth: Auth, session: Any) -> Authorizer:
+    """What `auth` is for this URL. Raises TypeError, ValueError."""
+    if isinstance(headers, Mapping) and any(str(name).lower() == "authorization" for name in headers):
+        raise TypeError("either auth or an Authorization header among headers says who asks, not both")
+    from mcp_ref.api.authorization import authorizer_of  # with HTTP, and not before it is needed
+
+    return authorizer_of(auth, url, session)
 
 
 def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str], known: era.KnownEra) -> Client:
@@ -182,7 +243,8 @@ def _label(target: Any) -> str:
         return f"{parts.scheme}://{parts.netloc}{parts.path}"[:MAX_LABEL_CHARACTERS]
     if isinstance(target, list | tuple):
         return shlex.join(map(os.fspath, target))[:MAX_LABEL_CHARACTERS]
-    return f"a server of this process, {type(target).__name__}"
+    where = "a server behind" if hasattr(target, "open_stream") else "a server of this process,"
+    return f"{where} {type(target).__name__}"
 
 
 MAX_LABEL_CHARACTERS = 200
@@ -223,80 +285,14 @@ def _cache_of(cache: Any) -> Cache | None:
     return cache
 
 
-def _check_target(target: Any) -> None:
-    """Raises TypeError, ValueError for what cannot be connected to: before anything is started."""
-    if isinstance(target, str) and target.lower().startswith(("http:", "https:")):
-        _check_url(target)
-        return
-    if isinstance(target, str | bytes | os.PathLike):
-        raise _refused(f"not {_without_user(f'{target!r:.200}'):.80}", call_for(target))
-    if isinstance(target, list | tuple):
-        _check_command(target)
-    elif isinstance(target, Mapping):
-        raise _refused("not a dict", call_for(target))
-    elif isinstance(target, type):
-        meant = "connect(Server('name'))" if hasattr(target, "attach") else None
-        raise _refused(f"not the class {target.__name__}", meant)
-    elif not hasattr(target, "attach"):
-        raise _refused(f"not {target!r:.80}", None)
-
-
-def _refused(what: str, meant: str | None) -> TypeError:
-    """`meant` is the call that works, if it is known."""
-    advice = f"; write {meant}" if meant is not None else ""
-    return TypeError(f"connect takes a URL, a command as a list or a Server, {what}{advice}")
-
-
-def _check_command(command: Sequence[Any]) -> None:
-    """Raises TypeError, ValueError."""
-    if not command:
-        raise ValueError("the command is empty; write connect(['program', 'argument', ...])")
-    for part in command:
-        if not isinstance(part, str | os.PathLike):
-            advice = f"; write {str(part)!r}" if isinstance(part, int | float) else ""
-            raise TypeError(f"the command is made of strings, not of {part!r:.60}{advice}")
-    first = command[0]
-    if len(command) == 1 and isinstance(first, str) and first.lower().startswith(("http:", "https:")):
-        _check_url(first)
-        raise _refused(f"not a URL in a list, {first!r:.80}", f"connect({first!r})")
-
-
-def _check_url(url: str) -> None:
-    """Raises ValueError, which never repeats a password."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as problem:
-        raise ValueError(f"{_without_user(url)!r} is no URL: {problem}") from None
-    right = call_for_url(url)
-    advice = f"; write {right}" if right is not None else ""
-    if parts.username is not None or parts.password is not None:
-        raise ValueError(f"credentials do not belong into a URL, but into an Authorization header{advice}")
-    if parts.fragment or url.endswith("#"):
-        raise ValueError(f"the URL of a server has no fragment: {url[:200]!r}{advice}")
-    if not host or not url.isprintable() or " " in url:
-        raise ValueError(f"{url[:200]!r} is no URL of a server, which has a host and no spaces{advice}")
-
-
-def _without_user(text: str) -> str:
-    """Without what may be a password: what stands before an `@` in a URL, also in one without a scheme."""
-    return " ".join(map(_without_user_in_word, text[:200].split(" ")))
-
-
-def _without_user_in_word(word: str) -> str:
-    if "//" not in word and ":" not in word.partition("@")[0]:
-        return word  # the name of a package, such as @scope/server, or an address of mail
-    return "//".join(part.rpartition("@")[2] for part in word.split("//"))
-
-
-def _check_fitting(target: Any, headers: Headers | None, options: ClientOptions) -> None:
+def _check_fitting(target: Any, headers: Headers | None, auth: Auth | None, options: ClientOptions) -> None:
     """Options that the target has no use for are refused. Raises TypeError."""
-    for_commands, for_urls = (options.env, options.cwd, options.on_stderr), (headers, options.session)
+    for_commands = (options.env, options.cwd, options.on_stderr)
+    for_urls = {"headers": headers, "auth": auth, "session": options.session}
     if isinstance(target, str):
         if for_commands != (None, None, None):
             raise TypeError("env, cwd and on_stderr are for a command, not for a URL")
         if options.session is not None and not hasattr(options.session, "get_adapter"):
             raise TypeError(f"session is a requests.Session, not {options.session!r:.60}")
-    elif for_urls != (None, None):
-        name = "headers" if headers is not None else "session"
-        raise TypeError(f"{name} is for a URL, not for a command or a Server")
+    elif given := [name for name, value in for_urls.items() if value is not None]:
+        raise TypeError(f"{given[0]} is for a URL, not for a command or a Server")

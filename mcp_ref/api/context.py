@@ -12,22 +12,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from mcp_ref.basic.index.error_responses import InternalError
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.index.context import RequestContext
+from mcp_ref.basic.patterns.index.context import RequestContext, given_up
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
-from mcp_ref.basic.patterns.progress import report
+from mcp_ref.basic.patterns.mrtr.replay import Question
+from mcp_ref.basic.patterns.progress import progress_text, report
+from mcp_ref.basic.utilities.tasks.protocol_messages import ask_as_tasks
 from mcp_ref.basic.versioning import require_capability
 from mcp_ref.client import elicitation, roots
 from mcp_ref.client.elicitation.requests import Elicit
 from mcp_ref.client.elicitation.url_mode import ElicitUrl
 from mcp_ref.client.sampling import creating_messages
 from mcp_ref.client.sampling.creating_messages import Sample
+from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.server.utilities import logging
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.authorization.index.access_tokens import AccessToken
     from mcp_ref.basic.patterns.progress import OnProgress
     from mcp_ref.client.elicitation.requests import Answer
     from mcp_ref.client.roots import Root
@@ -42,6 +47,8 @@ INPUT_REQUESTS = {
 }
 """What a server may ask of its client."""
 
+T = TypeVar("T")
+
 
 class Context(RequestContext):
     """What a handler knows of the request it answers."""
@@ -51,8 +58,15 @@ class Context(RequestContext):
     # -- what belongs to this request -------------------------------------------------
 
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the client how far the work is (basic/patterns/progress)."""
-        report(self, progress, total, message)
+        """Tell the client how far the work is (basic/patterns/progress).
+
+        A task of 2026-07-28 has no such messages: there it becomes what the task says of its state.
+        """
+        task = self.handling.task
+        if task is None or task.plan.relates:
+            report(self, progress, total, message)
+        else:
+            task.set_message(progress_text(progress, total, message))
 
     def log(self, level: LoggingLevel, data: Any, logger: str | None = None) -> None:
         """Send a log message to the client, if it wants that level (server/utilities/logging)."""
@@ -75,6 +89,27 @@ class Context(RequestContext):
 
         return Request(self.arrival.environ, populate_request=False)
 
+    # -- what its caller may do (basic/authorization) -----------------------------------------
+
+    @property
+    def token(self) -> AccessToken | None:
+        """What the access token of this request says; None where the server is not protected."""
+        access = self.arrival.access
+        return None if access is None else access.token
+
+    def require_scopes(self, *scopes: str) -> None:
+        """Go on only if the token of this request has these: `ctx.require_scopes("notes:write")`.
+
+        Else it is answered with 403, which names them all, if nothing was said before. Say everything that is
+        needed at once: a client asks a person for each 403. What started a server on a pipe may do
+        everything; over HTTP, without `auth`, no request may.
+        """
+        access = self.arrival.access
+        if access is not None:
+            access.require_now(scopes)
+        elif self.arrival.environ is not None:
+            raise InternalError(f"{self.method}: this server is not protected, so no request has any scope")
+
     def request(
         self,
         method: str,
@@ -88,28 +123,56 @@ class Context(RequestContext):
         # spec: basic/patterns/index/server-initiates-nothing, basic/index/requests-client-to-server-only
         """
         timeout = mrtr.check_may_request(self, method, params, timeout)
+        if self.handling.task is not None:
+            question = Question(method, params or {}, {}, lambda result: result)
+            answers: list[Json] = self.handling.task.ask([question], timeout)
+            return answers[0]
         try:
             return self.connection.request(
                 method, params, timeout=timeout, on_progress=on_progress, on_behalf_of=self
             )
         except ConnectionClosed as problem:
-            raise self.given_up(problem) from problem
+            raise given_up(self, problem) from problem
 
     def requests(self, several: Sequence[tuple[str, Json]], *, timeout: float | None = None) -> list[Json]:
         """Like `request`, for several that are sent at once; all have the time that the slowest may take."""
         return mrtr.request_all(self, several, timeout)
 
+    # -- tasks (basic/utilities/tasks, extensions/tasks) -------------------------------------
+
+    def status(self, message: str) -> None:
+        """Say what is being done just now: it stands beside the status of a task. Without one, nothing."""
+        check_text(message=message)
+        if self.handling.run is not None:
+            self.handling.run.set_message(message)
+
+    def become_task(self) -> bool:
+        """From here on, run as a task; False if that cannot be, and all goes on as before.
+
+        For a tool with `task="optional"`, in 2026-07-28, that knows when it begins to take long; what it asks
+        before, it asks as an ordinary call does. In 2025-11-25 the client decides, with the call.
+
+        # spec: extensions/tasks/mrtr-before-task
+        """
+        run = self.handling.run
+        return run is not None and run.become_task()
+
     # -- asking the client, in either era (basic/patterns/mrtr) -----------------------------
 
-    def elicit(self, message: str, schema: Any = None, *, timeout: float | None = None) -> Answer:
+    @overload
+    def elicit(self, message: str, schema: type[T], *, timeout: float | None = None) -> Answer[T]: ...
+    @overload
+    def elicit(self, message: str, schema: Any = None, *, timeout: float | None = None) -> Answer[Any]: ...
+    def elicit(self, message: str, schema: Any = None, *, timeout: float | None = None) -> Answer[Any]:
         """Ask the person behind the client to fill in a form (client/elicitation).
 
-        `schema` is a dataclass or a TypedDict with simple fields, or a schema by hand; without one the
-        question is whether or not. The answer is true if it was accepted; `answer.action` says what became
-        of it, `answer.data` what was filled in. `timeout` is for the legacy era, where a thread waits; in
-        the modern one nothing does.
+        `schema` is a dataclass or a TypedDict with simple fields; `int`, `str`, `bool`, an Enum or another
+        type of one field; or a schema by hand. Without one the question is whether or not. The answer is true
+        if it was accepted; `answer.action` says what became of it, `answer.data` what was filled in: an
+        instance of that class, or the value. `timeout` is for the legacy era, where a thread waits; in the
+        modern one nothing does.
         """
-        answer: Answer = self.ask_all(Elicit(message, schema), timeout=timeout)[0]
+        answer: Answer[Any] = self.ask_all(Elicit(message, schema), timeout=timeout)[0]
         return answer
 
     def confirm(self, message: str, *, timeout: float | None = None) -> bool:
@@ -121,12 +184,12 @@ class Context(RequestContext):
 
     def elicit_url(
         self, message: str, url: str, *, elicitation_id: str | None = None, timeout: float | None = None
-    ) -> Answer:
+    ) -> Answer[None]:
         """Ask the person behind the client to open a URL: "accept" means that they will.
 
         `Server.elicitation_complete(elicitation_id)` tells a client of 2025-11-25 that they have.
         """
-        answer: Answer = self.ask_all(ElicitUrl(message, url, elicitation_id), timeout=timeout)[0]
+        answer: Answer[None] = self.ask_all(ElicitUrl(message, url, elicitation_id), timeout=timeout)[0]
         return answer
 
     def sample(
@@ -144,12 +207,17 @@ class Context(RequestContext):
         """Whether a path is in one of these directories, links and `..` resolved."""
         return roots.within(path, self.list_roots())
 
-    def ask_all(self, *asked: Any, timeout: float | None = None) -> list[Any]:
-        """Several questions in one round: `ctx.ask_all(Elicit("Sure?"), Sample("A name", max_tokens=9))`."""
+    def ask_all(self, *asked: Any, timeout: float | None = None, as_task: bool = False) -> list[Any]:
+        """Several questions in one round: `ctx.ask_all(Elicit("Sure?"), Sample("A name", max_tokens=9))`.
+
+        `as_task` has the client run them as tasks, where it can (2025-11-25): what takes long there is then
+        fetched from it, and does not hang on one request.
+        """
         for each in asked:
             if not hasattr(each, "question"):
                 raise TypeError(f"ask_all takes Elicit, ElicitUrl, Sample and ListRoots, not {each!r:.60}")
-        return mrtr.ask(self, [each.question(self) for each in asked], timeout)
+        send = ask_as_tasks if as_task else None
+        return mrtr.ask(self, [each.question(self) for each in asked], timeout, send=send)
 
     def ask(self, asked: Any) -> Any:
         """One question: an `Elicit`, an `ElicitUrl`, a `Sample` or a `ListRoots`."""

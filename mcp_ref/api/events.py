@@ -73,6 +73,16 @@ class EventThread:
                 "dropped %d notifications of %d bytes in memory: the callbacks were too slow", dropped, size
             )
 
+    def settle(self, seconds: float) -> None:
+        """Wait until the callbacks that are due now have run.
+
+        A thread of ours does not wait: it may be the one that runs them.
+        """
+        if not threading.current_thread().name.startswith("mcp_ref"):
+            done = threading.Event()
+            self.run(lambda done: done.set(), done, always=True)
+            done.wait(seconds)
+
     def close(self, wait: float, *, drop: bool = True) -> None:
         """Wait so many seconds for the callbacks that are due; with `drop`, for the one that runs alone."""
         self._worker.close(wait, drop=drop)

@@ -20,8 +20,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Unpack
 
+from mcp_ref.api import at_terminal
 from mcp_ref.basic.transports.streamable_http.security import LOOPBACK
-from mcp_ref.runtime.checks import check_callable, check_count, check_seconds, check_text
+from mcp_ref.runtime.checks import check_bool, check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.http_server.receiving import Limits
 from mcp_ref.runtime.http_server.server import HttpServer
 from mcp_ref.runtime.logs import logger
@@ -46,9 +47,13 @@ def serve(
     grace: float = 3.0,
     max_connections: int = 1000,
     on_ready: Callable[[str], object] | None = None,
+    log: bool = False,
     **more: Unpack[AppOptions],
 ) -> None:
-    """Serve until a signal; `on_ready(url)` is called when connections are taken. The rest: `wsgi_app`."""
+    """Serve until a signal; `on_ready(url)` is called when connections are taken, instead of saying so on a
+    terminal. `log` has a line for each request on stderr. The rest: `wsgi_app`.
+    """
+    check_bool(log=log)
     check_text(host=host, path=path)
     check_callable(on_ready=on_ready)
     check_count(1, max_connections=max_connections)
@@ -56,9 +61,10 @@ def serve(
     if grace != 0:
         check_seconds("grace", grace)
     app = server.wsgi_app(path, **more)
-    limit = app.max_body_bytes + (64 << 10)
+    limit = app.bodies.one + (64 << 10)
     host = host.removeprefix("[").removesuffix("]")  # as in a URL
-    http = HttpServer(app, host, port, Limits(max_connections, max_body_bytes=limit))
+    served = at_terminal.RequestLog(app) if log else app
+    http = HttpServer(served, host, port, Limits(max_connections, max_body_bytes=limit))
     shown = f"[{host}]" if ":" in host else host
     url = f"http://{shown}:{http.port}{app.path}"
     signals = _Signals(http, app, grace + IN_PEACE)
@@ -67,8 +73,7 @@ def serve(
             app.start()  # a lifespan that fails says so now, not to the first client
             signals.serves = True
             _log.info("serving at %s", url)
-            if on_ready is not None:
-                on_ready(url)
+            (on_ready or at_terminal.say_serving)(url)
             http.serve()
             http.stop()
             app.close(grace)

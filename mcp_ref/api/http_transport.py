@@ -20,16 +20,21 @@ from mcp_ref.basic.transports.streamable_http import backward_compatibility as h
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError, RefusedByStatus
 from mcp_ref.basic.transports.streamable_http.sending import Sender, StreamableHttp, UrlConnection
 from mcp_ref.basic.versioning import Era
+from mcp_ref.runtime.http_client.authorizing import Authorizer
 from mcp_ref.runtime.http_client.client import HttpClient
 
 if TYPE_CHECKING:
     from mcp_ref.api.requests import Asker
+    from mcp_ref.api.wire import OnWire
 
 __all__ = ["HttpLine"]
 
 
 class HttpLine:
     """All that a client says to one URL."""
+
+    opens_again = True
+    """Whether `open` may be called again after it failed."""
 
     heard = False
     """Whether a server that ended itself should be asked once more: not over HTTP."""
@@ -41,14 +46,22 @@ class HttpLine:
         *,
         headers: Any,
         session: Any,
+        auth: Authorizer | None = None,
         limits: ConnectionLimits,
         known_era: KnownEra = NOTHING_KNOWN,
+        draft_headers: bool = False,
+        on_wire: OnWire | None = None,
     ) -> None:
         self._client = client
         self._known_era = known_era
         self._limits = limits
-        self._exchanges = HttpClient(url, headers=headers, session=session)
-        self._sender = StreamableHttp(client, self._exchanges, limits.max_message_bytes)
+        self._exchanges = HttpClient(url, headers=headers, session=session, auth=auth)
+        self._exchanges.on_message = on_wire
+        self.draft_headers = draft_headers
+        """Whether messages in sessions repeat their body in headers."""
+        self._sender = StreamableHttp(
+            client, self._exchanges, limits.max_message_bytes, draft_headers=draft_headers
+        )
         self._http = self.connection = self._connection(self._sender)
         """`connection` is the one to ask on, whether or not it is closed: another, if it is an old server."""
 

@@ -34,6 +34,7 @@ from mcp_ref.schema import REVISIONS
 from mcp_ref.server.utilities.caching import CacheScope, Caching, hints_by_method
 
 if TYPE_CHECKING:
+    from mcp_ref.api.resource_server import ResourceServer
     from mcp_ref.basic.transports.streamable_http.options import HttpOptions
     from mcp_ref.basic.transports.streamable_http.security import Authenticate
 
@@ -43,7 +44,7 @@ FEATURES = ("tools", "resources", "prompts", "completions")
 """Capabilities that a server may declare before there is anything behind them."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ServerOptions:
     """How a server describes itself, what it declares, and within which bounds it serves.
 
@@ -123,6 +124,7 @@ class ServerOptions:
 class AppOptions(TypedDict, total=False):
     """The keywords of `Server.wsgi_app` (basic/transports/streamable_http/endpoint)."""
 
+    auth: ResourceServer | None
     health_path: str | None
     sse_path: str | None
     stateless: bool
@@ -134,7 +136,7 @@ class AppOptions(TypedDict, total=False):
     options: HttpOptions
 
 
-class RunOptions(AppOptions, total=False):
+class RunOptions(AppOptions, TypedDict, total=False):
     """The keywords of `Server.run("http")` (api/http_server)."""
 
     host: str
@@ -143,9 +145,10 @@ class RunOptions(AppOptions, total=False):
     grace: float
     max_connections: int
     on_ready: Callable[[str], object] | None
+    log: bool
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ClientOptions:
     """How a client describes itself, what it declares, and within which bounds it asks and is asked.
 
@@ -164,6 +167,11 @@ class ClientOptions:
     """Capabilities of no specification: name -> settings."""
     extensions: Mapping[str, Json] | None = None
     """Extensions that it supports: identifier -> settings."""
+    tasks: bool = True
+    """Whether calls may be tasks, and servers may have this client run tasks (basic/utilities/tasks).
+
+    In 2026-07-28 only what needs a task says so: `start_tool`, and a call that is refused for want of it.
+    """
 
     elicitation_modes: Sequence[str] = MODES
     """What `elicitation` can ask: forms, URLs, or both."""
@@ -195,6 +203,8 @@ class ClientOptions:
     """Where the era of a server is remembered: in this process, nowhere (False), or apart (a KnownEras)."""
     principal: Hashable = None
     """Whose private results a shared Cache keeps."""
+    draft_headers: bool = False
+    """Whether messages in sessions over HTTP have the `Mcp-*` headers, for servers of an interim draft."""
     audit_arguments: bool = False
     """Whether the audit has the arguments of calls, too."""
 
@@ -208,12 +218,15 @@ class ClientOptions:
     """Seconds that a closed command has to exit, twice, before it is killed."""
     session: Any = None
     """A session of requests, for a URL: proxies, certificates, cookies."""
+    on_wire: Callable[[str, bytes], object] | None = None
+    """Called with each message as it crosses the wire: ">" for one to the server, "<" for one from it."""
 
     def __post_init__(self) -> None:
         check_text(name=self.name, version=self.version)
         check_text_if_any(title=self.title)
         self._check_declared()
-        check_callable(sampling_review=self.sampling_review, on_stderr=self.on_stderr)
+        check_bool(tasks=self.tasks, draft_headers=self.draft_headers)
+        check_callable(sampling_review=self.sampling_review, on_stderr=self.on_stderr, on_wire=self.on_wire)
         check_object(env=self.env)
         check_text(**{f"env[{key}]": value for key, value in (self.env or {}).items()})
         if not isinstance(self.ask_limit, Limit | None):

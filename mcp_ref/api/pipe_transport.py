@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.transports.stdio import backward_compatibility as era
-from mcp_ref.runtime.errors import ConnectionClosed
+from mcp_ref.runtime.errors import ConnectionClosed, RequestTimeout
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import Outbox
@@ -74,6 +74,8 @@ class Line:
         # Held for a moment: after `_closed` is set no new link becomes this line's.
         self._changing = threading.Lock()
         self._closed = False
+        self._is_open = False
+        """Whether a revision was agreed on."""
         forks.register(self)
         self._attach()
 
@@ -105,6 +107,12 @@ class Line:
                 link.release()
             raise
 
+    opens_again = False
+    """Whether `open` may be called again after it failed: a link that ended is over."""
+
+    draft_headers = False
+    """Whether messages in sessions repeat their body in headers: that is for HTTP."""
+
     repeats_arguments = False
     """Whether arguments of tools go into headers as well: that is for HTTP."""
 
@@ -121,7 +129,11 @@ class Line:
 
     def open(self) -> None:
         """Agree with the server on a revision. Raises if that cannot be."""
-        era.open_connection(self._client, self.connection, self._probe_timeout, self._known_era)
+        try:
+            era.open_connection(self._client, self.connection, self._probe_timeout, self._known_era)
+        except RequestTimeout as problem:
+            raise RequestTimeout(f"{problem}; {self.link.silence()}") from None
+        self._is_open = True
 
     def _read(self, link: Any, connection: Connection) -> None:
         try:
@@ -129,11 +141,16 @@ class Line:
         except Exception as problem:
             _log.debug("reading ended: %s", problem)
         try:
-            connection.end(CLOSED if self._closed else link.exit_reason())
+            connection.end(CLOSED if self._closed else self._end_of(link))
             with contextlib.suppress(ReferenceError):  # the application has dropped the client
                 self._client.endpoint.lost(connection)
         finally:
             link.release()
+
+    def _end_of(self, link: Any) -> str:
+        """Why a link ended and, where its session is lost with it, what to do."""
+        is_lost = self._is_open and not self._holds_no_state
+        return f"{link.exit_reason()}; connect again" if is_lost else str(link.exit_reason())
 
     def alive(self) -> Connection:
         """The connection to ask on: a new one, to a new process, where a modern server crashed."""
@@ -146,7 +163,12 @@ class Line:
         return self.connection
 
     def _may_restart(self) -> bool:
-        return bool(self._client.negotiated.revision.modern and self.link.crashed)
+        return bool(self._holds_no_state and self.link.crashed)
+
+    @property
+    def _holds_no_state(self) -> bool:
+        """Whether nothing is lost with a server but what was under way."""
+        return self._client.negotiated.revision.modern
 
     def _restart(self) -> None:
         """A new process and a new connection to it. With _opening held.

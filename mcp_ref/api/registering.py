@@ -13,21 +13,24 @@ Threads     registering may happen on any thread at any time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from os import PathLike
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, overload
 
 from mcp_ref.api.from_function.prompt import prompt_from
 from mcp_ref.api.from_function.resource import resource_from
 from mcp_ref.api.from_function.tool import tool_from
 from mcp_ref.api.options import ServerOptions
+from mcp_ref.api.tool_handles import ToolHandle, register
 from mcp_ref.basic.index.general_fields import Icon
 from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.utilities.tasks.behavior_requirements import Receiver, TaskOptions
+from mcp_ref.basic.utilities.tasks.protocol_messages import TaskSupport
 from mcp_ref.basic.versioning import Method, methods, revision
-from mcp_ref.runtime.checks import check_callable, check_text
+from mcp_ref.runtime.checks import check_callable, check_names, check_text
 from mcp_ref.runtime.hooks import Hook, handler_of
 from mcp_ref.runtime.uri.uris import BadUri, check_uri
 from mcp_ref.schema import REVISIONS, pruner
@@ -45,6 +48,9 @@ from mcp_ref.server.resources import (
 from mcp_ref.server.tools import RegisteredTool, ToolAnnotations, listed
 from mcp_ref.server.utilities.caching import CacheScope
 from mcp_ref.server.utilities.pagination import PagedList
+
+if TYPE_CHECKING:
+    from mcp_ref.api.mounting import Mount
 
 __all__ = ["Handlers", "Registry"]
 
@@ -66,6 +72,7 @@ class ResourceOptions(TypedDict, total=False):
     cache_scope: CacheScope
     allow_traversal: bool
     complete: Mapping[str, Any]
+    scopes: Sequence[str]
     replace: bool
 
 
@@ -80,8 +87,16 @@ class Handlers:
         """Methods that a function of the author's answers."""
         self.by_notification: dict[str, Callable[..., Any]] = {}
         self.hooks: tuple[Hook[Any], ...] = ()
+        self.mounts: tuple[Mount, ...] = ()
         self.may_hide = False
         """Whether code of the author's stands between the lists and the clients."""
+        self.scoped: str | None = None
+        """Something that no request may use without scopes, if there is any."""
+
+    def note_scopes(self, name: str, scopes: tuple[str, ...]) -> None:
+        """Something is about to be added; without `auth` it is to be served to no one over HTTP."""
+        if scopes and self.scoped is None:
+            self.scoped = name
 
 
 class Registry:
@@ -93,6 +108,7 @@ class Registry:
         changed: Callable[[str], None],
         rows: tuple[Method, ...],
         options: ServerOptions,
+        tasks: TaskOptions,
     ) -> None:
         """`changed("tools")` is called after each change of a list; `rows` are the methods there are."""
 
@@ -119,7 +135,7 @@ class Registry:
         self.prompts: PagedList[RegisteredPrompt] = new_list(
             "prompts/list", "prompts", "name", partial(_listed, Prompt)
         )
-        self.options = options
+        self.options, self.tasks = options, Receiver(tasks)
         self.directories: tuple[ResourceSource, ...] = ()
         self.handlers = Handlers(rows, options.offers)
 
@@ -139,16 +155,25 @@ class Registry:
         meta: Json | None = None,
         input_schema: Json | None = None,
         output_schema: Json | bool | None = None,
+        task: TaskSupport = "forbidden",
+        immediate_response: str | None = None,
+        scopes: Sequence[str] = (),
         replace: bool = False,
     ) -> Callable[[F], F]: ...
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Decorator: the function becomes a tool (api/from_function/tool) and stays a function."""
         check_callable(tool=function)
+        check_names("Server.tool", options, _keywords(tool_from))
         return _decorator(partial(self.add_tool, **options), function)
 
-    def add_tool(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> None:
-        """Add a tool, now or while clients are connected; they are told that the list changed."""
-        self.tools.add(tool_from(function, **options), replace=replace)
+    def add_tool(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> ToolHandle:
+        """Add a tool, now or while clients are connected; they are told that the list changed.
+
+        The result changes it later (api/tool_handles).
+        """
+        made = tool_from(function, **options)
+        register(self, made, replace=replace)
+        return ToolHandle(self, made.definition["name"])
 
     def remove_tool(self, name: str) -> None:
         """Remove a tool. Raises KeyError for an unknown name."""
@@ -160,6 +185,7 @@ class Registry:
         With `{variables}` in the URI it is a template, and they are the function's parameters.
         """
         check_text(uri=uri)
+        check_names("Server.resource", options, _keywords(resource_from))
         add: Callable[..., None] = partial(self.add_resource, uri=uri, **options)
         decorate: Callable[[F], F] = _decorator(add, None)
         return decorate
@@ -171,6 +197,7 @@ class Registry:
         given: Json = {**options}
         replace = given.pop("replace", False)
         made = resource_from(function, uri, **given)
+        self.handlers.note_scopes(f"the resource {uri}", made.scopes)
         if isinstance(made, RegisteredTemplate):
             self.templates.add(made, replace=replace)
         else:
@@ -207,16 +234,20 @@ class Registry:
         icons: list[Icon] | None = None,
         meta: Json | None = None,
         complete: Mapping[str, Any] | None = None,
+        scopes: Sequence[str] = (),
         replace: bool = False,
     ) -> Callable[[F], F]: ...
     def prompt(self, function: Any = None, /, **options: Any) -> Any:
         """Decorator: the function becomes a prompt (api/from_function/prompt) and stays a function."""
         check_callable(prompt=function)
+        check_names("Server.prompt", options, _keywords(prompt_from))
         return _decorator(partial(self.add_prompt, **options), function)
 
     def add_prompt(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> None:
         """Add a prompt; clients are told that the list changed."""
-        self.prompts.add(prompt_from(function, **options), replace=replace)
+        made = prompt_from(function, **options)
+        self.handlers.note_scopes(f"the prompt {made.definition['name']}", made.scopes)
+        self.prompts.add(made, replace=replace)
 
     def remove_prompt(self, name: str) -> None:
         """Remove a prompt. Raises KeyError for an unknown name."""
@@ -283,6 +314,7 @@ class Registry:
             "resources": self.resources.used or self.templates.used,
             "prompts": self.prompts.used,
             "logging": self.options.logging,
+            "tasks": self.tasks.is_offered,
         }
         if used.get(capability):
             self.handlers.offered.add(capability)  # for good: a list that is empty again is still offered
@@ -307,7 +339,12 @@ MAX_NAMES_KNOWN = 20
 """Names that an error lists."""
 
 
-def _decorator(add: Callable[..., None], function: Callable[..., Any] | None) -> Any:
+def _keywords(make: Callable[..., Any]) -> list[str]:
+    """The keywords of a decorator, which it hands on to this function: a wrong one is told of at once."""
+    return [*(make.__kwdefaults__ or {}), "replace"]
+
+
+def _decorator(add: Callable[..., object], function: Callable[..., Any] | None) -> Any:
     """`@server.tool` has the function, `@server.tool(name="x")` gets it; it stays what it is."""
 
     def decorate(function: F) -> F:

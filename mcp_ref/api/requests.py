@@ -13,16 +13,22 @@ Threads     the caller's own: it waits for its answer, runs its on_progress, and
 
 from __future__ import annotations
 
+import os
+import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from mcp_ref.api.answering import Answering
 from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.api.events import EventThread
-from mcp_ref.api.results import PendingCall, Result
+from mcp_ref.api.results import PendingCall, Result, unchanged
+from mcp_ref.api.retrying import Attempts, Retry
+from mcp_ref.api.tasks import Task
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.general_fields import (
+    CLIENT_CAPABILITIES,
     LOG_LEVEL,
     MissingRequiredClientCapability,
     check_meta,
@@ -33,14 +39,17 @@ from mcp_ref.basic.lifecycle import Negotiated
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.patterns.mrtr.basic_workflow import Rounds, check_question, is_input_required, retry
-from mcp_ref.basic.patterns.progress import OnProgress
+from mcp_ref.basic.patterns.progress import OnProgress, Report
 from mcp_ref.basic.patterns.subscriptions.client import Subscriptions
 from mcp_ref.basic.transports.streamable_http import schema_extension
 from mcp_ref.basic.utilities import ping
+from mcp_ref.basic.utilities.tasks import protocol_messages as tasks_of_2025
+from mcp_ref.basic.utilities.tasks.protocol_messages import TaskNews
 from mcp_ref.basic.versioning import version_named
 from mcp_ref.client.elicitation import url_mode as url_elicitation
+from mcp_ref.extensions import tasks as task_extension
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
-from mcp_ref.runtime.errors import InvalidResponse
+from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError
 from mcp_ref.runtime.logs import logger
 from mcp_ref.server import discover, prompts, resources, tools
 from mcp_ref.server.utilities import completion
@@ -50,10 +59,11 @@ from mcp_ref.server.utilities.logging import LogReceiver, OnLog
 if TYPE_CHECKING:
     from mcp_ref.api.http_transport import HttpLine
     from mcp_ref.api.pipe_transport import Line
+    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
     from mcp_ref.runtime.threads.deadlines import Deadline
 
-__all__ = ["AnyLine", "Asker"]
+__all__ = ["AnyLine", "Asker", "asked_for"]
 
 _log = logger("mcp_ref.client")
 
@@ -69,10 +79,31 @@ AFTER: dict[str, Callable[[Asker, Json, Json, float | None], None]] = {
     "prompts/get": prompts.check_result,
     "completion/complete": completion.check_result,
 }
-ENDED: dict[str, Callable[[Asker, Json, Json | BaseException | str], None]] = {"tools/call": tools.ended}
+Outcome: TypeAlias = Json | BaseException | str
+ENDED: dict[str, Callable[[Asker, Json, Outcome, str | None], None]] = {"tools/call": tools.ended}
+
+MAX_REPORTERS = 1000
+"""Tasks of one connection whose progress is heard of."""
+
+SETTLE_SECONDS = 10.0
+"""How long the end of a task waits for a slow `on_progress`."""
+
+asked_for: ContextVar[RequestContext | None] = ContextVar("asked_for", default=None)
+"""The request to a server of ours that this thread asks for: what it asks ends with that (api/mounting)."""
 
 AnyLine: TypeAlias = "Line | HttpLine"
 """To a process, or to a URL."""
+
+
+T = TypeVar("T")
+
+
+class AskRules(NamedTuple):
+    """What `connect` says of all requests."""
+
+    max_rounds: int
+    ping_every: float | None
+    retry: Retry | None
 
 
 class Asker:
@@ -89,8 +120,7 @@ class Asker:
         negotiated: Negotiated,
         callbacks: Callbacks,
         cache: CacheOfServer,
-        max_rounds: int,
-        ping_every: float | None,
+        rules: AskRules,
         on_log: OnLog | None,
         on_notification: Callable[[str, Json], object] | None,
         confirm: tools.Confirm | None,
@@ -98,12 +128,14 @@ class Asker:
     ) -> None:
         """`line` makes the connection."""
         self.negotiated, self.cache = negotiated, cache
-        self.max_rounds, self.ping_every = max_rounds, ping_every
+        self.rules = rules
         self.confirm, self.audit_arguments = confirm, audit_arguments
         self.is_closed = False
         self.tools = tools.KnownTools()
         self.subscriptions = Subscriptions()
         self.log = LogReceiver(on_log)
+        self.task_news: set[TaskNews] = set()
+        """What is waited for of tasks (basic/utilities/tasks)."""
         self.events = EventThread()
         self.answering = Answering(
             negotiated=negotiated,
@@ -114,6 +146,7 @@ class Asker:
             log=self.log,
             events=self.events,
             on_notification=on_notification,
+            task_news=self.task_news,
         )
         # Weakly: the threads of the line would keep a client that the application has dropped.
         self.endpoint: Answering = weakref.proxy(self.answering)
@@ -130,11 +163,28 @@ class Asker:
         """The connection to ask on (api/pipe_transport)."""
         return self.line.alive()
 
+    @property
+    def max_rounds(self) -> int:
+        """How often one request is sent again with what the server asked for."""
+        return self.rules.max_rounds
+
     def open(self) -> None:
         """Agree with the server on a revision."""
-        self.line.open()
+        if self.line.opens_again:
+            self._sent(self.line.open, "initialize", {})
+        else:
+            self.line.open()
         if self.negotiated.revision.pings:
-            ping.watch(self.connection, self.ping_every, self.line.lose)
+            ping.watch(self.connection, self.rules.ping_every, self.line.lose)
+
+    @property
+    def knows_tasks(self) -> bool:
+        """Whether this client may tell a server of 2026-07-28 that it knows tasks."""
+        return self.negotiated.allows_tasks or task_extension.is_known_to(self.negotiated.capabilities)
+
+    def is_task(self, result: Json) -> bool:
+        """Whether a call of 2026-07-28 was answered with a task."""
+        return self.negotiated.revision.tasks == "decided" and task_extension.is_created(result)
 
     def probe(self) -> Json:
         """The params of server/discover."""
@@ -150,7 +200,9 @@ class Asker:
     @property
     def repeats_arguments(self) -> bool:
         """Whether arguments of tools go into HTTP headers, where the tools say so."""
-        return self.line.repeats_arguments and self.negotiated.revision.mirrors_body
+        return self.line.repeats_arguments and (
+            self.negotiated.revision.mirrors_body or self.line.draft_headers
+        )
 
     def annotated(self, params: Json | None, deadline: Deadline | None) -> Paths:
         """Which arguments of this call go into headers
@@ -168,10 +220,20 @@ class Asker:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
         rounds: int | None = None,
+        progress_token: str | None = None,
+        as_task: bool = False,
     ) -> Result:
-        """Send any request and wait for its result (`Client.request`)."""
+        """Send any request and wait for its result (`Client.request`).
+
+        With a `progress_token`, its progress goes to whom `report_to` gave it. `as_task` tells a server of
+        2026-07-28 that it may answer with a task.
+        """
         check_callable(on_progress=on_progress)
         params = self._prepared(method, params)
+        if as_task:
+            self._declare_tasks(params)
+        if progress_token is not None:
+            params["_meta"] = {**params.get("_meta", {}), "progressToken": progress_token}
         kept = self.cache.find(method, params) if self.negotiated.revision.caches else None
         return self._asked(method, params, rounds, timeout, on_progress) if kept is None else Result(kept)
 
@@ -235,13 +297,32 @@ class Asker:
     def _outcome(
         self, method: str, params: Json, timeout: float | None, on_progress: OnProgress | None
     ) -> Json | ErrorResponse:
-        """Ask once: the result, or the server's error."""
-        try:
+        """Ask once, or more often where `retry` says so: the result, or the server's error."""
+
+        def ask() -> Json:
             return self.alive().request(
-                method, self.with_meta(params), timeout=timeout, on_progress=on_progress
+                method,
+                self.with_meta(params, method),
+                timeout=timeout,
+                on_progress=on_progress,
+                on_behalf_of=asked_for.get(),
             )
+
+        try:
+            return self._sent(ask, method, params)
         except ErrorResponse as problem:
             return problem
+
+    def _sent(self, send: Callable[[], T], method: str, params: Json) -> T:
+        """Send a request, again if it was lost and may be (api/retrying). Raises what is the end of it."""
+        if self.rules.retry is None:
+            return send()
+        attempts = Attempts(self, self.rules.retry, method, params)
+        while True:
+            try:
+                return send()
+            except McpError as problem:
+                attempts.wait(problem)
 
     def submit(
         self,
@@ -250,17 +331,20 @@ class Asker:
         *,
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
-    ) -> PendingCall:
-        """Send any request and go on (`Client.submit`)."""
+        make: Callable[[Result], Any] = unchanged,
+        follows: bool = False,
+    ) -> PendingCall[Any]:
+        """Send any request and go on (`Client.submit`; see PendingCall for `make` and `follows`)."""
         check_callable(on_progress=on_progress)
         params = self._prepared(method, params)
         connection = self.alive()
-        future = PendingCall(self, connection, Rounds(self, method, params, most=None, timeout=timeout))
+        rounds = Rounds(self, method, params, most=None, timeout=timeout)
+        future = PendingCall(self, connection, rounds, make, follows=follows)
 
         def send(params: Json) -> Call:
             return connection.call(
                 method,
-                self.with_meta(params),
+                self.with_meta(params, method),
                 timeout=timeout,
                 wants_progress=on_progress is not None,
                 on_done=future.finish,
@@ -269,6 +353,32 @@ class Asker:
 
         future.begin(send)
         return future
+
+    def report_to(self, on_progress: OnProgress) -> tuple[str, Callable[[], object]]:
+        """A token for the progress of a task, and what ends its reports: the thread for events has them.
+
+        What has arrived before the end is told before that returns, and nothing after it.
+        """
+        token, reporters = f"task-{os.urandom(8).hex()}", self.connection.session.reporters
+        if len(reporters) >= MAX_REPORTERS:
+            raise LocalError(f"{MAX_REPORTERS} tasks report their progress already")
+
+        is_over = threading.Event()
+
+        def tell(report: Report) -> None:
+            if not is_over.is_set():
+                on_progress(*report)
+
+        def hear(report: Report) -> None:
+            self.events.run(tell, report)
+
+        def stop() -> None:
+            if reporters.pop(token, None) is not None:
+                self.events.settle(SETTLE_SECONDS)
+                is_over.set()
+
+        reporters[token] = hear
+        return token, stop
 
     def forget_cached(self, method: str | None = None) -> None:
         """Have what was kept of this server fetched anew: of one method, or all."""
@@ -289,12 +399,23 @@ class Asker:
             before(self, params)
         return params
 
-    def with_meta(self, params: Json) -> Json | None:
-        """Params with what the revision wants in their `_meta`."""
+    def _declare_tasks(self, params: Json) -> None:
+        """Have this request say that it may be answered with a task."""
+        capabilities = task_extension.with_tasks(self.negotiated.capabilities)
+        params["_meta"] = {**params.get("_meta", {}), CLIENT_CAPABILITIES: capabilities}
+
+    def with_meta(self, params: Json, method: str = "") -> Json | None:
+        """Params with what the revision wants in their `_meta`.
+
+        An extension is off until it is wanted: tasks are declared where a request is about one.
+        """
         agreed = self.negotiated
         if not agreed.revision.modern:
             return params or None
-        meta = request_meta(agreed.revision.date, agreed.capabilities, agreed.info)
+        capabilities = agreed.capabilities
+        if method.startswith("tasks/") or "taskIds" in params.get("notifications", ()):
+            capabilities = task_extension.with_tasks(capabilities)
+        meta = request_meta(agreed.revision.date, capabilities, agreed.info)
         if self.log.level is not None:
             meta[LOG_LEVEL] = self.log.level
         return {**params, "_meta": {**meta, **params.get("_meta", {})}}
@@ -304,12 +425,25 @@ class Asker:
     def can_correct(self, method: str, problem: ErrorResponse) -> bool:
         """Whether a request was refused before it was begun, and may be sent again in another way."""
         agreed = self.negotiated
-        return version_named(problem, agreed.revision, agreed.revisions) is not None or (
-            self.repeats_arguments and schema_extension.is_about_headers(method, problem)
+        is_draft = not agreed.revision.mirrors_body
+        return (
+            version_named(problem, agreed.revision, agreed.revisions) is not None
+            or (
+                self.repeats_arguments
+                and schema_extension.is_about_headers(method, problem, is_draft=is_draft)
+            )
+            or self._needs_task(method, problem)
         )
 
+    def _needs_task(self, method: str, problem: ErrorResponse) -> bool:
+        """Whether a call was refused since it can only be a task, and may be one."""
+        return method == "tools/call" and self.knows_tasks and task_extension.is_required_by(problem)
+
     def correct(self, params: Json, problem: ErrorResponse, timeout: float | None) -> None:
-        """Find out what the version, or the headers, of this request should be."""
+        """Find out what the version, the headers or the capabilities of this request should be."""
+        if self._needs_task("tools/call", problem):
+            self._declare_tasks(params)
+            return
         named = version_named(problem, self.negotiated.revision, self.negotiated.revisions)
         if named is None:
             self.forget_cached("tools/list")
@@ -329,7 +463,8 @@ class Asker:
     def checked(self, method: str, params: Json, result: Json, timeout: float | None = None) -> Result:
         """A result that keeps to its page. Raises InvalidResponse."""
         try:
-            result_type(result)
+            declared = params.get("_meta", {}).get(CLIENT_CAPABILITIES, self.negotiated.capabilities)
+            kind = result_type(result, ("task",) if task_extension.is_known_to(declared) else ())
         except ValueError as problem:
             raise InvalidResponse(f"{method}: {problem}") from None
         if is_input_required(result):
@@ -337,15 +472,47 @@ class Asker:
             question = Result(result)
             question.request = (method, params)
             return question
+        if kind == "task":
+            return Result(task_extension.created(method, result))
         after = AFTER.get(method)
         if after is not None:
             after(self, params, result, timeout)
         return Result(result)
 
-    def ended(self, method: str, params: Json, outcome: Json | BaseException) -> None:
-        """A request of ours is over, well or not, or a question of the server's is left to the caller."""
-        if method in ENDED:
-            ENDED[method](self, params, "asked" if is_input_required(outcome) else outcome)
+    def task_in(self, method: str, params: Json, result: Json, *, follows: bool) -> Task | None:
+        """The task that a call was answered with, if it was one; `follows`: in 2025-11-25, too."""
+        if method == "tools/call" and self.is_task(result):
+            return Task(self, result, params)
+        if follows and "task" in params and "task" in result:
+            call = {name: value for name, value in params.items() if name != "task"}
+            return Task(self, tasks_of_2025.created(method, result), call)
+        return None
+
+    def ended(
+        self, method: str, params: Json, outcome: Json | BaseException, task_id: str | None = None
+    ) -> None:
+        """A request of ours is over, well or not, or a question of the server's is left to the caller.
+
+        `task_id`: it is the task of a call that is over.
+        # spec: basic/utilities/tasks/requestor-logs, basic/utilities/tasks/requestor-tracks
+        """
+        if method not in ENDED:
+            return
+        said: Outcome = outcome
+        if is_input_required(outcome):
+            said = "asked"
+        elif task_id is None and (began := _task_begun(params, outcome)) is not None:
+            said, task_id = "began", began
+        ENDED[method](self, params, said, task_id)
+
+
+def _task_begun(params: Json, outcome: Json | BaseException) -> str | None:
+    """The id of the task that a call was answered with, in either era."""
+    task: Any = outcome if task_extension.is_created(outcome) else None
+    if "task" in params and isinstance(outcome, dict):
+        task = outcome.get("task")
+    task_id = task.get("taskId") if isinstance(task, dict) else None
+    return task_id if isinstance(task_id, str) else None
 
 
 def _run_reports(what: tuple[Call, OnProgress]) -> None:

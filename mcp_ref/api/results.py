@@ -4,6 +4,9 @@ A result is the dict that came over the wire, with a few short-cuts on top. A `P
 `concurrent.futures.Future`: it can be waited for together with others, and cancelling it cancels the
 request on the wire.
 
+    result.raise_for_error()   the result, unless it says that a tool failed: then ToolError
+    result.load(Note)          what a tool returned, as the Note that it was
+
 Threads     a PendingCall is finished by the reader, when its time is up by a worker of the connection;
             its callbacks run on the client's thread for events, and what `result()` checks is checked
             on the thread that calls it.
@@ -12,26 +15,43 @@ Threads     a PendingCall is finished by the reader, when its time is up by a wo
 from __future__ import annotations
 
 import base64
+import functools
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns import cancellation
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused, Rounds
-from mcp_ref.runtime.errors import ConnectionClosed, LocalError, McpError, RequestCancelled, RequestTimeout
+from mcp_ref.runtime.brief import brief
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    LocalError,
+    McpError,
+    RequestCancelled,
+    RequestTimeout,
+)
 from mcp_ref.runtime.threads.outbox import INHERITED
 from mcp_ref.runtime.threads.timers import Timer, later
+from mcp_ref.runtime.typing.mismatch import Mismatch
+from mcp_ref.runtime.typing.texts import fits, reader_of
+from mcp_ref.runtime.typing.values import Compiler
 from mcp_ref.server.content import texts
+from mcp_ref.server.tools import ToolError
 
 if TYPE_CHECKING:
     from mcp_ref.api.requests import Asker
+    from mcp_ref.api.tasks import Task
     from mcp_ref.basic.patterns.index.connection import Connection
 
-__all__ = ["PendingCall", "Result"]
+__all__ = ["PendingCall", "Result", "as_returned", "unchanged"]
+
+T = TypeVar("T")
 
 
 class Result(dict[str, Any]):
@@ -39,6 +59,15 @@ class Result(dict[str, Any]):
 
     request: tuple[str, Json] | None = None
     """Of an input_required result: what was asked, for `Client.resume`."""
+
+    def __repr__(self) -> str:
+        return f"Result({brief(self)})"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: text, pictures and sounds, with everything escaped (api/notebooks)."""
+        from mcp_ref.api.notebooks import as_html  # start-up time
+
+        return as_html(self)
 
     @property
     def text(self) -> str:
@@ -76,18 +105,106 @@ class Result(dict[str, Any]):
         """Whether a tool says that it failed.  # spec: schema/is-error-default"""
         return self.get("isError") is True
 
+    def raise_for_error(self) -> Result:
+        """This result, so that more can follow; ToolError if it says that a tool failed."""
+        if self.is_error:
+            content = self.get("content")
+            raise ToolError(
+                self.text or "the tool failed, without a word", content if isinstance(content, list) else ()
+            )
+        return self
 
-class PendingCall(Future[Result]):
-    """A request under way. `cancel()` cancels it on the wire as well."""
+    @overload
+    def load(self, kind: type[T]) -> T: ...
+    @overload
+    def load(self, kind: Any) -> Any: ...
+    def load(self, kind: Any) -> Any:
+        """What a tool returned, as a value of this type: by the structured content; without it, by the text.
 
-    def __init__(self, client: Asker, connection: Connection, rounds: Rounds) -> None:
+        Raises ToolError if the tool failed, InvalidResponse if it returned something else.
+        """
+        self.raise_for_error()
+        if self.is_input_required:
+            raise InputRefused("the server asks for input: there is nothing yet that the tool returned")
+        try:
+            return _loader(kind)(self)
+        except Mismatch as problem:
+            name = getattr(kind, "__name__", None) or repr(kind)
+            raise InvalidResponse(f"what the tool returned is no {name:.100}: {problem}") from None
+
+
+def as_returned(returns: Any, check: bool) -> Callable[[Result], Any]:
+    """What a caller gets of a result: a value of the type `returns`; or itself, if need be checked."""
+    if returns is not None:
+        _loader(returns)  # a type that JSON cannot carry is an error before anything is sent
+        return lambda result: result.load(returns)
+    return Result.raise_for_error if check else unchanged
+
+
+def unchanged(result: Result) -> Result:
+    """The result itself, whatever it says."""
+    return result
+
+
+def _loader(kind: Any) -> Callable[[Result], Any]:
+    """What makes a value of this type of a result. Raises TypeError for a type that JSON cannot carry."""
+    try:
+        hash(kind)
+    except TypeError:  # a dict in Annotated
+        return _new_loader(kind)
+    return _kept_loader(kind)
+
+
+def _new_loader(kind: Any) -> Callable[[Result], Any]:
+    compiler = Compiler()
+    codec, read = compiler.codec(kind), reader_of(kind)
+    is_object = compiler.resolved(codec).get("type") == "object"
+
+    def load(result: Result) -> Any:
+        data = result.structured if "structuredContent" in result else read(result.text)
+        # What need not be an object stands in one: see api/from_function/tool.
+        is_wrapped = isinstance(data, dict) and data.keys() == {"result"}
+        if is_wrapped and not (is_object and fits(codec.load, data)):
+            data = data["result"]
+        return codec.load(data)
+
+    return load
+
+
+_kept_loader = functools.lru_cache(maxsize=256)(_new_loader)  # bounded, since it keeps classes alive
+
+
+def _sent_no_more(params: Json) -> Call:
+    raise LocalError("the request is over")
+
+
+class PendingCall(Future[T]):
+    """A request under way. `cancel()` cancels it on the wire as well.
+
+    It is done when it is answered. If the answer is a task (extensions/tasks), `result()` waits for its end.
+    """
+
+    def __init__(
+        self,
+        client: Asker,
+        connection: Connection,
+        rounds: Rounds,
+        make: Callable[[Result], T],
+        *,
+        follows: bool = False,
+    ) -> None:
+        """`make` makes what the caller gets of the result. `follows`: a task that was asked for, too."""
         super().__init__()
+        self._make, self._follows = make, follows
+        self._made: tuple[T] | None = None
         self._client = client
         self._connection = connection
         self._rounds = rounds
         self._timer: Timer | None = None
         self._checked: Result | None = None
+        self._task: Task | None = None  # that the server made of it
         self._given_up = threading.Event()
+        self._send: Callable[[Json], Call] = _sent_no_more
         self.call: Call  # set before anything can end it
 
     def begin(self, send: Callable[[Json], Call]) -> None:
@@ -101,32 +218,51 @@ class PendingCall(Future[Result]):
         self._given_up.set()
         return self._connection.cancel(self.call, "cancelled by its caller") or self.cancelled()
 
-    def result(self, timeout: float | None = None) -> Result:
+    def result(self, timeout: float | None = None) -> T:
         """The result, once it is there. Raises what came instead. Ctrl-C here gives the request up."""
         if self._connection.is_inherited:
             self._condition = threading.Condition()  # a thread of the parent's may have held its lock
             if not self.done():
                 raise ConnectionClosed(INHERITED)
+        end = None if timeout is None else time.monotonic() + timeout
         try:
-            raw = super().result(timeout)
+            raw = cast(Result, super().result(timeout))
         except KeyboardInterrupt:
             self.cancel()
             raise
         if self._checked is None:
-            self._checked = self._client.checked(self.call.method, self._rounds.params, raw, timeout)
-        return self._checked
+            checked = self._client.checked(self.call.method, self._rounds.params, raw, timeout)
+            if self._task is None:
+                self._task = self._client.task_in(
+                    self.call.method, self._rounds.params, checked, follows=self._follows
+                )
+            self._checked = checked if self._task is None else self._end_of(self._task, end)
+        if self._made is None:
+            self._made = (self._make(self._checked),)
+        return self._made[0]
+
+    def _end_of(self, task: Task, end: float | None) -> Result:
+        """What comes of a call that the server runs as a task."""
+        try:
+            return task.result(None if end is None else max(0.001, end - time.monotonic()))
+        except RequestTimeout as problem:
+            raise TimeoutError(str(problem)) from None  # as of any future that is not there in time
+        except KeyboardInterrupt:
+            self._client.submit("tasks/cancel", {"taskId": task.id})
+            raise
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What `result` would raise, None if nothing."""
+        end = None if timeout is None else time.monotonic() + timeout
         problem = super().exception(timeout)
         if problem is None:
             try:
-                self.result()
+                self.result(None if end is None else max(0.0, end - time.monotonic()))
             except McpError as found:
                 return found
         return problem
 
-    def add_done_callback(self, fn: Callable[[Future[Result]], object]) -> None:
+    def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Have `fn(self)` called when it is over; on the client's thread for events."""
         super().add_done_callback(lambda future: self._client.events.run(fn, future, always=True))
 
@@ -189,6 +325,7 @@ class PendingCall(Future[Result]):
 
     def _end(self, outcome: Json | McpError) -> None:
         call = self.call
+        self._send = _sent_no_more  # the other one refers to this future, and to the client
         ended, params = self._client.ended, self._rounds.params
         self._client.events.run(lambda outcome: ended(call.method, params, outcome), outcome, always=True)
         if isinstance(outcome, RequestCancelled):
@@ -201,4 +338,4 @@ class PendingCall(Future[Result]):
         elif isinstance(outcome, McpError):
             self.set_exception(outcome)
         else:
-            self.set_result(Result(outcome))
+            self.set_result(cast(T, Result(outcome)))  # `result` makes what the caller gets of it

@@ -22,7 +22,7 @@ import typing
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
 
 from mcp_ref.api.context import Context
 from mcp_ref.api.options import AppOptions, RunOptions, ServerOptions
@@ -34,10 +34,13 @@ from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.context import WayOut
 from mcp_ref.basic.patterns.subscriptions import server as subscriptions
-from mcp_ref.basic.patterns.subscriptions.server import Change
+from mcp_ref.basic.patterns.subscriptions.server import Change, TaskChange
 from mcp_ref.basic.utilities import ping
+from mcp_ref.basic.utilities.tasks import protocol_messages as tasks_of_2025
+from mcp_ref.basic.utilities.tasks.behavior_requirements import USUAL_OPTIONS, TaskOptions
 from mcp_ref.basic.versioning import Revision, Versions
 from mcp_ref.client.elicitation import url_mode as url_elicitation
+from mcp_ref.extensions import tasks as task_extension
 from mcp_ref.runtime.checks import check_callable, check_count, check_names, check_text, check_text_if_any
 from mcp_ref.runtime.limits import Limit, Limiters
 from mcp_ref.runtime.logs import logger
@@ -51,6 +54,8 @@ from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities import logging as log_page
 
 if TYPE_CHECKING:
+    from mcp_ref.api.client import Client
+    from mcp_ref.api.mounting import Mount
     from mcp_ref.basic.transports.streamable_http.endpoint import Application
 
 __all__ = ["Server"]
@@ -68,6 +73,8 @@ ROWS = (
     *completion.METHODS,
     *subscriptions.METHODS,
     *log_page.METHODS,
+    *tasks_of_2025.METHODS,
+    *task_extension.METHODS,
 )
 
 USUAL = ServerOptions()
@@ -76,7 +83,26 @@ Lifespan = Callable[["Server"], AbstractContextManager[Any]]
 
 
 class Server(Registry):
-    """Named functions and how to reach them."""
+    """Named functions and how to reach them.
+
+        server = Server("calculator")
+
+        @server.tool
+        def add(a: int, b: int) -> int:
+            '''Add two numbers.'''
+            return a + b
+
+        @server.resource("notes://{name}")
+        def note(name: str) -> str:
+            return Path("notes", name).read_text()
+
+        server.run()         # for a host that starts this program; or
+        server.run("http")   # at http://127.0.0.1:8000/mcp; or
+        server.wsgi_app()    # under gunicorn, beside the views of Flask or Django
+
+    The hints of a function say what its arguments are, its docstring what it is for. A function that takes a
+    Context may ask, report progress and log (api/context); `connect(server)` tests it without a process.
+    """
 
     def __init__(
         self,
@@ -91,12 +117,13 @@ class Server(Registry):
         limit: Limit | None = None,
         principal: Callable[[Context], str | None] | None = None,
         secret: str | bytes | Sequence[str | bytes] | None = None,
+        tasks: TaskOptions = USUAL_OPTIONS,
         options: ServerOptions = USUAL,
     ) -> None:
         """`limit` bounds the tool calls and completions of each connection, or of each principal: `principal`
         says for whom a request is, and the state of questions is each principal's own, too. `secret` signs
-        that state: processes that share a secret go on with each other's questions. ServerOptions has the
-        rest.
+        that state: processes that share a secret go on with each other's questions. `tasks` says where the
+        tasks of tools are kept, and for how long (basic/utilities/tasks). ServerOptions has the rest.
         """
         check_text(name=name, version=version)
         check_text_if_any(title=title, instructions=instructions)
@@ -106,15 +133,24 @@ class Server(Registry):
             raise TypeError(f"limit is a Limit, not {limit!r:.60}")
         if not isinstance(options, ServerOptions):
             raise TypeError(f"options is a ServerOptions, not {options!r:.60}")
-        super().__init__(page_size, self._changed, ROWS, options)
+        if not isinstance(tasks, TaskOptions):
+            raise TypeError(f"tasks is a TaskOptions, not {tasks!r:.60}")
+        super().__init__(page_size, self._changed, ROWS, options, tasks)
         self.info = _info(name, version, title, options)
         self.instructions = instructions
         self.versions = Versions.of(revisions)
         self.limiters = Limiters(limit or Limit())
-        self.listeners = subscriptions.Listeners()
+        self.listeners = subscriptions.Listeners(task_extension.TaskListening(self))
+        self.tasks.on_change = lambda entry: self.listeners.publish(TaskChange(entry.id))
         self.lifespan = Shared(functools.partial(self._enter, lifespan))
         """Entered while any transport serves; its value is at `ctx.lifespan`."""
         self.serving = Serving(self, principal, Seal(secrets_of(secret), options.state_seconds))
+
+    def __repr__(self) -> str:
+        lists = (self.tools, "tool"), (self.resources, "resource"), (self.templates, "template")
+        counts = [(len(found.keys()), word) for found, word in (*lists, (self.prompts, "prompt"))]
+        parts = [f"{count} {word}{'s' * (count > 1)}" for count, word in counts if count]
+        return f"<Server {self.info['name']!r} {self.info['version']}: {', '.join(parts) or 'nothing yet'}>"
 
     # -- changes that only the author knows of -------------------------------------------------
 
@@ -133,15 +169,21 @@ class Server(Registry):
 
     # -- what transports use -----------------------------------------------------------------
 
-    def run(self, transport: str = "stdio", **given: Unpack[RunOptions]) -> None:
+    @overload
+    def run(self, transport: Literal["stdio"] = "stdio") -> None: ...
+    @overload
+    def run(self, transport: Literal["http"], **given: Unpack[RunOptions]) -> None: ...
+    def run(self, transport: Literal["stdio", "http"] = "stdio", **given: Unpack[RunOptions]) -> None:
         """Serve: "stdio" until the client is gone, "http" until SIGINT or SIGTERM.
 
         Over HTTP `host` and `port` say where; the other options are those of `wsgi_app`.
         """
         if transport == "stdio":
+            from mcp_ref.api import at_terminal  # start-up time
             from mcp_ref.basic.transports.stdio import server as stdio  # start-up time
 
             check_names('Server.run("stdio")', given, ())
+            at_terminal.say_waiting(self.info["name"])
             stdio.serve(self)
         elif transport == "http":
             from mcp_ref.api import http_server  # start-up time
@@ -152,17 +194,28 @@ class Server(Registry):
             raise ValueError(f"there is no transport {transport!r}; there are 'stdio' and 'http'")
 
     def wsgi_app(self, path: str = "/mcp", **given: Unpack[AppOptions]) -> Application:
-        """This server as a WSGI application (basic/transports/streamable_http/endpoint)."""
+        """This server as a WSGI application (basic/transports/streamable_http/endpoint).
+
+        With `auth` it is protected: each request brings a token (api/resource_server).
+        """
         from mcp_ref.basic.transports.streamable_http.endpoint import Application  # start-up time
 
         check_names("Server.wsgi_app", given, AppOptions.__annotations__)
-        return Application(self, path, **given)
+        options: dict[str, Any] = {**given}
+        auth = options.pop("auth", None)
+        if auth is not None:
+            options["authenticate"] = auth.guard(self, path, options.get("authenticate"))
+        elif self.handlers.scoped is not None:
+            raise ValueError(f"{self.handlers.scoped} needs scopes, which no request has without auth=")
+        return Application(self, path, **options)
 
     def _enter(self, lifespan: Lifespan | None, entered: ExitStack) -> Any:
         """Begin what lasts as long as any transport serves: the lifespan, the watching of directories."""
         value = None if lifespan is None else entered.enter_context(lifespan(self))
         for directory in self.directories:
             entered.enter_context(directory.watch(self))
+        for mount in self.handlers.mounts:
+            entered.enter_context(mount.serving())
         return value
 
     def add_directory(self, path: str | PathLike[str], **options: Any) -> ResourceSource:
@@ -170,6 +223,15 @@ class Server(Registry):
         directory = super().add_directory(path, **options)
         self.lifespan.add(lambda: directory.watch(self))
         return directory
+
+    def mount(self, prefix: str, source: Server | Client, *, separator: str = ".") -> Mount:
+        """Offer what another server has, its tools and prompts under this prefix (api/mounting)."""
+        from mcp_ref.api.mounting import Mount  # start-up time
+
+        mount = Mount(self, prefix, source, separator)
+        self.handlers.mounts = (*self.handlers.mounts, mount)
+        self.lifespan.add(mount.serving)
+        return mount
 
     def new_workers(self) -> Workers:
         """Threads for the requests of one client, or of all clients of a transport."""
@@ -219,8 +281,9 @@ class Server(Registry):
         url_elicitation.forget(self.serving, connection)
         connection.end(reason)
 
-    def capabilities(self, at: Revision, *, tells: bool = True) -> Json:
+    def capabilities(self, at: Revision, *, tells: bool = True, knows_requestor: bool = False) -> Json:
         """What to declare in a revision. `tells`: whether notifications reach the client (listChanged).
+        `knows_requestor`: whether this client is told apart from others (tasks/list).
 
         # spec: architecture/index/advertise-server-features
         """
@@ -235,8 +298,13 @@ class Server(Registry):
         found: Json = {name: parts for name, parts in offers.items() if self.offers(name)}
         if self.options.experimental:
             found["experimental"] = self.options.experimental
-        if self.options.extensions:
-            found["extensions"] = self.options.extensions
+        extensions = dict(self.options.extensions or {})
+        if self.offers("tasks"):
+            requests: Json = {"tools": {"call": {}}}
+            found["tasks"] = tasks_of_2025.capability(requests, lists=knows_requestor)
+            extensions.setdefault(task_extension.EXTENSION, {})
+        if extensions:
+            found["extensions"] = extensions
         return found
 
 

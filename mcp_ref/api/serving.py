@@ -28,10 +28,13 @@ from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import RETRY_FIELDS, InputRequired, is_input_required
 from mcp_ref.basic.patterns.subscriptions.server import Publisher
 from mcp_ref.basic.utilities import ping
+from mcp_ref.basic.utilities.tasks import protocol_messages as tasks_of_2025
+from mcp_ref.basic.utilities.tasks.behavior_requirements import Plan, Receiver, TaskRun
 from mcp_ref.basic.versioning import MODERN_FIELDS, Method, Versions
 from mcp_ref.client import roots
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.client.elicitation.url_mode import UrlElicitationRequired
+from mcp_ref.extensions import tasks as task_extension
 from mcp_ref.runtime.hooks import run_with_hooks
 from mcp_ref.runtime.json_text import Encoded, to_json
 from mcp_ref.runtime.logs import logger
@@ -55,6 +58,16 @@ __all__ = ["Serving"]
 
 _log = logger("mcp_ref.server")
 
+PLANS: dict[str, Callable[[Any, RequestContext], Plan | None]] = {
+    "unknown": lambda tools, context: None,
+    "asked for": tasks_of_2025.plan_of,
+    "decided": task_extension.plan_of,
+}
+"""Whether, and how, a call runs as a task, by `Revision.tasks`.
+
+# spec: extensions/tasks/not-under-2025-11-25
+"""
+
 UNHOOKED = frozenset({"ping", "initialize"})
 """Methods that hooks do not see: they belong to the connection."""
 
@@ -66,6 +79,7 @@ class Host(ToolHost, PromptHost, ResourceHost, CompletionHost, Publisher, lifecy
     handlers: Handlers
     versions: Versions
     lifespan: Shared[Any]
+    tasks: Receiver
 
     def detach(self, connection: Connection, reason: str) -> None:
         """A client is gone, or is left."""
@@ -84,6 +98,7 @@ class Serving:
         """Of URL mode, those whose completion may still be told."""
         self.hints = server.options.hints()
         self._principal = principal
+        self.has_principals = principal is not None
         self._identity = server.info if server.options.identify else None
         forks.register(self)
 
@@ -99,12 +114,47 @@ class Serving:
         method = context.method
         return method not in self.handlers.own_methods and (method in UNHOOKED or not self.handlers.hooks)
 
-    def answer(self, context: RequestContext) -> Json | Encoded | Deferred:
-        """The result of one request, in eight steps. Raises ProtocolError."""
+    def answer(self, context: RequestContext, row: Method | None = None) -> Json | Encoded | Deferred:
+        """The result of one request, in eight steps. Raises ProtocolError.
+
+        With its `row`, a task comes here again, on its own thread: for the steps 6 and 7.
+        """
+        is_task = row is not None
+        if row is None:
+            row = self._admit(context)
+            # Step 5: a call may run as a task. Then the steps that follow are done by its own thread.
+            if row.may_be_task and self.server.tasks.is_offered:
+                plan = PLANS[context.revision.tasks](self.server.tools, context)
+                if plan is not None:
+                    return self._as_task(plan, row, context)
+        token = log_page.current.set(context)
+        try:
+            # Step 6: the handler runs, with the hooks around it.
+            handler = self._hooked(row) if self.handlers.hooks else row.handler
+            result = handler(self.server, context.params, context)
+        except BaseException as problem:
+            # Step 7: a handler that waits for an answer was unwound: its result is the question.
+            result = _question_or_raise(context, problem)
+        finally:
+            log_page.current.reset(token)
+        if type(result) is Deferred:
+            return result
+        result = self._check_result(result, row, context)
+        # Step 8: a result of the modern era has more fields, and some results are JSON already.
+        return result if is_task else self._encode(result, row, context)
+
+    def _admit(self, context: RequestContext) -> Method:
+        """Steps 1 to 4: the row of a request. Raises ProtocolError for one that cannot be answered.
+
+        # spec: schema/method-not-found-ungated, schema/removed-methods-2026
+        """
         # Step 1: the door of its era says who asks, in which revision, and with which capabilities.
         self._open_door(context)
         # Step 2: its method has a row, if this server offers it in that revision.
-        row = self._row_of(context)
+        row = self.handlers.tables[context.revision.date].get(context.method)
+        offered = self.handlers.offered
+        if row is None or (row.capability not in offered and not self.server.offers(row.capability or "")):
+            raise MethodNotFound(f"there is no method {context.method[:100]!r} here, in {context.revision}")
         # Step 3: its params have the shape that the revision gives them.
         row.check(context.params, context.revision.date)
         # Step 4: a retry brings the answers to what was asked before, by the same principal.
@@ -113,21 +163,19 @@ class Serving:
         context.handling.asks = row.asks
         if row.asks and context.revision.asks == "in results" and not RETRY_FIELDS.isdisjoint(context.params):
             mrtr.resume(context)
-        token = log_page.current.set(context)
-        try:
-            # Step 5: the handler runs, with the hooks around it.
-            handler = self._hooked(row) if self.handlers.hooks and row.name not in UNHOOKED else row.handler
-            result = handler(self.server, context.params, context)
-        except BaseException as problem:
-            # Step 6: a handler that waits for an answer was unwound: its result is the question.
-            result = _question_or_raise(context, problem)
-        finally:
-            log_page.current.reset(token)
-        if type(result) is Deferred:
-            return result
-        result = self._check_result(result, row, context)
-        # Step 7: a result of the modern era has more fields. Step 8: some results are JSON already.
-        return self._encode(result, row, context)
+        return row
+
+    def _as_task(self, plan: Plan, row: Method, context: RequestContext) -> Json | Encoded:
+        """Step 5. The task of a call, or what the call gives if it is quick; either goes through step 8."""
+
+        def call() -> Json:
+            return typing.cast(Json, self.answer(context, row))
+
+        def encode(result: Json) -> bytes:
+            encoded = self._encode(result, row, context)
+            return b"".join(encoded.pieces) if isinstance(encoded, Encoded) else to_json(encoded).encode()
+
+        return self._encode(TaskRun(self.server.tasks, context, plan, call, encode).answer(), row, context)
 
     def _open_door(self, context: RequestContext) -> None:
         """Step 1. A server of the legacy era alone takes no modern request: its client would not go back."""
@@ -146,25 +194,20 @@ class Serving:
         context.lifespan = self.server.lifespan.value
         context.handling.identity = self._identity
 
-    def _row_of(self, context: RequestContext) -> Method:
-        """Step 2. Raises MethodNotFound.
-
-        # spec: schema/method-not-found-ungated, schema/removed-methods-2026
-        """
-        row = self.handlers.tables[context.revision.date].get(context.method)
-        offered = self.handlers.offered
-        if row is None or (row.capability not in offered and not self.server.offers(row.capability or "")):
-            raise MethodNotFound(f"there is no method {context.method[:100]!r} here, in {context.revision}")
-        return row
-
     def _find_principal(self, context: RequestContext) -> None:
-        """Step 4. The state of a retry is bound to the principal, which is why that is found out before."""
+        """Step 4. The state of a retry is bound to the principal, which is why that is found out before.
+
+        Where the function names none, the principal of the HTTP request stays.
+        """
         assert self._principal is not None
         if context.method not in IMMEDIATE or not self.is_immediate(context):
-            context.principal = self._principal(typing.cast(Context, context))
+            named = self._principal(typing.cast(Context, context))
+            context.principal = context.principal if named is None else named
 
     def _hooked(self, row: Method) -> Callable[[Any, Json, Any], Any]:
-        """Step 5. A handler with the hooks around it."""
+        """Step 6. A handler with the hooks around it, if they see its method."""
+        if row.name in UNHOOKED:
+            return row.handler
 
         def handler(params: Json, context: RequestContext) -> Any:
             try:
@@ -183,6 +226,7 @@ class Serving:
             return result  # most results: nothing was asked, and nothing is
         pending = context.handling.exchange is not None and context.handling.exchange.pending
         if not is_input_required(result):
+            task_extension.check_handler_made(result, context)
             # Still pending: the handler went on after it was unwound, with nothing to go on with.
             return mrtr.input_required_result(context) if pending else result
         if not row.asks:
@@ -190,7 +234,7 @@ class Serving:
         return result if pending else mrtr.finish_handler_made(context, result)
 
     def _encode(self, result: Json, row: Method, context: RequestContext) -> Json | Encoded:
-        """Steps 7 and 8. A page of a list remembers both: it is sent to many."""
+        """Step 8. A page of a list remembers what it looks like: it is sent to many."""
         at, page = context.revision, result if type(result) is EncodedPage else None
         if page is not None and at in page.encoded:
             return page.encoded[at]
@@ -220,7 +264,7 @@ class Serving:
 
 
 def _question_or_raise(context: RequestContext, problem: BaseException) -> Json:
-    """Step 6. The question of a handler that was unwound, even if it made something else of that.
+    """Step 7. The question of a handler that was unwound, even if it made something else of that.
 
     Any other problem is raised again.
     """
@@ -228,6 +272,8 @@ def _question_or_raise(context: RequestContext, problem: BaseException) -> Json:
     if not is_pending and not isinstance(problem, InputRequired | UrlElicitationRequired):
         raise problem
     if isinstance(problem, UrlElicitationRequired):
+        if context.handling.task is not None:  # a task does not run again from its top
+            raise problem if context.revision.url_errors else InternalError(problem.message)
         with contextlib.suppress(InputRequired):
             url_elicitation.require_visit(context, problem)
     return mrtr.input_required_result(context)

@@ -30,7 +30,7 @@ Not here    shutdown and time-outs: the transports end a connection, and each re
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, Required, TypedDict
 
 from mcp_ref.basic.index.error_responses import InvalidParams, InvalidRequest
@@ -60,6 +60,7 @@ from mcp_ref.schema import Mismatch, checker, pruner, since, until, was
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import RequestContext
+    from mcp_ref.basic.patterns.progress import Report
     from mcp_ref.server.utilities.logging import LoggingLevel  # the type of a field, and no more
 
 __all__ = ["ClientCapabilities", "KnowsServer", "Negotiated", "ServerCapabilities", "Session"]
@@ -148,6 +149,7 @@ class ServerCapabilities(TypedDict, total=False):
     prompts: ListChanged
     resources: ResourcesCapability
     tools: ListChanged
+    # spec: extensions/tasks/legacy-not-advertised, extensions/tasks/legacy-declaration-migrated
     tasks: Annotated[ServerTasks, since("2025-11-25"), until("2025-11-25")]
 
 
@@ -203,6 +205,8 @@ class Session:
         """False where each message is served on its own: then no notification can be sent between two."""
         self.roots: Any = None
         """The client's roots, while they are known (client/roots)."""
+        self.reporters: dict[str, Callable[[Report], object]] = {}
+        """What hears of the progress of tasks, by token: their requests are answered already."""
 
     def declares_changes(self, kind: str) -> bool:
         """Whether the server declared listChanged for this list.
@@ -259,8 +263,10 @@ class ServerFacts(Protocol):
     def versions(self) -> Versions:
         """Those that it speaks."""
 
-    def capabilities(self, at: Revision, *, tells: bool = True) -> Json:
-        """What to declare in a revision. `tells`: whether notifications reach the client (listChanged)."""
+    def capabilities(self, at: Revision, *, tells: bool = True, knows_requestor: bool = False) -> Json:
+        """What to declare in a revision. `tells`: whether notifications reach the client (listChanged).
+        `knows_requestor`: whether this client is told apart from others (tasks/list).
+        """
 
 
 def on_initialize(server: ServerFacts, params: Json, context: RequestContext) -> Json:
@@ -287,7 +293,7 @@ def on_initialize(server: ServerFacts, params: Json, context: RequestContext) ->
     session.client_info = params["clientInfo"]
     session.client_capabilities = params["capabilities"]
     session.server_capabilities = pruner(ServerCapabilities, agreed.date)(
-        server.capabilities(agreed, tells=session.is_lasting)
+        server.capabilities(agreed, tells=session.is_lasting, knows_requestor=_is_told_apart(context))
     )
     # Step 4: await notifications/initialized.
     session.step("initialize")
@@ -300,6 +306,13 @@ def on_initialize(server: ServerFacts, params: Json, context: RequestContext) ->
     if server.instructions:
         result["instructions"] = server.instructions
     return result
+
+
+def _is_told_apart(context: RequestContext) -> bool:
+    """Whether this client is told apart from others: by its principal, or as the only one on its pipe."""
+    server = context.handling.server
+    has_principals = server is not None and server.has_principals
+    return has_principals or context.principal is not None or not context.connection.responder.is_shared
 
 
 def negotiate(offered: str, supported: Iterable[str]) -> Revision:
@@ -392,8 +405,12 @@ class KnowsServer(Protocol):
 class Negotiated:
     """What a client and its server agreed on, in either era, and what each has said of itself."""
 
-    def __init__(self, info: Json, declared: Json, revisions: Iterable[str]) -> None:
+    def __init__(
+        self, info: Json, declared: Json, revisions: Iterable[str], *, allows_tasks: bool = True
+    ) -> None:
         self.info = info
+        self.allows_tasks = allows_tasks
+        """Whether requests of 2026-07-28 that need it may declare the extension for tasks."""
         self.declared = declared
         """The client's capabilities, as the newest revision has them."""
         self.revisions = list(revisions)

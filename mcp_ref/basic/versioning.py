@@ -149,6 +149,8 @@ class Revision:
     """server/utilities/caching: results say how long they may be kept."""
     mirrors_body: bool = False
     """basic/transports: HTTP headers repeat what the body says."""
+    tasks: Literal["unknown", "asked for", "decided"] = "unknown"
+    """basic/utilities/tasks: the requestor asks that a call run as a task; or the server decides so."""
 
     @property
     def era(self) -> Era:
@@ -195,6 +197,7 @@ TABLE = (
         url_errors=True,
         form_dialects=True,
         declares_context=True,
+        tasks="asked for",
     ),
     Revision(
         "2026-07-28",
@@ -205,6 +208,7 @@ TABLE = (
         subscribes_by_request=True,
         caches=True,
         mirrors_body=True,
+        tasks="decided",
         unreadable_id="omitted",
         bad_arguments="result",
         structured="any",
@@ -277,7 +281,7 @@ class Row:
         return self.sender in (side, "either")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Method(Row):
     """A row of the table of methods: who sends the request, who answers it, and in which revisions.
 
@@ -300,6 +304,8 @@ class Method(Row):
     """server/utilities/caching: the result carries ttlMs and cacheScope."""
     asks: bool = False
     """basic/patterns/mrtr: the result may be a question."""
+    may_be_task: bool = False
+    """basic/utilities/tasks: the request may run as a task."""
     encode: Callable[[Json], Encoded] | None = None
     """How to encode the result, where plain JSON encoding would be wasteful."""
     handler_checks: bool = False
@@ -323,7 +329,7 @@ class Method(Row):
             raise InvalidParams(f"{self.name}: {problem}") from None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Notification(Row):
     """A row of the table of notifications: who sends it, and in which revisions.
 

@@ -1,28 +1,32 @@
-"""What each command of cli/main does, given the parsed options. Only `call` has an exit code to return."""
+"""What each command of cli/main does, given the parsed options. `call` and `tasks` return an exit code."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import json
 import os
-import re
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from mcp_ref.api.client import Client
 from mcp_ref.api.connect import connect
-from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.results import Result
 from mcp_ref.api.server import Server
 from mcp_ref.basic.index.error_responses import ErrorResponse, MethodNotFound
 from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.cli import show, terminal
+from mcp_ref.cli.follow import Choice, Choose, follow
+from mcp_ref.cli.login import auth_of
+from mcp_ref.cli.servers import all_of, choose_by_tool, is_command, is_several, pairs, target
 from mcp_ref.client.elicitation.url_mode import UrlElicitationNeeded
 from mcp_ref.runtime.errors import LocalError, RequestTimeout
 
@@ -30,6 +34,7 @@ __all__ = [
     "call",
     "complete",
     "discover",
+    "has_terminal",
     "listen",
     "ping",
     "prompt",
@@ -37,10 +42,9 @@ __all__ = [
     "read",
     "resources",
     "serve",
+    "tasks",
     "tools",
 ]
-
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 def serve(options: Namespace) -> None:
@@ -56,10 +60,12 @@ def serve(options: Namespace) -> None:
     if not isinstance(server, Server):
         raise ValueError(f"{path} has no Server called {name!r}")
     if options.http is None:
+        if options.log:
+            raise ValueError("--log is about requests over HTTP: it goes with --http")
         server.run()
         return
     host, port = options.http
-    server.run("http", host=host, port=port, on_ready=_announce)
+    server.run("http", host=host, port=port, on_ready=_announce, log=options.log)
 
 
 def _announce(url: str) -> None:
@@ -100,9 +106,17 @@ def discover(options: Namespace) -> None:
         _shown(options, facts, show.server)
 
 
-def tools(options: Namespace) -> None:
-    with _connect(options) as client:
-        _shown(options, client.list_tools(), show.tools)
+def tools(options: Namespace) -> int:
+    """List the tools of a server, or of all servers of a configuration. Returns 4 if one is not there."""
+    if not is_several(options):
+        with _connect(options) as client:
+            _shown(options, client.list_tools(), show.tools)
+        return 0
+    with all_of(options) as host:
+        _shown(options, host.list_tools(), show.tools)
+        for name, problem in host.problems.items():
+            print(f"mcp-ref: {show.in_a_line(name)}: {show.in_a_line(problem)}", file=sys.stderr)
+        return 4 if host.problems else 0
 
 
 def ping(options: Namespace) -> None:
@@ -134,12 +148,76 @@ def prompts(options: Namespace) -> None:
 
 def call(options: Namespace) -> int:
     """Call a tool and print its result. Returns 1 if the tool says that it failed."""
-    line = show.ProgressLine()
+    if options.ttl is not None and not options.task:
+        raise ValueError("--ttl is about a task: it goes with --task")
+    choose_by_tool(options)
+    line = show.TaskLine() if options.task else show.ProgressLine()
     with _connect(options, line) as client:
         arguments = _arguments(options, client)
-        result = _run(client, line, client.call_tool, options.tool, arguments)
+        send: Callable[..., Result] = client.call_tool
+        if isinstance(line, show.TaskLine):
+            send = partial(_call_as_task, options, client, line)
+        result = _run(client, line, send, options.tool, arguments)
         _shown(options, result, show.result)
     return 1 if result.is_error else 0
+
+
+def _call_as_task(
+    options: Namespace,
+    client: Client,
+    line: show.TaskLine,
+    tool: str,
+    arguments: Json,
+    on_progress: OnProgress | None,
+) -> Result:
+    """The result of a tool that runs as a task. Its id is told at once."""
+    task = client.start_tool(tool, arguments, ttl=options.ttl, on_progress=on_progress)
+    return follow(task, line, _chooser(options, "cancel"), options, is_new=True)
+
+
+def _chooser(options: Namespace, otherwise: Choice) -> Choose:
+    """What asks a person, after Ctrl-C, what is to become of a task; `otherwise` without a person."""
+    if not has_terminal():
+        return lambda is_over: otherwise
+    words: dict[str, Choice] = {"detach": "detach", "cancel": "cancel"}
+    detach = "detach (which ends the server)" if is_command(options) else "detach (it goes on)"
+
+    def choose(is_over: Callable[[], bool]) -> Choice:
+        chosen = terminal.choose(f"{detach}, cancel it, or Enter to wait on?", [*words], is_over)
+        return "wait" if chosen == "" else words.get(chosen or "detach", "detach")
+
+    return choose
+
+
+def tasks(options: Namespace) -> int:
+    """List the tasks of a server, or show one, cancel it, or wait for its result, as `call` does."""
+    if options.id is None and (options.wait or options.cancel):
+        raise ValueError("--wait and --cancel are about one task: name it, with --id")
+    line = show.TaskLine()
+    with _connect(options, line) as client:
+        if options.id is None:
+            _list_tasks(options, client)
+            return 0
+        task = client.task(options.id)
+        if options.cancel:
+            task.cancel()
+            task.refresh()
+        if not options.wait:
+            _shown(options, task.state, show.task)
+            return 0
+        with line:
+            result = follow(task, line, _chooser(options, "detach"), options)
+        _shown(options, result, show.result)
+    return 1 if result.is_error else 0
+
+
+def _list_tasks(options: Namespace, client: Client) -> None:
+    if client.revision.modern:
+        raise LocalError(
+            f"there is no list of tasks in {client.revision}: ask for one by its id, with --id, or for "
+            "the list with --revision 2025-11-25, if the server has that"
+        )
+    _shown(options, [task.state for task in client.list_tasks()], show.tasks)
 
 
 def read(options: Namespace) -> None:
@@ -166,7 +244,7 @@ def _write_contents(result: Result, options: Namespace) -> None:
 
 
 def prompt(options: Namespace) -> None:
-    arguments = _pairs("an argument is", options.arguments)
+    arguments = pairs("an argument is", options.arguments)
     line = show.ProgressLine()
     with _connect(options, line) as client:
         result = _run(client, line, client.get_prompt, options.name, arguments)
@@ -174,7 +252,7 @@ def prompt(options: Namespace) -> None:
 
 
 def complete(options: Namespace) -> None:
-    chosen = _pairs("--with takes", options.chosen)
+    chosen = pairs("--with takes", options.chosen)
     with _connect(options) as client:
         result = client.complete(
             prompt=options.prompt,
@@ -215,15 +293,23 @@ def _print_changes(changes: Changes, options: Namespace) -> None:
             raise RequestTimeout(f"{count} of {options.count} changes within {options.seconds:g} s")
 
 
-def _connect(options: Namespace, line: show.ProgressLine | None = None) -> Client:
+def _connect(
+    options: Namespace, line: show.ProgressLine | None = None
+) -> contextlib.AbstractContextManager[Client]:
     """A client. With a `line`, the server may ask at the terminal, where that line is then hidden."""
+    shell = getattr(options, "shell", None)
+    if shell is not None:  # it has one already
+        lent: contextlib.AbstractContextManager[Client] = shell.lend(line)
+        return lent
     level = getattr(options, "log_level", None)
+    where = target(options)
     client = connect(
-        **_target(options),
+        **where,
+        auth=auth_of(options, where["target"]),
         revision=options.revision,
         timeout=options.timeout,
         on_log=show.log_message if level else None,
-        elicitation=line.hidden_during(terminal.ask) if line is not None and _has_terminal() else None,
+        elicitation=line.hidden_during(terminal.ask) if line is not None and has_terminal() else None,
         roots=getattr(options, "root", None),
     )
     if level is not None:
@@ -233,39 +319,6 @@ def _connect(options: Namespace, line: show.ProgressLine | None = None) -> Clien
             client.close()
             raise
     return client
-
-
-def _target(options: Namespace) -> dict[str, Any]:
-    """Where the server is: at a URL, or behind a command."""
-    if options.server[0].lower().startswith(("http:", "https:")):
-        if len(options.server) > 1:
-            raise ValueError(f"nothing may follow the URL of a server: remove {options.server[1]!r:.80}")
-        if options.env:
-            raise ValueError("--env is for a server that is started here, not for one at a URL")
-        more = ClientOptions(name="mcp-ref")
-        return {"target": options.server[0], "headers": _headers(options.header), "options": more}
-    if options.header:
-        raise ValueError("--header is for a server at a URL")
-    on_stderr = (lambda line: None) if options.quiet else show.stderr_line
-    env = _pairs("--env takes", options.env)
-    return {
-        "target": options.server,
-        "options": ClientOptions(name="mcp-ref", env=env, on_stderr=on_stderr),
-    }
-
-
-def _headers(given: list[str]) -> dict[str, str]:
-    """Headers, each given as `NAME: VALUE`. Raises ValueError, whose text has no part of a value."""
-    found: dict[str, str] = {}
-    for text in given:
-        name, colon, value = text.partition(":")
-        name = name.strip()
-        if not colon or _HEADER_NAME.fullmatch(name) is None:
-            raise ValueError("--header takes NAME: VALUE")
-        if name.lower() in map(str.lower, found):
-            raise ValueError(f"--header has {name} twice")
-        found[name] = value.strip()
-    return found
 
 
 def _run(client: Client, line: show.ProgressLine, send: Callable[..., Result], *arguments: Any) -> Result:
@@ -279,23 +332,13 @@ def _run(client: Client, line: show.ProgressLine, send: Callable[..., Result], *
             return send(*arguments, on_progress=line.on_progress)
 
 
-def _has_terminal() -> bool:
+def has_terminal() -> bool:
+    """Whether there is a person who could be asked."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:
         return False
     return True
-
-
-def _pairs(what: str, pairs: Sequence[str]) -> dict[str, str]:
-    """Values by name, each given as NAME=VALUE. Raises ValueError, which begins with `what`."""
-    found = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals or not name:
-            raise ValueError(f"{what} NAME=VALUE, not {pair!r}")
-        found[name] = value
-    return found
 
 
 def _arguments(options: Namespace, client: Client) -> Json:
@@ -305,7 +348,7 @@ def _arguments(options: Namespace, client: Client) -> Json:
         raise ValueError("--arguments takes a JSON object")
     if not options.arguments:
         return whole
-    single = _pairs("an argument is", options.arguments)
+    single = pairs("an argument is", options.arguments)
     schemas = [tool["inputSchema"] for tool in client.list_tools() if tool["name"] == options.tool]
     properties = schemas[0].get("properties") if schemas else None
     known = properties if isinstance(properties, dict) else {}

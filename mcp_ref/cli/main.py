@@ -1,13 +1,13 @@
 """The arguments of `mcp-ref`, and what its exit codes mean.
 
 0    done
-1    the tool says that it failed
+1    the tool says that it failed, or its task was cancelled elsewhere
 2    the command line is wrong
 3    the server refused, or its answer is invalid: a protocol error, or no MCP at that URL
 4    no connection: the server cannot be started, is gone, or does not have what is needed
 5    no answer in time; of `listen`, fewer changes than `--count` within the time of `--for`
 129  the terminal was closed
-130  interrupted (Ctrl-C); what was running was cancelled on the wire
+130  interrupted (Ctrl-C); what was running was cancelled on the wire, or is a task that was left running
 141  the reader of our output went away
 143  ended by SIGTERM
 """
@@ -21,12 +21,13 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from mcp_ref import __version__
 from mcp_ref.basic.index.error_responses import ErrorResponse, HttpError
-from mcp_ref.cli import actions
-from mcp_ref.runtime.errors import InvalidResponse, McpError, RequestTimeout
+from mcp_ref.cli import actions, login
+from mcp_ref.cli.servers import take_server
+from mcp_ref.runtime.errors import InvalidResponse, McpError, RequestCancelled, RequestTimeout
 from mcp_ref.runtime.untrusted_text import plain
 from mcp_ref.schema import REVISIONS
 from mcp_ref.server.tools import CallRefused
@@ -40,6 +41,7 @@ _EXIT_CODES: dict[type[BaseException], int] = {
     KeyboardInterrupt: 130,
     **dict.fromkeys((ValueError, TypeError, ImportError, CallRefused), 2),
     **dict.fromkeys((ErrorResponse, InvalidResponse), 3),
+    RequestCancelled: 1,
     RequestTimeout: 5,
     HttpError: 3,
     **dict.fromkeys((McpError, OSError), 4),
@@ -63,8 +65,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the last flush of stdout must not fail again
         return 141
     except tuple(_EXIT_CODES) as problem:
-        _print_problem(problem)
-        return next(code for kind, code in _EXIT_CODES.items() if isinstance(problem, kind))
+        return _report(problem)
+
+
+def _report(problem: BaseException) -> int:
+    """Tell of an error; returns its exit code. One that is not in the table is raised again."""
+    code = next((code for kind, code in _EXIT_CODES.items() if isinstance(problem, kind)), None)
+    if code is None:
+        raise problem
+    _print_problem(problem)
+    return code
 
 
 def _install_signal_handlers() -> None:
@@ -81,7 +91,7 @@ def _exit(number: int, frame: object) -> None:
 def _print_problem(problem: BaseException) -> None:
     text = str(problem)
     if isinstance(problem, KeyboardInterrupt):
-        text = "interrupted"
+        text = text or "interrupted"
     elif isinstance(problem, ErrorResponse):
         text = f"the server refused: {problem}"
     # Much of it is the server's, which could begin a line with our name.
@@ -92,11 +102,47 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
     """The options. What stands behind the first `--` is the server's command, and is not parsed."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     parser = _parser()
-    options = parser.parse_args(arguments[:end])
-    options.server = arguments[end + 1 :]
-    if options.action is not actions.serve and not options.server:
-        parser.error("name the server's command, or its URL, after --: mcp-ref tools -- python server.py")
+    if arguments[:1] == ["serve"]:
+        return parser.parse_args(arguments[:end])
+    options, rest = parser.parse_known_args(arguments[:end])
+    try:
+        take_server(options, rest, arguments[end + 1 :] if end < len(arguments) else None)
+    except (ValueError, TypeError, McpError) as problem:
+        parser.error(plain(str(problem)))
+    if not options.server and options.config is None:
+        parser.error(
+            "name the server: mcp-ref tools http://127.0.0.1:8000/mcp, mcp-ref tools server.py, "
+            "or mcp-ref tools -- python server.py"
+        )
     return options
+
+
+def _shell(options: argparse.Namespace) -> int:
+    """Run the commands that are typed, or are lines of stdin."""
+    from mcp_ref.cli.shell import Shell  # start-up time
+
+    parser = _ShellParser(prog="", usage=":help lists what can be said here", add_help=False)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_commands(commands, _shell_common(options.json), None)
+
+    def parse(words: Sequence[str], known: argparse.Namespace) -> argparse.Namespace:
+        found, rest = parser.parse_known_args(words, argparse.Namespace(**vars(known)))
+        if hasattr(found, "arguments"):
+            found.arguments += [word for word in rest if not word.startswith("-")]
+            rest = [word for word in rest if word.startswith("-")]
+        if rest:
+            raise ValueError(f"unrecognized argument {rest[0]:.80}")
+        return found
+
+    has_terminal = actions.has_terminal()
+    return Shell(options, parse, _report, list(commands.choices), has_terminal=has_terminal).run()
+
+
+class _ShellParser(argparse.ArgumentParser):
+    """One whose errors are those of a line, and not the end of the program."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -110,15 +156,25 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     _serve(commands.add_parser("serve", help="serve a Server over stdio, or over HTTP"))
-    common = _common()
+    _add_commands(commands, _common(), "URL | FILE.py | --config FILE [NAME] | -- COMMAND ...")
+    return parser
+
+
+def _add_commands(commands: Any, common: argparse.ArgumentParser, server: str | None) -> None:
+    """The commands about a server. How that is named is `server`; None: it is there already, in a shell."""
 
     def command(name: str, action: object, text: str, words: str = "", *more: Any) -> argparse.ArgumentParser:
-        usage = f"mcp-ref {name} [options] {words}{' ' if words else ''}-- SERVER ... (or its URL)"
-        found = commands.add_parser(name, help=text, parents=[common, *more], usage=usage)
+        before = name if server is None else f"mcp-ref {name}"
+        usage = " ".join(word for word in (before, "[options]", words, server) if word)
+        found: argparse.ArgumentParser = commands.add_parser(
+            name, help=text, parents=[common, *more], usage=usage
+        )
         found.set_defaults(action=action)
         return found
 
-    running = _running()
+    running = argparse.ArgumentParser(add_help=False) if server is None else _running()
+    if server is not None:
+        command("shell", _shell, "any of these commands, one after another, over one connection", "", running)
     command("discover", actions.discover, "what a server is and can do")
     command("tools", actions.tools, "the tools of a server")
     command("resources", actions.resources, "its resources, and the templates for others")
@@ -130,15 +186,22 @@ def _parser() -> argparse.ArgumentParser:
         "arguments", nargs="*", metavar="NAME=VALUE", help="JSON, or text where the tool wants a string"
     )
     call.add_argument("--arguments", dest="whole", metavar="JSON", help="all arguments as one JSON object")
+    call.add_argument("--task", action="store_true", help="call it as a task, and follow that")
+    call.add_argument(
+        "--ttl", type=_seconds, metavar="SECONDS", help="how long the server is to keep the task"
+    )
+    _tasks(command("tasks", actions.tasks, "tasks of a server, or one of them", "", running))
     read = command("read", actions.read, "read a resource", "URI", running)
     read.add_argument("uri", metavar="URI", help="the resource's URI")
     read.add_argument("--output", metavar="FILE", help="write it there, byte for byte; - is stdout")
     prompt = command("prompt", actions.prompt, "get a prompt", "NAME [ARGUMENT=VALUE ...]", running)
     prompt.add_argument("name", metavar="NAME", help="the prompt's name")
     prompt.add_argument("arguments", nargs="*", metavar="ARGUMENT=VALUE", help="text")
+    if server is not None:
+        _login(command("login", login.login, "get tokens for a server at a URL, and keep them"))
+        command("logout", login.logout, "forget the tokens for a server at a URL")
     _complete(command("complete", actions.complete, "what an argument could be", "ARGUMENT [VALUE]"))
     _listen(command("listen", actions.listen, "print changes as they come, a line each", "[URI ...]"))
-    return parser
 
 
 def _serve(serve: argparse.ArgumentParser) -> None:
@@ -149,11 +212,15 @@ def _serve(serve: argparse.ArgumentParser) -> None:
         metavar="[HOST:]PORT",
         help="over HTTP, at /mcp; the host is 127.0.0.1 by default",
     )
+    serve.add_argument("--log", action="store_true", help="over HTTP: a line for each request, on stderr")
     serve.set_defaults(action=actions.serve)
 
 
 def _common() -> argparse.ArgumentParser:
     common = argparse.ArgumentParser(add_help=False)
+    common.add_argument(
+        "--config", metavar="FILE", help="have the name of a server in this file of mcpServers for the server"
+    )
     common.add_argument("--json", action="store_true", help="print JSON, for scripts")
     common.add_argument("--revision", choices=REVISIONS, help="insist on this revision")
     common.add_argument("--timeout", type=_seconds, default=30.0, help="seconds to wait for an answer (30)")
@@ -167,7 +234,17 @@ def _common() -> argparse.ArgumentParser:
         metavar="'NAME: VALUE'",
         help="a header for a server at a URL",
     )
+    common.add_argument(
+        "--auth", action="store_true", help="send the tokens of mcp-ref login to a server at a URL"
+    )
     common.add_argument("--quiet", action="store_true", help="drop what the server writes to stderr")
+    return common
+
+
+def _shell_common(in_json: bool) -> argparse.ArgumentParser:
+    """The options that a command has in a shell, too."""
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", action="store_true", default=in_json, help="print JSON, for scripts")
     return common
 
 
@@ -187,6 +264,25 @@ def _running() -> argparse.ArgumentParser:
         "--root", action="append", metavar="DIR", help="a directory that the work is about; may be repeated"
     )
     return options
+
+
+def _login(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--client-id", metavar="ID", help="of a client that is registered already")
+    command.add_argument("--client-secret-file", metavar="FILE", help="where its secret is")
+    command.add_argument("--client-metadata-url", metavar="URL", help="the https URL that describes a client")
+    command.add_argument(
+        "--scope", action="append", metavar="SCOPE", help="ask for this scope; may be repeated"
+    )
+    command.add_argument(
+        "--paste", action="store_true", help="open no browser here: the person pastes the last URL"
+    )
+
+
+def _tasks(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--id", metavar="ID", help="show this task, and not the list")
+    then = command.add_mutually_exclusive_group()
+    then.add_argument("--wait", action="store_true", help="wait for its result, and print that")
+    then.add_argument("--cancel", action="store_true", help="cancel it")
 
 
 def _complete(command: argparse.ArgumentParser) -> None:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import shutil
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from mcp_ref.api.results import Result
-from mcp_ref.basic.patterns.subscriptions.server import Change
+from mcp_ref.basic.patterns.progress import progress_text
+from mcp_ref.basic.patterns.subscriptions.server import AnyChange
+from mcp_ref.basic.utilities.tasks.data_types import FINAL
 from mcp_ref.runtime.untrusted_text import plain
 
 __all__ = [
     "ProgressLine",
+    "TaskLine",
     "as_bytes",
     "as_json",
     "change",
@@ -27,6 +32,8 @@ __all__ = [
     "result",
     "server",
     "suggestions",
+    "task",
+    "tasks",
     "tools",
 ]
 
@@ -167,6 +174,24 @@ def as_bytes(value: Result) -> bytes:
     return b"".join(base64.b64decode(c["blob"]) if "blob" in c else c["text"].encode() for c in found)
 
 
+def tasks(found: list[Any]) -> None:
+    """Tasks, by what the server says of each."""
+    if not found:
+        print("no tasks")
+    for state in found:
+        print(in_a_line(f"{state['taskId']}  {state['status']}"))
+        if state.get("statusMessage"):
+            print(f"    {in_a_line(state['statusMessage'])}")
+
+
+def task(state: Any) -> None:
+    """One task, with its times."""
+    tasks([state])
+    print(in_a_line(f"    created {state['createdAt']}, last changed {state['lastUpdatedAt']}"))
+    ttl = state.get("ttl", state.get("ttlMs"))
+    print(f"    kept {'for ever' if ttl is None else f'for {ttl / 1000:g} s from its creation'}")
+
+
 def messages(value: Result) -> None:
     """Print the messages of a prompt, each below the name of its role."""
     for message in value["messages"]:
@@ -185,7 +210,7 @@ def suggestions(value: Result) -> None:
         print(f"the first {len(completion['values'])}{of}", file=sys.stderr)
 
 
-def change(value: Change, in_json: bool) -> None:
+def change(value: AnyChange, in_json: bool) -> None:
     """The URI of the resource that changed, or the name of the list, on a line of its own, at once."""
     if in_json:
         about = {"kind": value.kind} if value.uri is None else {"kind": value.kind, "uri": value.uri}
@@ -205,6 +230,14 @@ def stderr_line(line: str) -> None:
     print(plain(line), file=sys.stderr, flush=True)
 
 
+def _bar(progress: float, total: float | None) -> str:
+    """How far something is."""
+    if not total:
+        return f"{progress:g}"
+    filled = round(20 * min(1.0, max(0.0, progress / total)))
+    return f"[{'#' * filled}{'.' * (20 - filled)}] {progress:g} of {total:g}"
+
+
 class ProgressLine:
     """A line on the terminal while a request reports progress; nothing where there is no terminal."""
 
@@ -213,19 +246,23 @@ class ProgressLine:
         self._writing = threading.Lock()
         # Guarded by _writing.
         self._is_shown = False
+        self._line = ""
         self._hidden = 0
 
     def _report(self, progress: float, total: float | None, message: str | None) -> None:
-        width = shutil.get_terminal_size().columns - 1
-        how_far = f"{progress:g}"
-        if total:
-            filled = round(20 * min(1.0, max(0.0, progress / total)))
-            how_far = f"[{'#' * filled}{'.' * (20 - filled)}] {progress:g} of {total:g}"
-        line = plain(f"{how_far} {message or ''}".replace("\n", " "))[:width]
+        self._draw(f"{_bar(progress, total)} {message or ''}")
+
+    def _draw(self, text: str) -> None:
+        line = plain(text.replace("\n", " "))[: shutil.get_terminal_size().columns - 1]
         with self._writing:
-            if not self._hidden:
-                self._is_shown = True
-                print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+            self._line = line
+            self._show()
+
+    def _show(self) -> None:
+        """With _writing held."""
+        if self._line and not self._hidden:
+            self._is_shown = True
+            print(f"\r\x1b[K{self._line}", end="", file=sys.stderr, flush=True)
 
     def hidden_during(self, ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The same callback, with this line hidden while it runs."""
@@ -242,12 +279,80 @@ class ProgressLine:
     def _hide(self, more: int) -> None:
         with self._writing:
             self._hidden += more
-            if self._is_shown:
-                self._is_shown = False
-                print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._erase()
+            self._show()
+
+    def _erase(self) -> None:
+        """With _writing held."""
+        if self._is_shown:
+            self._is_shown = False
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def __enter__(self) -> ProgressLine:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self._hide(1)
+
+
+NUMBER = r"(\d{1,15}(?:\.\d{1,15})?(?:e\+\d\d)?)"
+HOW_FAR = re.compile(rf"\s{{0,2}}\(?\b{NUMBER} of {NUMBER}\)?$")
+"""What a task of 2026-07-28, which sends no progress, may have at the end of its message."""
+
+MAX_TAIL = 100
+"""Characters at the end of a message that are searched for it."""
+
+PLAIN_SECONDS = 1.0
+"""Between two lines on the progress of a task, where there is no terminal."""
+
+
+class TaskLine(ProgressLine):
+    """A line on how far a task is; where there is no terminal, a line of its own now and then."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_terminal = self.on_progress is not None
+        self.on_progress = self._on_progress
+        self._how_far = ""
+        # Guarded by _writing.
+        self._status = ""
+        self._next = 0.0  # when the next line may be printed that is about the same status
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        with self._writing:
+            self._erase()
+            print(f"mcp-ref: {in_a_line(text)}", file=sys.stderr, flush=True)
+            self._show()
+
+    def _on_progress(self, progress: float, total: float | None, message: str | None) -> None:
+        if self._is_terminal:
+            self._how_far = _bar(progress, total)
+            self._draw(f"{self._how_far} {message or ''}")
+        else:
+            self._print("working", progress_text(progress, total, message))
+
+    def on_status(self, status: str, message: str | None) -> None:
+        """The task has this status, and the server says this of it."""
+        said = message or ""
+        found = HOW_FAR.search(said, max(0, len(said) - MAX_TAIL))
+        if not self._is_terminal:
+            self._print(status, said)
+        elif found:
+            self._on_progress(float(found[1]), float(found[2]), said[: found.start()])
+        elif status != "working" or not self._how_far:
+            self._draw(f"{status}: {said}" if said else status)
+        elif said:
+            self._draw(f"{self._how_far} {said}")
+
+    def _print(self, status: str, said: str) -> None:
+        """A line on a status, or on its message if there was none for a while."""
+        now = time.monotonic()
+        with self._writing:
+            if self._status in FINAL or (status == self._status and (now < self._next or not said)):
+                return
+            if said:
+                self._next = now + PLAIN_SECONDS
+            self._status = status
+            line = f"{status}: {said}" if said else status
+            print(f"mcp-ref: {in_a_line(line)}", file=sys.stderr, flush=True)

@@ -44,7 +44,7 @@ from mcp_ref.runtime.threads.pipes import terminal_is_ready
 from mcp_ref.runtime.typing.mismatch import Mismatch
 from mcp_ref.runtime.untrusted_text import plain, quoted
 
-__all__ = ["Terminal", "ask", "display_value", "parse_answer", "prompt_for"]
+__all__ = ["Terminal", "ask", "choose", "display_value", "parse_answer", "prompt_for"]
 
 _log = logger("mcp_ref.elicitation")
 
@@ -70,9 +70,8 @@ class Terminal:
     def ask(self, question: Any) -> Any:
         """Ask the person; returns what `question.accept`, `.decline` or `.cancel` makes of it."""
         deadline = time.monotonic() + FOR_PEOPLE
-        while not self._turn.acquire(timeout=POLL_SECONDS):
-            if question.is_over or time.monotonic() > deadline:
-                return question.cancel()
+        if not self._take_turn(question, deadline):
+            return question.cancel()
         try:
             with _open_terminal(self.path) as terminal:
                 content = _ask_for_content(_Dialog(terminal, question, deadline))
@@ -85,9 +84,50 @@ class Terminal:
             self._turn.release()
         return question.accept(content)
 
+    def choose(self, prompt: str, words: list[str], is_over: Callable[[], bool]) -> str | None:
+        """Have the person choose: one of the words, which they may shorten, or "" for an empty line.
 
-ask = Terminal().ask
+        None for Ctrl-C and Ctrl-D, if `is_over` says that there is nothing to choose any more, and where no
+        person can be asked.
+        """
+        question, deadline = _Choice(is_over), time.monotonic() + FOR_PEOPLE
+        if not self._take_turn(question, deadline):
+            return None
+        try:
+            with _open_terminal(self.path) as terminal:
+                dialog = _Dialog(terminal, question, deadline, cancelled="(no answer")
+                dialog.discard_input()
+                dialog.say("")
+                return dialog.ask(prompt, lambda line: _parse_action(words, line) if line else "")
+        except (_NoContent, OSError, ValueError, termios.error):
+            return None
+        finally:
+            self._turn.release()
+
+    def _take_turn(self, question: Any, deadline: float) -> bool:
+        """Wait until no other question is asked here; False if this one is over by then."""
+        while not self._turn.acquire(timeout=POLL_SECONDS):
+            if question.is_over or time.monotonic() > deadline:
+                return False
+        return True
+
+
+class _Choice:
+    """A question of this program, and not of a server."""
+
+    def __init__(self, is_over: Callable[[], bool]) -> None:
+        self._is_over = is_over
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_over()
+
+
+_here = Terminal()
+ask = _here.ask
 """Asks the person at the controlling terminal of this process; the callback for `connect`."""
+choose = _here.choose
+"""The same person chooses how this program goes on."""
 
 
 # -------------------------------------------------------------------------- the terminal
@@ -147,8 +187,12 @@ class _Dialog:
     Everything that waits raises _NoContent when the question is over.
     """
 
-    def __init__(self, terminal: int, question: Any, deadline: float) -> None:
+    def __init__(
+        self, terminal: int, question: Any, deadline: float, *, cancelled: str = "(cancelled"
+    ) -> None:
+        """`cancelled` is said where the person leaves without an answer."""
         self.question = question
+        self._cancelled = cancelled
         self._terminal = terminal
         self._deadline = deadline
         columns = os.get_terminal_size(terminal).columns
@@ -171,7 +215,7 @@ class _Dialog:
                 return parse(line)
             except Mismatch as problem:
                 self.say(f"That does not fit: it {plain(problem)}.")
-        self.say("(cancelled after too many attempts)")
+        self.say(f"{self._cancelled} after too many attempts)")
         raise _NoContent
 
     def discard_input(self) -> None:
@@ -193,7 +237,7 @@ class _Dialog:
                 continue
             data += more
             if not more or b"\x03" in more or len(data) > MAX_ANSWER_BYTES:  # Ctrl-D, Ctrl-C
-                self._write("\n(cancelled)\n")
+                self._write(f"\n{self._cancelled})\n")
                 raise _NoContent
         line = data.decode("utf-8", "replace").strip()
         if line in ("!decline", "!cancel"):

@@ -7,6 +7,7 @@ Threads     plain functions; a line is written by the thread that ends the call.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,3 +30,9 @@ def record(what: str, params: Mapping[str, Any], outcome: str, who: str, with_ar
 def _shortened(value: Any, max_characters: int) -> str:
     text = value if isinstance(value, str) else repr(value)
     return one_line(text[:max_characters])
+
+
+def record_task(event: str, method: str, task_id: str, who: str | None) -> None:
+    """One event in the life of a task. Of its id, which may be a key to it, the beginning will do."""
+    if log.isEnabledFor(logging.INFO):
+        log.info("task %s of %s for %s: %s", task_id[:8], method, _shortened(who or "-", 128), event)

@@ -13,8 +13,10 @@ __all__ = [
     "InvalidResponse",
     "LocalError",
     "McpError",
+    "NotReached",
     "RequestCancelled",
     "RequestTimeout",
+    "StreamBroken",
 ]
 
 
@@ -44,6 +46,14 @@ class RequestCancelled(LocalError):
 
 class ConnectionClosed(LocalError, ConnectionError):
     """The connection is gone, and with it every answer that was still to come."""
+
+
+class NotReached(ConnectionClosed):
+    """No connection to the server could be made, so that nothing was sent to it."""
+
+
+class StreamBroken(ConnectionClosed):
+    """The event stream of a request of 2026-07-28 ended before its answer, which cancels the request."""
 
 
 class InvalidResponse(LocalError):

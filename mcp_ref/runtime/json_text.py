@@ -130,11 +130,22 @@ def has_more_parts(text: bytes, most: int) -> bool:
     It has at most one value more than it has parts. All are counted first, which is quick; where these are
     too many, those inside of strings are left out, piece by piece, until it is clear.
     """
-    if len(text) <= most or all(count <= most for count in itertools.accumulate(_marks(text))):
+    if not _is_more(most, _marks(text), len(text)):
         return False
     # Without escapes each quote begins or ends a string.
-    marks = _marks_outside_strings(text.replace(b"\\\\", b"").replace(b'\\"', b""))
-    return any(count > most for count in itertools.accumulate(marks))
+    plain = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return _is_more(most, _marks_outside_strings(plain), len(plain))
+
+
+def _is_more(most: int, marks: Iterator[int], size: int) -> bool:
+    """Whether the pieces of a text of this size have more marks than that; counts until it is clear."""
+    counted = 0
+    while counted + size > most:  # as if each byte that is left were a mark
+        if counted > most:
+            return True
+        counted += next(marks)
+        size -= min(size, _PIECE_BYTES)
+    return False
 
 
 def _marks(text: bytes) -> Iterator[int]:

@@ -102,10 +102,8 @@ class Limiters:
             limiter.forked()
         self._lock, self._by_principal = threading.Lock(), OrderedDict()
 
-    def of(self, principal: str | None, own: Limiter) -> Limiter:
-        """What counts the calls of a caller: its principal's, or that of its connection."""
-        if principal is None:
-            return own
+    def of(self, principal: str) -> Limiter:
+        """What counts the calls of a principal."""
         with self._lock:
             found = self._by_principal.setdefault(principal, Limiter(self.limit))
             self._by_principal.move_to_end(principal)

@@ -1,26 +1,26 @@
-"""The `connect` call that was probably meant by a target that `connect` refuses.
+"""How a text for a server is read, and the `connect` call that was probably meant by what is refused.
 
-    "python server.py"        connect(['python', 'server.py'])
-    "server.py"               connect([sys.executable, 'server.py'])
-    "cd /srv && ./run"        connect(['sh', '-c', 'cd /srv && ./run'])
-    "localhost:8000/mcp"      connect('http://localhost:8000/mcp')
+    "localhost:8000/mcp"      taken for a URL (`local_url`): this machine, where TLS is rare
+    "example.org/mcp"         connect('https://example.org/mcp'): whether it has TLS is not for us to guess
+    "cd /srv && ./run"        connect(['sh', '-c', 'cd /srv && ./run']), since no shell is started unasked
+    "file:///srv/server.py"   connect([sys.executable, '/srv/server.py'])
     ["server.py"]             connect([sys.executable, 'server.py']), if it could not be started
-    {"command": "run"}        connect(['run']): an entry of `mcpServers` in the settings of other clients
+    ["run -v"]                connect(['run', '-v']), likewise
 
-`connect` could accept these texts instead. It does not, because a wrong guess would start the wrong program;
-in an error message it costs nothing.
+What would be a guess about the program to start, or about who may read what is sent, is not done: in an error
+message it costs nothing. What `connect` takes is in api/targets.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-__all__ = ["call_for", "call_for_command", "call_for_url"]
+__all__ = ["call_for", "call_for_command", "call_for_url", "is_address", "is_for_shell", "local_url"]
 
 MAX_ADVICE_CHARACTERS = 500
 """A longer target is not repeated."""
@@ -31,8 +31,15 @@ _URL_WITHOUT_SCHEME = r"(?a:(//)?(\[[0-9a-fA-F:.]+\]|[\w-]+(?:\.[\w-]+)*)(:\d{1,
 
 _LOCAL_HOST = r"\[.*|localhost|[\d.]+"
 """An IP address, or this machine: in such a place TLS is rare."""
+_THIS_MACHINE = r"localhost|127(\.\d{1,3}){3}|\[::1\]"
 _SHELL = r"[|&;<>()$`*?\n]|^\s*\w+="
 """What only a shell understands: pipes, variables, patterns, NAME=value before a command."""
+_QUOTED_TEXT = r"""'[^']*'|"(?:[^"\\$`]|\\.)*"|\\."""
+"""What a shell takes as it is: quoted text."""
+_ADDRESS = r"(?a:[a-zA-Z][\w+.-]*://|//)"
+"""The beginning of a URL, of any scheme."""
+_WITH_PASSWORD = r"\S+:\S*@\S+"
+"""One word, with what may be a password in it."""
 _INTERPRETERS = {".py": "sys.executable", ".js": "'node'", ".mjs": "'node'"}
 """How files are started that may not be programs themselves, as Python code."""
 _SCHEMES = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
@@ -41,10 +48,28 @@ _HALF_A_SCHEME = r"(?i)(https?)(?::/?(?!/)|//)"
 """The beginning of a URL with a slash too few, or without the colon."""
 
 
+def local_url(text: str) -> str | None:
+    """The URL for an address of this machine without a scheme; None for any other text."""
+    found = re.fullmatch(_URL_WITHOUT_SCHEME, text)
+    if found is None or found[1] or not re.fullmatch(_THIS_MACHINE, found[2]):
+        return None
+    return f"http://{text}"
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an address of a server, and neither one of ours nor a command."""
+    whole = _with_whole_scheme(text)
+    found = re.match(_ADDRESS, whole) or re.fullmatch(_WITH_PASSWORD, whole) or _url(whole)
+    return found is not None
+
+
+def is_for_shell(text: str) -> bool:
+    """Whether a command, as text, has a part that only a shell understands."""
+    return re.search(_SHELL, re.sub(_QUOTED_TEXT, "quoted", text)) is not None
+
+
 def call_for(target: Any) -> str | None:
     """The call for a target that `connect` refuses; None if none is known that would work."""
-    if isinstance(target, Mapping):
-        return _call(_of_entry(target))
     return _call(_of_command([os.fspath(target)]) if isinstance(target, os.PathLike) else _of_text(target))
 
 
@@ -79,26 +104,6 @@ def _call(argument: str | None) -> str | None:
 # Each of the following returns an argument as Python code, or None.
 
 
-def _of_entry(entry: Mapping[Any, Any]) -> str | None:
-    """For an entry of `mcpServers`. Of variables and headers only the names are repeated."""
-    command, args, url = entry.get("command"), entry.get("args") or [], entry.get("url")
-    if isinstance(url, str) and "@" not in url:
-        headers = _names_only(entry.get("headers"))
-        return repr(url) + (f", headers={headers}" if headers else "")
-    if not isinstance(args, list) or not all(isinstance(word, str) for word in (command, *args)):
-        return None
-    env = _names_only(entry.get("env"))
-    options = f", options=ClientOptions(env={env})" if env else ""
-    return f"{_of_command([str(command), *args])}{options}"
-
-
-def _names_only(values: Any) -> str:
-    """`{'KEY': ...}`; "" without values."""
-    if not isinstance(values, Mapping) or not values:
-        return ""
-    return f"{{{', '.join(f'{name!r}: ...' for name in values)}}}"
-
-
 def _of_text(target: str | bytes) -> str | None:
     try:
         text = (target if isinstance(target, str) else target.decode("utf-8")).strip()
@@ -108,9 +113,9 @@ def _of_text(target: str | bytes) -> str | None:
     if separator and scheme.isalnum():
         return _of_scheme(scheme.lower(), rest)
     url = _url(text)
-    if url is not None:
-        return repr(url)
-    if re.search(_SHELL, text):
+    if url is not None or re.fullmatch(_WITH_PASSWORD, text):
+        return None if url is None else repr(url)
+    if is_for_shell(text):
         return repr(["sh", "-c", text])
     import shlex  # not at the top, for the time that importing the package takes
 

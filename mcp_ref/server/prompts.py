@@ -116,7 +116,7 @@ DEFINITIONS: dict[str, Any] = {
 # ----------------------------------------------------------------------- server half
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RegisteredPrompt:
     """One prompt, ready to be got."""
 
@@ -128,6 +128,8 @@ class RegisteredPrompt:
     context: str | None
     complete: Mapping[str, Completer]
     """What completes which argument."""
+    scopes: tuple[str, ...] = ()
+    """What a token must allow to get it, where the server is protected (basic/authorization)."""
 
     def result(self, value: Any, at: Revision) -> Json:
         """What the function returned, as a client of this revision gets it. Raises Mismatch."""
@@ -139,9 +141,8 @@ class RegisteredPrompt:
             checker(GetPromptResult, LATEST.date, ("messages", "resultType"))(result)
         if "description" in self.definition:
             result.setdefault("description", self.definition["description"])
-        downgraded = content.for_revision(at.date)
         messages = _messages(result["messages"])
-        result["messages"] = [{**m, "content": downgraded(m["content"])} for m in messages]
+        result["messages"] = [{**m, "content": content.block_for(m["content"], at.date)} for m in messages]
         return result
 
 
@@ -305,7 +306,7 @@ def _check_mime(kind: str, path: tuple[str, ...]) -> None:
 # ----------------------------------------------------------------------- client half
 
 
-def list_prompts(client: Asks, timeout: float | None = None) -> list[Any]:
+def list_prompts(client: Asks, timeout: float | None = None) -> list[Prompt]:
     """All prompts, from all pages.  # spec: server/prompts/handle-pagination"""
     return pagination.everything(client, "prompts/list", "prompts", timeout=timeout)
 

@@ -203,7 +203,7 @@ Variables = Mapping[str, str]
 """What a template matched."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RegisteredResource:
     """One resource, ready to be read."""
 
@@ -213,9 +213,11 @@ class RegisteredResource:
     """Its contents, as the newest revision has them; or a question that has to be answered before."""
     hints: Json | None = None
     """Its own ttlMs and cacheScope, if it has any."""
+    scopes: tuple[str, ...] = ()
+    """What a token must allow to read it, where the server is protected (basic/authorization)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RegisteredTemplate:
     """One template, ready to be matched."""
 
@@ -226,6 +228,8 @@ class RegisteredTemplate:
     complete: Mapping[str, Completer]
     """What completes which variable."""
     allow_traversal: bool = False
+    scopes: tuple[str, ...] = ()
+    """What a token must allow to read one of its resources."""
 
     def find(self, uri: str) -> RegisteredResource | None:
         """The resource of this URI, if it is one of the template's. Raises ResourceNotFound.
@@ -242,7 +246,7 @@ class RegisteredTemplate:
                 raise ResourceNotFound(uri)
         about = {k: v for k, v in self.definition.items() if k != "uriTemplate"}
         definition = typing.cast(Resource, {"uri": uri, **about})
-        return RegisteredResource(definition, partial(self.read, uri, variables), self.hints)
+        return RegisteredResource(definition, partial(self.read, uri, variables), self.hints, self.scopes)
 
 
 class ResourceNotFound(ProtocolError):
@@ -452,12 +456,12 @@ NOTIFICATIONS = (
 # ----------------------------------------------------------------------- client half
 
 
-def list_resources(client: Asks, timeout: float | None = None) -> list[Any]:
+def list_resources(client: Asks, timeout: float | None = None) -> list[Resource]:
     """All resources, from all pages."""
     return pagination.everything(client, "resources/list", "resources", timeout=timeout)
 
 
-def list_templates(client: Asks, timeout: float | None = None) -> list[Any]:
+def list_templates(client: Asks, timeout: float | None = None) -> list[ResourceTemplate]:
     """All resource templates, from all pages."""
     return pagination.everything(client, "resources/templates/list", "resourceTemplates", timeout=timeout)
 

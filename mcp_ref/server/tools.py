@@ -9,7 +9,8 @@ A server lists named functions; a client calls one and gets content back.
     server -> client   notifications/tools/list_changed    in 2026-07-28 to those that asked for it
 
 Server half   `on_list_tools`, `on_call_tool` (and api/from_function/tool: how a function becomes a tool)
-Client half   `KnownTools`, `list_tools`; a call is `call_params`, `review`, `check_result`, `ended`
+Client half   `KnownTools`, `list_tools`; a call is `call_params`, `review`, `check_result`, `ended`;
+              `ToolError` is for callers that want a failed tool to raise
 
 Revisions   2024-11-05  tools/list, tools/call, notifications/tools/list_changed
             2025-03-26  + annotations; audio content
@@ -31,7 +32,7 @@ import logging
 import re
 import time
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Required, TypeAlias, TypedDict
 
@@ -44,6 +45,7 @@ from mcp_ref.basic.patterns.index.requester import Asks
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequired, is_input_required
 from mcp_ref.basic.transports.streamable_http import schema_extension
 from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
+from mcp_ref.basic.utilities.tasks.protocol_messages import TaskSupport, support_of
 from mcp_ref.basic.versioning import LATEST, Method, Notification, Revision, revision
 from mcp_ref.runtime import audit
 from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError, RequestCancelled
@@ -61,11 +63,19 @@ from mcp_ref.server.utilities.pagination import ListParams, PagedList
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputResponses
-    from mcp_ref.basic.utilities.tasks import TaskMetadata
+    from mcp_ref.basic.utilities.tasks.data_types import TaskMetadata
     from mcp_ref.runtime.limits import Limiters
     from mcp_ref.runtime.threads.deadlines import Deadline
 
-__all__ = ["CallRefused", "CallToolResult", "KnownTools", "Tool", "ToolAnnotations", "list_tools"]
+__all__ = [
+    "CallRefused",
+    "CallToolResult",
+    "KnownTools",
+    "Tool",
+    "ToolAnnotations",
+    "ToolError",
+    "list_tools",
+]
 
 _log = logger("mcp_ref.tools")
 
@@ -105,9 +115,13 @@ OlderInputSchema = TypedDict(
     },
     total=False,
 )
-InputSchema = TypedDict("InputSchema", {"$schema": str, "type": Required[Literal["object"]]}, total=False)
-# spec: server/tools/output-schema-any-root
-OutputSchema = TypedDict("OutputSchema", {"$schema": str}, total=False)
+if TYPE_CHECKING:  # what else is in them is the author's, so that callers may look at any of it
+    InputSchema: TypeAlias = Json
+    OutputSchema: TypeAlias = Json
+else:
+    InputSchema = TypedDict("InputSchema", {"$schema": str, "type": Required[Literal["object"]]}, total=False)
+    # spec: server/tools/output-schema-any-root
+    OutputSchema = TypedDict("OutputSchema", {"$schema": str}, total=False)
 
 
 class Tool(TypedDict, total=False):
@@ -210,7 +224,7 @@ ContentAndData = tuple[list[Any], Any]
 """Content blocks and structured content."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RegisteredTool:
     """One tool, ready to be called."""
 
@@ -224,6 +238,15 @@ class RegisteredTool:
     """What the function returned -> content and structured content. Raises Mismatch."""
     mirrored: Paths
     """The arguments that also travel in HTTP headers."""
+    immediate_response: str | None = None
+    """What a model may be told at once, where a call runs as a task."""
+    scopes: tuple[str, ...] = ()
+    """What a token must allow for a call, where the server is protected (basic/authorization)."""
+
+    @property
+    def task_support(self) -> TaskSupport:
+        """Whether it may, or must, run as a task.  # spec: server/tools/execution-task-support"""
+        return support_of(typing.cast(Json, self.definition))
 
     def result(self, value: Any, at: Revision) -> CallToolResult:
         """What the function returned, as a client of this revision gets it."""
@@ -272,17 +295,25 @@ class ToolHost(Protocol):
 def on_list_tools(server: ToolHost, params: Json, context: RequestContext) -> Json:
     """One page of the tools, in the order in which they were registered; the same for every client.
 
+    Where the author has it follow the scopes of the request, the same for the same scopes, and for no
+    cache but the caller's own.
     # spec: server/tools/list-answered, server/tools/list-paginated
     # spec: server/tools/list-deterministic-order, server/tools/list-not-per-connection
     # spec: server/tools/list-may-change, server/tools/list-empty-or-changing
+    # spec: server/tools/list-by-authorization
     """
-    return server.tools.page(context.revision, params.get("cursor"))
+    access, at, cursor = context.arrival.access, context.revision, params.get("cursor")
+    if access is None or not access.hides_tools:
+        return server.tools.page(at, cursor)
+    shown = server.tools.page_of(at, cursor, lambda tool: access.allows(tool.scopes))
+    return {**shown, "cacheScope": "private"} if at.modern else shown
 
 
 def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Json:
     """Serve one call, in five steps. Each call has one line in the audit, however it ends."""
     name, outcome = params["name"], "refused"
-    limiter = server.limiters.of(context.principal, context.connection.responder.limiter)
+    own, principal = context.connection.responder.limiter, context.principal
+    limiter = own if principal is None else server.limiters.of(principal)
     try:
         # Step 1: count the call against the limit of its caller while it runs.
         wait = limiter.enter()  # spec: server/tools/rate-limit
@@ -414,6 +445,7 @@ METHODS = (
         result=CallToolResult,
         capability="tools",
         asks=True,
+        may_be_task=True,
         encode=write,
     ),
 )
@@ -429,6 +461,20 @@ Confirm: TypeAlias = Callable[[Any, Any, Json], object]
 
 class CallRefused(LocalError):
     """`confirm` said no: the call was not sent."""
+
+
+class ToolError(McpError):
+    """A tool says that it failed. What `Result.raise_for_error` raises, and a call with `check=True`.
+
+    A tool may raise one itself: as with any exception, its message is what the client gets.
+    """
+
+    def __init__(self, message: str, content: Sequence[Any] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        """The text of its content."""
+        self.content = list(content)
+        """All that it said: content blocks, as they came."""
 
 
 class KnownTools:
@@ -449,6 +495,10 @@ class KnownTools:
     def find_fresh(self, name: Any, at: Revision) -> Json | None:
         """The same, but not where it may have changed without our being told (server/utilities/caching)."""
         return None if at.caches and time.monotonic() >= self._fresh_until else self.find(name)
+
+    def known(self, client: CallsTools, name: Any) -> Json:
+        """The definition of a tool, fetched if it is not known."""
+        return self.find(name) or self.fetch(client, name)
 
     def store(self, tools: list[Json], seconds: float) -> None:
         """Take the tools of a whole list, which is fresh for so many seconds."""
@@ -500,7 +550,7 @@ class CallsTools(Asks, KnowsServer, Protocol):
         """Whether the audit has the arguments of calls."""
 
 
-def list_tools(client: CallsTools, **limits: Any) -> list[Any]:
+def list_tools(client: CallsTools, **limits: Any) -> list[Tool]:
     """All tools, from all pages (server/utilities/pagination has the limits)."""
     pages = pagination.all_pages(client, "tools/list", **limits)
     tools = [tool for page in pages for tool in page["tools"]]
@@ -555,15 +605,21 @@ def check_result(client: CallsTools, params: Json, result: Json, timeout: float 
 
     # spec: server/tools/validate-results, server/tools/output-schema-validated
     """
-    if result.get("resultType", "complete") != "complete":
-        return
+    if result.get("resultType", "complete") != "complete" or "task" in params:
+        return  # a question, or a task: its result is still to come
     name = params.get("name")
     try:
         checker(CallToolResult, LATEST.date, ("_meta", "resultType", "structuredContent"))(result)
     except Mismatch as problem:
         raise InvalidResponse(f"tools/call {name}: {problem}") from None
+    if name is not None and not result.get("isError"):  # a task that was begun elsewhere has no name
+        _check_data(client, name, result, timeout)
+
+
+def _check_data(client: CallsTools, name: str, result: Json, timeout: float | None) -> None:
+    """The structured content against the schema of the tool. Raises InvalidResponse."""
     known = client.tools.find(name)
-    if result.get("isError") or (known is None and "structuredContent" not in result):
+    if known is None and "structuredContent" not in result:
         return
     fault = _fault(known, result) if known is not None else "the tool is not known"
     if fault is not None:  # perhaps the tool has changed: a modern client is told only if it listens
@@ -592,12 +648,19 @@ def check_list(client: CallsTools, params: Json, result: Json, timeout: float | 
     result["tools"] = schema_extension.usable(tools, over_http=client.repeats_arguments)
 
 
-def ended(client: CallsTools, params: Json, outcome: Json | BaseException | str) -> None:
-    """A call is over, whichever way: a line for the audit."""
+def ended(
+    client: CallsTools, params: Json, outcome: Json | BaseException | str, task_id: str | None = None
+) -> None:
+    """A call is over, whichever way: a line for the audit.
+
+    `task_id` is that of its task; of an id, which may be a key to it, the beginning will do.
+    """
     if audit.log.isEnabledFor(logging.INFO):
         if isinstance(outcome, dict):
             outcome = "error" if outcome.get("isError") else "done"
         elif isinstance(outcome, BaseException):
             outcome = f"{type(outcome).__name__}: {outcome!s:.200}"
+        if task_id is not None:
+            outcome = f"task {task_id[:8]}: {outcome}"
         server = client.negotiated.server_info.get("name", "-")
         audit.record("made", params, outcome, server, client.audit_arguments)

@@ -7,8 +7,9 @@ import demos
 import pytest
 from choices import for_connect
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, raw_server
+from task_scripts import Scripted
 
-from mcp_ref import ClientOptions, Context, McpError, ProtocolError, connect
+from mcp_ref import ClientOptions, Context, Elicit, Limit, McpError, ProtocolError, Sample, connect
 
 
 def demo(**options):
@@ -260,3 +261,247 @@ def test_nothing_that_a_server_asks_is_answered_by_the_thread_that_reads_but_pin
         answering = client.asker.answering
         contexts = [Context(client.asker.connection, 1, method, {}) for method in ("ping", "roots/list")]
         assert [answering.is_immediate(context) for context in contexts] == [True, False]
+
+
+# -- tasks that it runs for its server -------------------------------------------------------------
+
+
+TASKS = "2025-11-25"
+FORM = {"mode": "form", "message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+PROMPT = {"messages": [{"role": "user", "content": {"type": "text", "text": "Hello"}}], "maxTokens": 9}
+SAID = {"role": "assistant", "content": {"type": "text", "text": "Hi"}, "model": "m"}
+
+
+class Asking:
+    """A server of 2025-11-25 that says each message itself, and the client that it asks."""
+
+    def __init__(self, **options):
+        self.server = Scripted(TASKS)
+        self.client = connect(self.server, **for_connect(revision=TASKS, **options))
+        self._count = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.client.close()
+
+    @property
+    def declared(self):
+        return self.server.asked[0]["params"]["capabilities"]
+
+    def begin(self, method, params):
+        """Send a request; its id."""
+        self._count += 1
+        name = f"ask-{self._count}"
+        self.server.ask(name, method, params)
+        return name
+
+    def answer(self, name):
+        """The answer to a request, as soon as it is there."""
+        found = []
+
+        def is_there():
+            found[:] = [message for message in self.server.answered() if message["id"] == name]
+            return bool(found)
+
+        assert eventually(is_there)
+        return found[0]
+
+    def request(self, method, params):
+        return self.answer(self.begin(method, params))
+
+    def start(self, method="elicitation/create", params=FORM, **task):
+        """The task of a request that was to become one."""
+        return self.request(method, {**params, "task": task})["result"]["task"]
+
+    def about(self, method, task):
+        return self.request(method, {"taskId": task["taskId"]})
+
+    def told(self):
+        return [status["status"] for status in self.server.params("notifications/tasks/status")]
+
+
+@pytest.mark.spec("basic/utilities/tasks/capability-declared", "basic/utilities/tasks/capability-exhaustive")
+@pytest.mark.parametrize(
+    ("options", "requests"),
+    [
+        ({"elicitation": print}, {"elicitation": {"create": {}}}),
+        ({"sampling": print}, {"sampling": {"createMessage": {}}}),
+        (
+            {"sampling": print, "elicitation": print},
+            {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
+        ),
+    ],
+)
+def test_a_client_declares_that_it_runs_as_tasks_what_it_has_a_callback_for(options, requests):
+    with Asking(**options) as asking:
+        assert asking.declared["tasks"] == {"list": {}, "cancel": {}, "requests": requests}
+    with Asking(tasks=False, **options) as asking:
+        assert "tasks" not in asking.declared
+
+
+def test_a_client_without_callbacks_declares_no_tasks():
+    with Asking(roots=["/"]) as asking:
+        assert asking.declared == {"roots": {"listChanged": True}}
+        answers = [
+            asking.request(f"tasks/{name}", {"taskId": "x"}) for name in ("get", "result", "cancel", "list")
+        ]
+        assert [answer["error"]["code"] for answer in answers] == [-32601] * 4
+
+
+@pytest.mark.parametrize("date", LEGACY[:3])
+def test_no_tasks_are_declared_before_2025_11_25(date):
+    server = Scripted(date)
+    with connect(server, revision=date, elicitation=print, sampling=print):
+        assert "tasks" not in server.asked[0]["params"]["capabilities"]
+
+
+@pytest.mark.spec(
+    "basic/utilities/tasks/create-result-returned",
+    "basic/utilities/tasks/create-result-soon",
+    "basic/utilities/tasks/starts-working",
+    "basic/utilities/tasks/result-exact",
+    "basic/utilities/tasks/related-task-in-result",
+)
+def test_a_request_that_is_to_be_a_task_is_answered_with_one_and_its_result_fetched_later():
+    entered, go = threading.Event(), threading.Event()
+
+    def think(request):
+        entered.set()
+        assert go.wait(PATIENCE)
+        return SAID
+
+    with Asking(sampling=think) as asking:
+        task = asking.start("sampling/createMessage", PROMPT, ttl=60_000)
+        assert (task["status"], task["ttl"]) == ("working", 60_000)
+        assert entered.wait(PATIENCE)
+        assert asking.about("tasks/get", task)["result"]["status"] == "working"
+        waiting = asking.begin("tasks/result", {"taskId": task["taskId"]})
+        assert [t["taskId"] for t in asking.request("tasks/list", {})["result"]["tasks"]] == [task["taskId"]]
+        go.set()
+        result = asking.answer(waiting)["result"]
+        assert result.pop("_meta") == {"io.modelcontextprotocol/related-task": {"taskId": task["taskId"]}}
+        assert result == SAID
+        assert asking.about("tasks/get", task)["result"]["status"] == "completed"
+        assert eventually(lambda: asking.told() == ["completed"])
+
+
+@pytest.mark.spec("basic/utilities/tasks/result-same-error", "basic/utilities/tasks/failed-status")
+def test_what_a_callback_raises_is_the_error_of_its_task():
+    def refuse(request):
+        raise ProtocolError("I will not", code=1001)
+
+    with Asking(elicitation=refuse) as asking:
+        task = asking.start()
+        error = asking.about("tasks/result", task)["error"]
+        assert (error["code"], error["message"]) == (1001, "I will not")
+        found = asking.about("tasks/get", task)["result"]
+        assert (found["status"], found["statusMessage"]) == ("failed", "I will not")
+
+
+@pytest.mark.spec(
+    "basic/utilities/tasks/cancel-before-response",
+    "basic/utilities/tasks/cancelled-stays",
+    "basic/utilities/tasks/cancel-terminal-32602",
+)
+def test_a_task_that_is_cancelled_while_the_person_thinks_drops_their_answer():
+    entered, go, left = threading.Event(), threading.Event(), threading.Event()
+
+    def think(request):
+        entered.set()
+        go.wait(PATIENCE)
+        left.set()
+        return {}
+
+    with Asking(elicitation=think) as asking:
+        task = asking.start()
+        assert entered.wait(PATIENCE)
+        waiting = asking.begin("tasks/result", {"taskId": task["taskId"]})
+        assert asking.about("tasks/cancel", task)["result"]["status"] == "cancelled"
+        assert "cancelled" in asking.answer(waiting)["error"]["message"]
+        go.set()
+        assert left.wait(PATIENCE)
+        assert asking.about("tasks/get", task)["result"]["status"] == "cancelled"
+        assert asking.about("tasks/cancel", task)["error"]["code"] == -32602
+
+
+@pytest.mark.spec("basic/utilities/tasks/unknown-task-32602", "basic/utilities/tasks/unknown-cursor-32602")
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("tasks/get", {"taskId": "unknown"}),
+        ("tasks/result", {"taskId": "unknown"}),
+        ("tasks/cancel", {"taskId": "unknown"}),
+        ("tasks/get", {}),
+        ("tasks/get", {"taskId": 5}),
+        ("tasks/list", {"cursor": "unknown"}),
+        ("elicitation/create", {**FORM, "task": {"ttl": -1}}),
+    ],
+)
+def test_what_a_client_does_not_know_of_tasks_is_an_error_for_the_server(method, params):
+    with Asking(elicitation=lambda request: {}) as asking:
+        assert asking.request(method, params)["error"]["code"] == -32602
+        assert asking.request("tasks/list", {})["result"] == {"tasks": []}
+
+
+@pytest.mark.spec("basic/utilities/tasks/process-normally-undeclared")
+@pytest.mark.parametrize("tasks", [True, False])
+def test_a_wish_for_a_task_is_ignored_where_the_client_did_not_declare_it(tasks):
+    with Asking(roots=["/"], elicitation=lambda request: {}, tasks=tasks) as asking:
+        assert asking.request("roots/list", {"task": {}})["result"]["roots"]
+        answer = asking.request("elicitation/create", {**FORM, "task": {}})["result"]
+        assert ("task" in answer) == tasks
+        if tasks:
+            assert asking.request("elicitation/create", FORM)["result"]["action"] == "accept"
+
+
+def test_tasks_that_ask_too_much_at_once_fail_and_the_others_go_on():
+    entered, go = threading.Semaphore(0), threading.Event()
+
+    def think(request):
+        entered.release()
+        go.wait(PATIENCE)
+        return {}
+
+    limit = Limit(rate=1000, burst=1000, at_once=2)
+    with Asking(elicitation=think, ask_limit=limit) as asking:
+        tasks = [asking.start() for _ in range(2)]
+        for _ in tasks:
+            assert entered.acquire(timeout=PATIENCE)
+        third = asking.start()
+        assert "asked too much" in asking.about("tasks/result", third)["error"]["message"]
+        go.set()
+        assert [asking.about("tasks/result", task)["result"]["action"] for task in tasks] == ["accept"] * 2
+
+
+def test_a_client_that_is_closed_leaves_no_task_behind():
+    """The fixture sees that no thread is left."""
+    entered, go = threading.Event(), threading.Event()
+
+    def think(request):
+        entered.set()
+        go.wait(PATIENCE)
+
+    with Asking(elicitation=think) as asking:
+        asking.start()
+        assert entered.wait(PATIENCE)
+    assert not any(t.name.startswith("mcp_ref worker") for t in threading.enumerate())
+    go.set()
+
+
+@pytest.mark.spec("basic/utilities/tasks/augment-if-declared")
+@pytest.mark.parametrize("tasks", [True, False])
+def test_a_server_asks_for_tasks_and_has_their_answers_whether_or_not_the_client_runs_any(tasks):
+    server = demo()
+
+    @server.tool
+    def ask_all(ctx: Context) -> str:
+        form = Elicit("Sure?", {"type": "object", "properties": {}})
+        answers = ctx.ask_all(form, Sample("Hello", max_tokens=9), as_task=True)
+        return f"{answers[0].action} {answers[1].text}"
+
+    options = for_connect(tasks=tasks, elicitation=lambda request: {}, sampling=lambda request: "Hi")
+    with connect(server, revision=TASKS, **options) as client:
+        assert client.call_tool("ask_all").text == "accept Hi"
+        assert len(client.asker.answering.tasks.store.page(None, None, 9)) == (2 if tasks else 0)

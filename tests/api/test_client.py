@@ -3,7 +3,11 @@
 import concurrent.futures
 import contextlib
 import gc
+import json
 import logging
+import os
+import subprocess
+import sys
 import threading
 import warnings
 import weakref
@@ -12,6 +16,7 @@ import demos
 import pytest
 from choices import for_server
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, raw_server
+from task_scripts import Scripted, created
 from web import opened, talking, text, web
 
 from mcp_ref import (
@@ -26,6 +31,7 @@ from mcp_ref import (
     RequestTimeout,
     Server,
     ServerOptions,
+    ToolError,
     connect,
 )
 from mcp_ref.api import client as module
@@ -884,6 +890,96 @@ def test_a_client_that_is_dropped_is_warned_of_by_the_name_of_its_server_and_clo
     assert eventually(lambda: link._ours.fileno() == -1)
 
 
+CELLS = {
+    "a call": "client.call_tool('add', {'a': 1, 'b': 2})",
+    "a tool that failed": "client.call_tool('fail', check=True)",
+    "an error": "client.call_tool('nothing')",
+    "a time-out": "client.call_tool('add', {'a': 1, 'b': 2}, timeout=0.0001)",
+    "a list": "client.list_tools()",
+    "half of a list": "pages = client.pages('tools/list'); page = next(pages)",
+    "a subscription": "changes = client.listen(tools=True)",
+    "a subscription that was read": "changes = client.listen(tools=True); changes.next(0.05)",
+    "a future": "future = client.submit_tool('add', {'a': 1, 'b': 2}); future.result()",
+    "a future that nothing waits for": "future = client.submit_tool('add', {'a': 1, 'b': 2})",
+    "a question": "client.call_tool('ask')",
+    "a question to a future": "client.submit_tool('ask').result()",
+    "a callback": "client.on_notification('x')(lambda params: client)",
+}
+"""What stands in a cell of a notebook below `client = connect(...)`."""
+
+NOTEBOOK = """
+import code, contextlib, gc, io, json, os, sys, time, warnings
+from peers import PATIENCE, _children, eventually
+
+warnings.simplefilter("ignore")
+gc.disable()
+revision, cells, command = json.loads(sys.argv[1])
+first = (
+    "from mcp_ref import ClientOptions, connect; "
+    f"options = ClientOptions(env={dict(PYTHONPATH=os.pathsep.join(sys.path))}); "
+    f"client = connect({command}, revision={revision!r}, elicitation=lambda question: {{'value': 1}},"
+    " options=options); "
+)
+for name, cell in cells.items():
+    space = {}
+    notebook = code.InteractiveInterpreter(space)
+    for _ in range(4):
+        with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+            notebook.runcode(compile(first + cell, "cell", "exec"))
+    again = eventually(lambda: len(_children()) == 1) and "client" in space
+    space.clear()
+    sys.last_value = sys.last_traceback = sys.last_exc = None
+    print(name, again, eventually(lambda: not _children()), flush=True)
+"""
+
+NOTEBOOK_SERVER = """
+from mcp_ref import Context, Server
+
+server = Server("notebook")
+
+@server.tool
+def add(a: int, b: int) -> int:
+    return a + b
+
+@server.tool
+def fail() -> int:
+    raise ValueError("no")
+
+@server.tool
+def ask(ctx: Context) -> int:
+    return ctx.elicit("How many?", int).data
+
+server.run()
+"""
+
+
+@pytest.mark.parametrize("date", [LEGACY[3], MODERN])
+def test_a_cell_of_a_notebook_that_is_run_four_times_leaves_one_child(date):
+    """Without `close`, and without the collector of garbage: what is dropped is ended at once."""
+    command = [sys.executable, "-c", NOTEBOOK_SERVER]
+    given = json.dumps([date, CELLS, command])
+    done = subprocess.run(
+        [sys.executable, "-c", NOTEBOOK, given],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.stdout.splitlines() == [f"{name} True True" for name in CELLS], done.stderr[-3000:]
+
+
+def test_a_client_that_is_dropped_in_the_middle_of_a_request_is_ended_after_it():
+    with Held() as held, pytest.warns(ResourceWarning, match="unclosed client"):
+        client = connect(held.server)
+        future = client.submit_tool("wait")
+        assert held.entered.acquire(timeout=PATIENCE)
+        link = client.asker.line.link
+        del client, future
+        assert link._ours.fileno() != -1
+        held.go.set()
+        assert eventually(lambda: link._ours.fileno() == -1)
+
+
 def test_a_client_that_is_there_when_the_program_ends_is_closed_before_that_goes_on():
     """On the same thread: at that time no other one is started any more."""
     client = connect(demo())
@@ -918,3 +1014,114 @@ def test_a_forked_child_that_closes_the_client_of_its_parent_ends_nothing(date):
         line.close()
         client.asker.events.close(0.0)
         client._finalizer.detach()
+
+
+# -- tasks (tests/api/test_tasks has the rest) -------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", [LEGACY[3], MODERN])
+def test_a_client_starts_tasks_and_finds_them_again(date):
+    with connect(Scripted(date, {"tasks/list": {"tasks": []}}), revision=date) as client:
+        task = client.start_tool("render", {"film": "x"}, meta={"com.example/x": 1})
+        assert task.result(PATIENCE).text == "done"
+        assert client.task(task.id).status == "completed"
+        if date != MODERN:
+            assert client.list_tasks() == []
+        for wrong in (
+            lambda: client.start_tool(5),
+            lambda: client.start_tool("x", []),
+            lambda: client.task(5),
+        ):
+            with pytest.raises(TypeError):
+                wrong()
+
+
+def test_a_call_that_is_resumed_may_go_on_as_a_task():
+    question = {"resultType": "input_required", "requestState": "s"}
+    server = Scripted(MODERN, {"tools/call": [question, created(MODERN)]})
+    with connect(
+        server, revision=MODERN, options=ClientOptions(extensions={"io.modelcontextprotocol/tasks": {}})
+    ) as client:
+        asked = client.call_tool("render", rounds=0)
+        assert client.resume(asked, {}).text == "done"
+
+
+# -- a tool that failed --------------------------------------------------------------------------
+
+
+def failing():
+    server = Server("well")
+
+    @server.tool
+    def draw(litres: int, ctx: Context) -> int:
+        if litres > 9:
+            raise ToolError("the well is dry")
+        if litres == 9 and not ctx.confirm("All of it?"):
+            raise ToolError("as you like")
+        return litres
+
+    return server
+
+
+@every
+def test_a_tool_that_failed_is_a_result_unless_the_call_is_checked(date):
+    with connect(failing(), revision=date) as client:
+        assert client.call_tool("draw", {"litres": 10}).is_error
+        assert client.call_tool("draw", {"litres": 1}, check=True).text == "1"
+        with pytest.raises(ToolError, match=r"^the well is dry$") as caught:
+            client.call_tool("draw", {"litres": 10}, check=True)
+        assert caught.value.content == [{"type": "text", "text": "the well is dry"}]
+        assert client.call_tool("draw", {"litres": 10}, check=False).is_error
+
+
+@every
+def test_a_client_that_checks_checks_every_call(date):
+    with connect(failing(), revision=date, check=True) as client:
+        assert client.call_tool("draw", {"litres": 1}).text == "1"
+        for call in (client.call_tool, lambda *what: client.submit_tool(*what).result(PATIENCE)):
+            with pytest.raises(ToolError, match=r"^the well is dry$"):
+                call("draw", {"litres": 10})
+        assert client.call_tool("draw", {"litres": 10}, check=False).is_error
+        assert client.submit_tool("draw", {"litres": 10}, check=False).result(PATIENCE).is_error
+        raw = client.request("tools/call", {"name": "draw", "arguments": {"litres": 10}})
+        assert raw.is_error  # a request by hand has what came
+
+
+def test_a_call_that_goes_on_by_hand_is_checked_too():
+    with connect(failing(), revision=MODERN, check=True, elicitation=lambda question: False) as client:
+        question = client.call_tool("draw", {"litres": 9}, rounds=0)
+        assert question.is_input_required
+        (key,) = question.input_requests
+        with pytest.raises(ToolError, match="as you like"):
+            client.resume(question, {key: {"action": "decline"}})
+
+
+@every
+def test_a_call_that_says_what_is_returned_gives_that_or_raises(date):
+    with connect(failing(), revision=date) as client:
+        assert client.call_tool("draw", {"litres": 1}, returns=int) == 1
+        for check in (None, True, False):  # there is no int to return in any case
+            with pytest.raises(ToolError, match="the well is dry"):
+                client.call_tool("draw", {"litres": 10}, returns=int, check=check)
+        with pytest.raises(InvalidResponse, match="what the tool returned is no bool: must be true or false"):
+            client.call_tool("draw", {"litres": 1}, returns=bool)
+
+
+@pytest.mark.parametrize("odd", [1, "yes", None])
+def test_check_is_true_or_false(odd):
+    with pytest.raises(TypeError, match="check"):
+        connect(failing(), check=odd)
+    with connect(failing()) as client:
+        if odd is not None:
+            with pytest.raises(TypeError, match="check"):
+                client.call_tool("draw", {"litres": 1}, check=odd)
+            with pytest.raises(TypeError, match="check"):
+                client.submit_tool("draw", {"litres": 1}, check=odd)
+
+
+@every
+def test_a_client_says_whose_it_is(date):
+    server = Server("we'll", version="2.0")
+    with connect(server, revision=date) as client:
+        assert repr(client) == f"<Client of \"we'll\" '2.0' in {date}>"
+    assert repr(client) == f"<Client of \"we'll\" '2.0' in {date}, closed>"

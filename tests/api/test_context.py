@@ -6,7 +6,9 @@ import threading
 import pytest
 from choices import for_connect
 from handlers import Handler, cancel, nothing_about
+from http_peers import Peer, endpoint
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
+from protected import ISSUER, bearer, protected
 
 from mcp_ref import Context, Elicit, ListRoots, Sample, Server, connect
 from mcp_ref.basic.index.error_responses import ErrorResponse
@@ -24,6 +26,26 @@ def no_thread_stays():
 
 
 # -- what it knows ----------------------------------------------------------------------------
+
+
+def test_a_handler_knows_the_token_of_its_request_and_may_need_scopes():
+    handler = Handler(lambda ctx: (ctx.token and ctx.token.subject, ctx.require_scopes("notes:write")))
+    for token, status in (("notes:read", 403), ("notes:write", 200)):
+        with (
+            endpoint(handler.server, auth=protected()) as at,
+            Peer(at.port, headers=bearer(ISSUER.token("ann", token))) as peer,
+            peer.ask("vendor/x") as reply,
+        ):
+            assert reply.status == status
+    assert handler.outcome() == ("ann", None)
+
+
+def test_without_auth_a_pipe_needs_no_scopes_and_http_has_none():
+    handler = Handler(lambda ctx: (ctx.token, ctx.require_scopes("notes:write")))
+    with RawClient(handler.server, revision=MODERN) as raw:
+        assert raw.request("vendor/x")["result"]["value"] == [None, None]
+    with endpoint(handler.server) as at, Peer(at.port) as peer:
+        assert "not protected" in peer.request("vendor/x")["message"]
 
 
 # -- cancellation -----------------------------------------------------------------------------
@@ -138,6 +160,9 @@ class Lost:
 
     def may_notify(self):
         return True
+
+    def serves(self, context):
+        return self.serving.get(context.arrival.key) is context
 
     def lose(self, *arguments, **options):
         raise ConnectionClosed("the client hung up")
@@ -401,3 +426,74 @@ def test_in_memory_there_is_no_http_and_no_stream_to_close(revision):
     server, answers = asks(lambda ctx: (ctx.http, ctx.close_stream()))
     with connect(server, **for_connect(revision=revision, **answers)) as client:
         assert client.call_tool("ask").text == "(None, False)"
+
+
+# -- tasks -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def threads_that_end_soon(monkeypatch):
+    """Those that run tasks."""
+    monkeypatch.setattr("mcp_ref.basic.utilities.tasks.behavior_requirements.IDLE_SECONDS", 0.02)
+
+
+def says(ctx):
+    """What a handler can say of itself, and what of it is there."""
+    ctx.status("at it")
+    ctx.progress(3, 10, "rendered")
+    ctx.log("info", "nobody hears this")
+    return [ctx.become_task(), ctx.close_stream(), ctx.http is None]
+
+
+def server_of_tasks(run, **options):
+    server = Server("tasks")
+    go_on = threading.Event()
+
+    @server.tool(**options)
+    def work(ctx: Context) -> list[bool]:
+        said = run(ctx)
+        go_on.wait(PATIENCE)
+        return said
+
+    return server, go_on
+
+
+@pytest.mark.usefixtures("threads_that_end_soon")
+def test_what_a_task_of_2026_07_28_reports_is_what_it_says_of_its_state():
+    server, go_on = server_of_tasks(says, task="required")
+    with connect(server, revision=MODERN) as client:
+        task = client.start_tool("work")
+        for state in task.updates(PATIENCE):
+            if state.message == "rendered (3 of 10)":
+                go_on.set()
+        assert task.result(PATIENCE).structured == {"result": [True, False, True]}
+
+
+@pytest.mark.parametrize("revision", [*LEGACY, MODERN])
+def test_an_ordinary_call_has_no_status_and_does_not_become_a_task(revision):
+    server, go_on = server_of_tasks(says)
+    go_on.set()
+    with connect(server, revision=revision) as client:
+        said = client.call_tool("work").text
+        assert said == "[false,false,true]"
+
+
+@pytest.mark.usefixtures("threads_that_end_soon")
+def test_a_task_sends_requests_of_its_own_and_waits_for_their_results():
+    def ask(ctx):
+        one = ctx.request("vendor/question", {"n": 1})
+        two, three = ctx.requests([("vendor/question", {"n": 2}), ("vendor/question", {"n": 3})])
+        return [each["n"] > 0 for each in (one, two, three)]
+
+    server, go_on = server_of_tasks(ask, task="required")
+    go_on.set()
+    asked = []
+    with connect(server, revision="2025-11-25") as client:
+
+        @client.on_request("vendor/question")
+        def question(params):
+            asked.append(params["n"])
+            return {"n": params["n"]}
+
+        assert client.start_tool("work").result(PATIENCE).structured == {"result": [True, True, True]}
+    assert sorted(asked) == [1, 2, 3]

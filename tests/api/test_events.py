@@ -85,3 +85,25 @@ def test_an_event_that_must_be_told_is_told_after_the_end_too():
     client.asker.events.run(told.append, 1, always=True)
     client.asker.events.run(told.append, 2)
     assert told == [1]
+
+
+def test_what_is_due_has_run_when_it_has_settled():
+    thread, seen = events.EventThread(), []
+    for n in range(100):
+        thread.run(seen.append, n)
+    thread.settle(PATIENCE)
+    assert seen == list(range(100))
+    thread.close(1.0)
+    thread.settle(PATIENCE)  # nothing will run any more, and nothing is waited for
+
+
+def test_a_callback_does_not_wait_for_itself():
+    thread, done = events.EventThread(), threading.Event()
+
+    def settle(argument):
+        thread.settle(PATIENCE)
+        done.set()
+
+    thread.run(settle, None)
+    assert done.wait(PATIENCE / 2)
+    thread.close(1.0)

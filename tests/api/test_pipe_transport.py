@@ -127,6 +127,17 @@ def test_an_answer_beyond_the_limit_fails_its_call_and_the_connection_goes_on() 
         assert client.call_tool("big", {"size": 10}).text == "x" * 10
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_where_the_session_died_with_the_server_the_error_says_to_connect_again(revision: str) -> None:
+    with mortal(revision=revision) as client:
+        with pytest.raises(ConnectionClosed) as first:
+            client.call_tool("die", {"code": 3})
+        assert str(first.value).endswith("; connect again") is (revision == "2025-11-25")
+        if revision == "2025-11-25":
+            with pytest.raises(ConnectionClosed, match="exited with code 3; connect again"):
+                pid_of(client)
+
+
 class Broken:
     peer_drained_input = crashed = False
 

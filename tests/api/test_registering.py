@@ -9,6 +9,7 @@ from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient
 
 from mcp_ref import Caching, Context, ErrorResponse, Server, ServerOptions, connect
 from mcp_ref.api.registering import Registry
+from mcp_ref.basic.utilities.tasks.behavior_requirements import TaskOptions
 from mcp_ref.basic.versioning import Method, revision
 from mcp_ref.schema import pruner
 from mcp_ref.server.prompts import Prompt
@@ -20,7 +21,7 @@ every = pytest.mark.parametrize("date", REVISIONS)
 def registry(**options):
     """One by itself, and the kinds of the changes that it announces."""
     changed = []
-    return Registry(1000, changed.append, (), ServerOptions(**options)), changed
+    return Registry(1000, changed.append, (), ServerOptions(**options), TaskOptions()), changed
 
 
 # -- tools, resources, prompts ---------------------------------------------------------------------
@@ -267,7 +268,7 @@ def test_a_resource_is_there_if_something_could_be_read():
 
 def test_a_method_is_in_the_table_of_each_revision_that_has_it():
     rows = (Method("vendor/old", lambda s, p, c: {}, until="2025-03-26"),)
-    server = Registry(10, lambda kind: None, rows, ServerOptions())
+    server = Registry(10, lambda kind: None, rows, ServerOptions(), TaskOptions())
     server.on_request("vendor/new", since="2025-11-25")(lambda params: {"n": 1})
     assert [list(server.handlers.tables[date]) for date in REVISIONS] == [
         ["vendor/old"],
@@ -575,3 +576,11 @@ def test_one_place_is_one_directorys(tmp_path):
     with pytest.raises(ValueError, match="docs://a/ already"):
         server.add_directory(tmp_path, uri="docs://a/")
     server.add_directory(tmp_path, uri="docs://b/")
+
+
+@pytest.mark.parametrize("decorator", ["tool", "prompt", "resource"])
+def test_a_wrong_keyword_of_a_decorator_is_refused_at_once_by_the_name_that_the_author_wrote(decorator):
+    place = ["note:///x"] if decorator == "resource" else []
+    said = rf"Server\.{decorator} got an unexpected keyword argument 'nam'; there are name, "
+    with pytest.raises(TypeError, match=said):
+        getattr(Server("x"), decorator)(*place, nam="y")

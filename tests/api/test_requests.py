@@ -6,6 +6,7 @@ import threading
 import pytest
 from demos import demo
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, eventually, raw_server
+from task_scripts import Scripted
 
 from mcp_ref import (
     ClientOptions,
@@ -18,6 +19,7 @@ from mcp_ref import (
     ServerOptions,
     connect,
 )
+from mcp_ref.api import requests as module
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.runtime.errors import LocalError
 
@@ -350,7 +352,7 @@ def test_the_audit_tells_of_a_question_and_of_the_end_that_came_of_it(caplog):
         result = client.call_tool("talk", rounds=0)
         (name,) = result.input_requests
         client.resume(result, {name: {"action": "accept"}})
-        client.asker.max_rounds = 0
+        client.asker.rules = client.asker.rules._replace(max_rounds=0)
         with pytest.raises(InputRefused):
             client.call_tool("talk")
     made = [r.getMessage() for r in caplog.records if "made" in r.getMessage()]
@@ -558,3 +560,69 @@ def test_a_request_that_was_refused_for_its_headers_has_its_tool_fetched_anew():
         client.asker.correct({"name": "add"}, refused, 5.0)
         assert client.asker.tools.find("add")["name"] == "add"
         assert not client.asker.annotated({"name": "add"}, None)
+
+
+# -- calls that become tasks -----------------------------------------------------------------------
+
+
+@pytest.mark.spec("basic/utilities/tasks/requestor-logs", "basic/utilities/tasks/requestor-tracks")
+@pytest.mark.parametrize("date", [LEGACY[3], MODERN])
+def test_the_audit_names_the_task_that_a_call_became(date, caplog):
+    caplog.set_level(logging.INFO, "mcp_ref.audit")
+    with connect(Scripted(date), revision=date) as client:
+        client.start_tool("render")
+    assert [r.getMessage() for r in caplog.records] == [
+        "made tools/call render for scripted: task 786512e2: began"
+        if date == LEGACY[3]
+        else "made tools/call render for -: task 786512e2: began"
+    ]
+
+
+@pytest.mark.parametrize("answer", [{"task": 5}, {"task": {"taskId": 5}}, {"task": {}}])
+def test_what_is_no_task_has_no_name_in_the_audit(answer, caplog):
+    caplog.set_level(logging.INFO, "mcp_ref.audit")
+    with (
+        connect(Scripted(LEGACY[3], {"tools/call": answer}), revision=LEGACY[3]) as client,
+        pytest.raises(InvalidResponse),
+    ):
+        client.start_tool("render")
+    assert [r.getMessage() for r in caplog.records] == ["made tools/call render for scripted: done"]
+
+
+@pytest.mark.spec("basic/patterns/progress/task-token-lives-on", "basic/patterns/progress/token-unique")
+def test_the_progress_of_a_task_has_a_token_of_its_own_which_lives_as_long_as_the_task():
+    seen, server = [], Scripted(LEGACY[3])
+    with connect(server, revision=LEGACY[3]) as client:
+        tasks = [client.start_tool("render", on_progress=lambda *r: seen.append(r)) for _ in range(2)]
+        first, second = [m["params"]["_meta"]["progressToken"] for m in server.asked[-2:]]
+        assert first != second
+        assert set(client.asker.connection.session.reporters) == {first, second}
+        server.say("notifications/progress", {"progressToken": first, "progress": 1, "message": "x"})
+        tasks[0].result(PATIENCE)
+        assert seen == [(1, None, "x")]
+        assert set(client.asker.connection.session.reporters) == {second}
+
+
+def test_more_tasks_than_can_be_heard_of_are_refused(monkeypatch):
+    monkeypatch.setattr(module, "MAX_REPORTERS", 1)
+    with connect(Scripted(LEGACY[3]), revision=LEGACY[3]) as client:
+        client.start_tool("render", on_progress=print)
+        with pytest.raises(LocalError, match="1 tasks report"):
+            client.start_tool("render", on_progress=print)
+
+
+@pytest.mark.spec("extensions/overview/client-advertises", "extensions/tasks/identifier")
+def test_only_requests_that_are_about_tasks_say_that_the_client_knows_them():
+    server = Scripted(MODERN)
+    with connect(server, revision=MODERN) as client:
+        client.list_tools()
+        client.start_tool("render").result(PATIENCE)
+        said = {
+            message["method"]: message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]
+            for message in server.asked
+            if "id" in message
+        }
+    knows = {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+    about = {"tools/call", "tasks/get", "subscriptions/listen"}
+    assert said == {method: knows if method in about else {} for method in said}
+    assert about <= said.keys()

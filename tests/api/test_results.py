@@ -1,13 +1,19 @@
 """What a client gives back: results with short-cuts, and futures that cancel on the wire."""
 
 import concurrent.futures
+import datetime
+import enum
 import json
 import logging
+import pickle
 import threading
 import time
+from dataclasses import dataclass
+from typing import Annotated, TypedDict
 
 import pytest
 from peers import MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
+from task_scripts import Scripted, created, state
 from web import opened, web
 
 from mcp_ref import (
@@ -17,13 +23,16 @@ from mcp_ref import (
     ElicitUrl,
     ErrorResponse,
     InvalidResponse,
+    McpError,
     RequestTimeout,
     Result,
     Server,
+    ToolError,
     UrlElicitationNeeded,
     UrlElicitationRequired,
     connect,
 )
+from mcp_ref.api.tasks import Task
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.transports.streamable_http.http_errors import RefusedByStatus
 from mcp_ref.runtime.errors import LocalError
@@ -636,3 +645,250 @@ def test_a_future_whose_headers_are_always_wrong_is_sent_twice_and_no_more():
         assert (type(problem), problem.code) == (RefusedByStatus, -32020)
         methods = [r.rpc for r in site.requests if r.rpc in ("tools/call", "tools/list")]
     assert methods == ["tools/list", "tools/call", "tools/list", "tools/call"]
+
+
+# -- calls that the server runs as tasks -----------------------------------------------------------
+
+
+KNOWING_TASKS = ClientOptions(extensions={"io.modelcontextprotocol/tasks": {}})
+
+
+@pytest.mark.spec("extensions/tasks/client-handles-both")
+def test_a_call_that_became_a_task_is_done_when_it_is_answered_and_its_result_is_that_of_the_task():
+    with connect(Scripted(MODERN), revision=MODERN, options=KNOWING_TASKS) as client:
+        call = client.submit("tools/call", {"name": "render"})
+        assert call.result(PATIENCE).text == "done"
+        assert call.done()
+        assert call.exception() is None
+
+
+def test_the_time_for_the_result_of_a_task_is_that_of_any_future():
+    server = Scripted(MODERN, {"tasks/get": state(MODERN)})
+    with connect(server, revision=MODERN, options=KNOWING_TASKS) as client:
+        call = client.submit("tools/call", {"name": "render"})
+        for act in (call.result, call.exception):
+            with pytest.raises(TimeoutError, match="not over in time") as caught:
+                act(0.05)
+            assert type(caught.value) is TimeoutError
+
+
+def test_ctrl_c_while_a_call_waits_for_its_task_cancels_that(monkeypatch):
+    def interrupted(*given):
+        raise KeyboardInterrupt
+
+    server = Scripted(MODERN)
+    with connect(server, revision=MODERN, options=KNOWING_TASKS) as client:
+        call = client.submit("tools/call", {"name": "render"})
+        monkeypatch.setattr(Task, "result", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            call.result(PATIENCE)
+        assert server.is_asked("tasks/cancel")
+
+
+def test_a_task_that_another_request_is_answered_with_is_no_result():
+    with connect(Scripted(MODERN, {"vendor/x": created(MODERN)}), revision=MODERN) as client:
+        assert isinstance(client.submit("vendor/x").exception(PATIENCE), InvalidResponse)
+
+
+# -- a tool that failed --------------------------------------------------------------------------
+
+
+class Mood(enum.Enum):
+    GLAD = "g"
+    SAD = "s"
+
+
+@dataclass
+class Note:
+    text: str
+    day: datetime.date
+    mood: Mood = Mood.GLAD
+
+
+class Pair(TypedDict):
+    a: int
+    b: str
+
+
+def notes():
+    """A server with a tool for each kind of what tools return, and one that fails."""
+    server = Server("notes")
+
+    @server.tool
+    def note(text: str) -> Note:
+        return Note(text, datetime.date(2026, 7, 28), Mood.SAD)
+
+    @server.tool
+    def all_notes() -> list[Note]:
+        return [note("a"), note("b")]
+
+    @server.tool
+    def pair() -> Pair:
+        return {"a": 1, "b": "two"}
+
+    @server.tool
+    def count() -> int:
+        return 3
+
+    @server.tool
+    def name() -> str:
+        return "12"
+
+    @server.tool
+    def perhaps(there: bool) -> Note | None:
+        return note("c") if there else None
+
+    @server.tool
+    def untyped():
+        return {"text": "d", "day": "2026-07-28"}
+
+    @server.tool
+    def fail(message: str) -> int:
+        raise ValueError(message)
+
+    @server.tool
+    def ask(ctx: Context) -> int:
+        answer = ctx.elicit("How many?", int)
+        return answer.data
+
+    return server
+
+
+def test_a_result_that_is_no_error_is_returned_as_it_is():
+    for wire in ({}, {"content": []}, {"isError": False}, {"contents": []}, {"messages": []}):
+        result = Result(wire)
+        assert result.raise_for_error() is result
+
+
+def test_a_result_that_is_an_error_raises_its_text_and_its_content():
+    blocks = [{"type": "text", "text": "the well"}, {"type": "text", "text": "is dry"}]
+    with pytest.raises(ToolError) as caught:
+        Result({"content": blocks, "isError": True}).raise_for_error()
+    problem = caught.value
+    assert isinstance(problem, McpError)
+    assert str(problem) == problem.message == Result({"content": blocks}).text
+    assert problem.content == blocks
+    again = pickle.loads(pickle.dumps(problem))
+    assert (type(again), str(again), again.content) == (ToolError, str(problem), blocks)
+
+
+@pytest.mark.parametrize("content", [[], None, "odd", [{"type": "image", "data": "", "mimeType": "x/y"}]])
+def test_an_error_without_a_word_says_so(content):
+    with pytest.raises(ToolError, match="the tool failed, without a word"):
+        Result({"content": content, "isError": True}).raise_for_error()
+
+
+# -- what a tool returned ------------------------------------------------------------------------
+
+NOTE = Note("a", datetime.date(2026, 7, 28), Mood.SAD)
+RETURNED = [
+    ("note", {"text": "a"}, Note, NOTE),
+    ("all_notes", {}, list[Note], [NOTE, Note("b", NOTE.day, Mood.SAD)]),
+    ("all_notes", {}, tuple[Note, ...], (NOTE, Note("b", NOTE.day, Mood.SAD))),
+    ("pair", {}, Pair, {"a": 1, "b": "two"}),
+    ("pair", {}, dict[str, int | str], {"a": 1, "b": "two"}),
+    ("count", {}, int, 3),
+    ("count", {}, float, 3.0),
+    ("count", {}, Annotated[int, {"title": "How many"}], 3),
+    ("name", {}, str, "12"),
+    ("perhaps", {"there": True}, Note | None, Note("c", NOTE.day, Mood.SAD)),
+    ("perhaps", {"there": False}, Note | None, None),
+    ("perhaps", {"there": True}, Note, Note("c", NOTE.day, Mood.SAD)),
+    ("untyped", {}, Note, Note("d", NOTE.day)),
+]
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+@pytest.mark.parametrize(("tool", "arguments", "kind", "value"), RETURNED, ids=str)
+def test_what_a_tool_returned_is_loaded_as_its_type(date, tool, arguments, kind, value):
+    """From the structured content, and from the text in revisions without it."""
+    with connect(notes(), revision=date) as client:
+        loaded = client.call_tool(tool, arguments).load(kind)
+    assert (loaded, type(loaded)) == (value, type(value))
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+@pytest.mark.parametrize(
+    ("tool", "kind", "says"),
+    [
+        ("count", Note, "what the tool returned is no Note: must be an object"),
+        ("pair", Note, "what the tool returned is no Note: "),
+        ("pair", int, "what the tool returned is no int: must be an integer"),
+        ("untyped", int, "what the tool returned is no int: must be an integer"),
+        ("name", bool, "what the tool returned is no bool: must be true or false"),
+    ],
+)
+def test_what_is_of_another_type_is_an_invalid_response(date, tool, kind, says):
+    with connect(notes(), revision=date) as client:
+        result = client.call_tool(tool)
+        with pytest.raises(InvalidResponse) as caught:
+            result.load(kind)
+    assert str(caught.value).startswith(says)
+
+
+def test_an_error_has_nothing_to_load():
+    with connect(notes()) as client, pytest.raises(ToolError, match="too late"):
+        client.call_tool("fail", {"message": "too late"}).load(int)
+
+
+def test_a_question_has_nothing_to_load():
+    with connect(notes(), elicitation=lambda question: {"value": 3}) as client:
+        question = client.call_tool("ask", rounds=0)
+        with pytest.raises(InputRefused, match="the server asks for input"):
+            question.load(int)
+        assert client.call_tool("ask").load(int) == 3
+
+
+def test_structured_content_of_another_server_need_not_be_in_an_object():
+    """2026-07-28 lets it be of any kind; an object whose one member is `result` may be what was meant."""
+    assert Result({"content": [], "structuredContent": [1, 2]}).load(list[int]) == [1, 2]
+    assert Result({"content": [], "structuredContent": None}).load(int | None) is None
+    wrapped = Result({"content": [], "structuredContent": {"result": 1}})
+    assert wrapped.load(int) == 1
+    assert wrapped.load(dict[str, int]) == {"result": 1}
+    with pytest.raises(InvalidResponse):
+        Result({"content": [], "structuredContent": {"result": 1, "more": 2}}).load(int)
+
+
+def test_a_type_that_json_cannot_carry_is_refused_at_once():
+    with pytest.raises(TypeError, match="has no JSON form"):
+        Result({"content": []}).load(complex)
+    with connect(notes()) as client, pytest.raises(TypeError, match="has no JSON form"):
+        client.call_tool("count", returns=complex)
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_future_gives_what_a_call_would(date):
+    with connect(notes(), revision=date) as client:
+        loaded = client.submit_tool("note", {"text": "a"}, returns=Note)
+        assert isinstance(loaded, concurrent.futures.Future)
+        raw, failed = client.submit_tool("count"), client.submit_tool("fail", {"message": "dry"})
+        checked = client.submit_tool("fail", {"message": "dry"}, check=True)
+        assert len(concurrent.futures.wait([loaded, raw, failed, checked], PATIENCE).done) == 4
+        assert loaded.result(PATIENCE) == NOTE
+        assert loaded.result(PATIENCE) is loaded.result(PATIENCE)
+        assert isinstance(raw.result(PATIENCE), Result)
+        assert failed.result(PATIENCE).is_error
+        for _ in range(2):
+            with pytest.raises(ToolError, match="dry"):
+                checked.result(PATIENCE)
+        assert isinstance(checked.exception(PATIENCE), ToolError)
+        assert loaded.exception(PATIENCE) is None
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_future_of_a_tool_that_is_cancelled_cancels_it_on_the_wire(gate, date):
+    with connect(gate.server, revision=date) as client:
+        future = client.submit_tool("wait")
+        assert gate.entered.wait(PATIENCE)
+        assert future.cancel()
+        assert gate.cancelled.wait(PATIENCE)
+        with pytest.raises(concurrent.futures.CancelledError):
+            future.result(PATIENCE)
+
+
+def test_a_result_says_what_it_is_and_not_all_of_a_picture():
+    result = Result({"content": [{"type": "image", "data": "A" * 10**6, "mimeType": "image/png"}]})
+    said = "Result({'content': [{'type': 'image', 'data': 'AAAAAAAAAAAAAAA...' (1000000 characters), "
+    assert repr(result) == str(result) == said + "'mimeType': 'image/png'}]})"
+    assert repr(Result({"tools": []})) == "Result({'tools': []})"

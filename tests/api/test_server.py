@@ -21,7 +21,7 @@ from peers import (
     source,
 )
 
-from mcp_ref import Context, McpError, Server, ServerOptions, connect
+from mcp_ref import Context, McpError, ResourceServer, Server, ServerOptions, connect
 from mcp_ref.api import http_server
 from mcp_ref.api import server as module
 from mcp_ref.basic.lifecycle import ServerCapabilities
@@ -561,3 +561,63 @@ def test_run_hands_its_options_to_the_transport(transport, options, monkeypatch)
 def test_ping_every_is_a_number_of_seconds():
     with pytest.raises(ValueError, match="ping_every"):
         demo(ping_every=-1)
+
+
+def test_a_server_says_what_it_is_and_how_much_it_has():
+    server = Server("notes", version="1.2.0")
+    assert repr(server) == "<Server 'notes' 1.2.0: nothing yet>"
+    for number in range(2):
+        server.add_tool(lambda: None, name=f"tool{number}")
+    server.add_resource(lambda: "", "note://1", name="note")
+    server.add_resource(lambda number: "", "note://{number}", name="notes")
+    server.add_prompt(lambda: "", name="sum-up")
+    assert repr(server) == "<Server 'notes' 1.2.0: 2 tools, 1 resource, 1 template, 1 prompt>"
+
+
+@pytest.mark.parametrize("name", ["limit", "options", "tasks"])
+def test_an_option_of_another_kind_is_refused_by_its_name(name):
+    with pytest.raises(TypeError, match=rf"^{name} is a"):
+        Server("x", **{name: 5})
+
+
+def test_what_needs_scopes_is_not_served_over_http_without_authorization():
+    server = Server("notes")
+
+    @server.tool(scopes=["write"])
+    def write() -> str:
+        return "written"
+
+    with pytest.raises(ValueError, match=r"needs scopes, which no request has without auth="):
+        server.wsgi_app()
+    url = "https://mcp.example.com/mcp"
+    auth = ResourceServer(url, authorization_servers=["https://auth.example.com"], verify=lambda token: None)
+    app = server.wsgi_app(auth=auth)
+    app.close(0.0)
+
+
+def test_another_server_and_a_directory_are_there_as_long_as_this_one_is_served(tmp_path):
+    (tmp_path / "a.txt").write_text("a")
+    other, server = Server("other"), Server("front")
+
+    @other.tool(task="optional")
+    def twice(n: int) -> int:
+        return 2 * n
+
+    server.mount("other", other)
+    server.add_directory(tmp_path)
+    with connect(server, check=True) as client:
+        assert client.call_tool("other.twice", {"n": 4}).structured == {"result": 8}
+        assert [each["name"] for each in client.list_resources()] == ["a.txt"]
+
+
+def test_a_server_with_tasks_declares_them():
+    server = Server("films")
+
+    @server.tool(task="optional")
+    def render() -> str:
+        return "done"
+
+    with connect(server, revision="2025-11-25") as client:
+        assert "tools" in client.server_capabilities["tasks"]["requests"]
+    with connect(server, revision="2026-07-28") as client:
+        assert "io.modelcontextprotocol/tasks" in client.server_capabilities["extensions"]

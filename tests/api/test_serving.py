@@ -443,3 +443,60 @@ def test_a_server_of_the_modern_era_alone_wants_meta_in_each_request(method):
     with RawClient(Server("new", revisions=[MODERN])) as client:
         error = client.request(method, {"protocolVersion": LEGACY[-1]})["error"]
     assert error["code"] == (-32022 if method == "initialize" else -32602)
+
+
+# -- tasks of a handler's own making ---------------------------------------------------------------
+
+KNOWS_TASKS = {
+    "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}}
+}
+HAND_MADE = {
+    "resultType": "task",
+    "taskId": "of-another-server",
+    "status": "working",
+    "createdAt": "2026-07-28T00:00:00Z",
+    "lastUpdatedAt": "2026-07-28T00:00:00Z",
+    "ttlMs": None,
+}
+
+
+@pytest.mark.parametrize("meta", [None, KNOWS_TASKS], ids=["a client without tasks", "a client with tasks"])
+@pytest.mark.parametrize("broken", [False, True], ids=["a task", "half a task"])
+@pytest.mark.spec("extensions/tasks/result-type-task-exclusive", "extensions/tasks/reserved-prefixes")
+@pytest.mark.spec("extensions/tasks/no-task-without-capability")
+def test_a_handler_passes_on_a_task_as_the_extension_has_it_or_nothing(meta, broken):
+    """extensions/tasks: the resultType "task" is for CreateTaskResults, and for clients that know them."""
+    server = demo()
+    made = {key: value for key, value in HAND_MADE.items() if not (broken and key == "status")}
+    server.on_request("tools/call")(lambda params: made)
+    with RawClient(server, revision=MODERN) as raw:
+        answer = raw.answer(raw.call("add", {"a": 1, "b": 2}, meta=meta))
+        if meta is None or broken:
+            assert answer["error"]["code"] == -32603
+            assert answer["error"]["message"].startswith("tools/call: the handler returned a task")
+        else:
+            assert answer["result"]["taskId"] == "of-another-server"
+
+
+@pytest.mark.parametrize("task", ["forbidden", "required"])
+@pytest.mark.spec("extensions/tasks/result-type-task-exclusive")
+def test_what_a_tool_returns_is_no_task(task):
+    """A tool that runs as a task does not have another one as its result."""
+    server = Server("made by hand")
+    server.add_tool(lambda: {"content": [], **HAND_MADE}, name="odd", task=task, output_schema=False)
+    with RawClient(server, revision=MODERN) as raw:
+        answer = raw.answer(raw.call("odd", meta=KNOWS_TASKS if task == "required" else None))
+        if task == "forbidden":
+            assert answer["error"]["code"] == -32603
+            return
+        ours = {"taskId": answer["result"]["taskId"], "_meta": KNOWS_TASKS}
+        assert eventually(lambda: raw.request("tasks/get", ours)["result"]["status"] == "failed")
+        assert raw.request("tasks/get", ours)["result"]["error"]["code"] == -32603
+
+
+def test_only_a_call_of_a_tool_is_answered_with_a_task():
+    server = demo()
+    server.on_request("prompts/get")(lambda params: HAND_MADE)
+    with RawClient(server, revision=MODERN) as raw:
+        answer = raw.request("prompts/get", {"name": "a", "_meta": KNOWS_TASKS})
+        assert answer["error"]["code"] == -32603

@@ -615,7 +615,7 @@ def test_extensions_are_off_unless_somebody_turns_them_on():
     mine = {"com.example/x": {"level": 2}}
     for server_side, client_side in itertools.product((None, mine), (None, mine)):
         server = telling(extensions=server_side)
-        with connect(server, options=ClientOptions(extensions=client_side)) as client:
+        with connect(server, options=ClientOptions(extensions=client_side, tasks=False)) as client:
             assert client.server_capabilities.get("extensions") == server_side
             for _ in range(2):  # with each request
                 assert client.request("vendor/who")["capabilities"].get("extensions") == client_side

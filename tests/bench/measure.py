@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -11,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from wire import LEGACY, MODERN, PATIENCE, Client, Package, Process, Server, counted
+from wire import LEGACY, MODERN, PATIENCE, Client, Package, Process, Server, TaskServer, counted
 
 Numbers = dict[str, float]
 median = statistics.median
@@ -203,13 +204,52 @@ def beginning(server: Server) -> Numbers:
     return {"start ms": server.first_answer * 1e3, "memory MiB": server.memory()}
 
 
+PAUSE_SECONDS = 0.002
+
+
+def tasks(server: TaskServer, size: Size) -> Numbers:
+    """What a call costs as a task: to begin it, to look at it, to fetch its result; each by a plain call.
+
+    Before each request there is a pause, so that the task before it has run: what is measured is how long
+    one request takes on a server that has nothing else to do.
+    """
+    seconds: dict[str, list[float]] = {"call": [], "create": [], "get": [], "result": []}
+    for n in counted(size.calls // 4):
+        arguments = {"a": n, "b": 1}
+        _timed(server, server.call(n, "add", **arguments), seconds["call"])
+        begin = server.request(n, "tools/call", {"name": "later", "arguments": arguments, "task": {}})
+        task = {"taskId": _timed(server, begin, seconds["create"])["task"]["taskId"]}
+        _timed(server, server.request(n, "tasks/get", task), seconds["get"])
+        result = _timed(server, server.request(n, "tasks/result", task), seconds["result"])
+        if result["structuredContent"] != {"result": n + 1}:
+            raise SystemExit("a wrong result of a task")
+    medians = {act: median(found) for act, found in seconds.items()}
+    return {
+        f"tasks {server.store} {act} by call": medians[act] / medians["call"]
+        for act in ("create", "get", "result")
+    }
+
+
+def _timed(server: Server, request: bytes, seconds: list[float]) -> Any:
+    """The result of a request, after a pause. Notifications beside it are passed over."""
+    time.sleep(PAUSE_SECONDS)
+    start = time.perf_counter()
+    server.write(request)
+    while True:
+        for line in server.lines():
+            if b'"result"' in line:
+                seconds.append(time.perf_counter() - start)
+                return json.loads(line)["result"]
+
+
 @dataclass(frozen=True)
 class Group:
     """Metrics that are measured together, on one process."""
 
     name: str
     measure: Callable[[Any, Size], Numbers]
-    start: Callable[[Package], Process] | None = None
+    start: Callable[[Package], Process | None] | None = None
+    """None if the package has nothing of the kind."""
 
 
 def _modern(server: Server, size: Size) -> Numbers:
@@ -231,10 +271,12 @@ GROUPS = (
     Group("pipelined", pipelined, lambda package: Server(package, LEGACY)),
     Group("echo", echo, lambda package: Server(package, LEGACY)),
     Group("naps", naps, lambda package: Server(package, LEGACY)),
-    Group("list", list_tools, lambda package: Server(package, LEGACY, MANY)),
+    Group("list", list_tools, lambda package: Server(package, LEGACY, str(MANY))),
     Group("import", importing),
     Group("client", client, lambda package: Client(package, LEGACY)),
     Group("modern-client", _modern_client, lambda package: Client(package, MODERN)),
+    Group("tasks-memory", tasks, lambda package: TaskServer.of(package, "memory")),
+    Group("tasks-sqlite", tasks, lambda package: TaskServer.of(package, "sqlite")),
 )
 
 
@@ -243,6 +285,8 @@ def once(group: Group, package: Package, size: Size) -> Numbers:
     if group.start is None:
         return group.measure(package, size)
     process = group.start(package)
+    if process is None:
+        return {}
     try:
         return group.measure(process, size)
     finally:

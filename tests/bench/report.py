@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import importlib.metadata
+import math
 import os
 import platform
 import statistics
@@ -125,6 +126,16 @@ ROWS = (
     Row("http client stream CPU µs", "HTTP client library, event stream, CPU a call, µs"),
     Row("http client modern p50 µs", "HTTP client library in 2026-07-28, p50, µs", times=2),
     Row("http client modern CPU µs", "HTTP client library in 2026-07-28, CPU a call, µs"),
+    *(
+        Row(
+            f"tasks {store} {act} by call",
+            f"tasks, {title}: {act}, by a plain call",
+            at_most=bound,
+            is_own_ratio=True,
+        )
+        for store, title, bound in (("memory", "memory store", 1.5), ("sqlite", "SQLite store", 4))
+        for act in ("create", "get", "result")
+    ),
 )
 HEADINGS = ("metric", "mcp_ref", "mcp", "times better", "target", "met")
 AGAINST_HEADINGS = ("metric", "now", "then", "times better", "target", "met")
@@ -161,10 +172,13 @@ class Finding:
         elif self.row.at_most is not None:
             target = f"<= {self.row.at_most:g}"
         met = {None: "-", True: "yes", False: "NO"}[self.met]
-        return self.row.title, _number(self.ours), _number(self.theirs), f"x{self.ratio:.2f}", target, met
+        ratio = "-" if math.isnan(self.ratio) else f"x{self.ratio:.2f}"
+        return self.row.title, _number(self.ours), _number(self.theirs), ratio, target, met
 
 
 def _number(value: float) -> str:
+    if math.isnan(value):
+        return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -182,7 +196,9 @@ def _against(row: Row) -> Row:
 
 
 def _has_two_sides(results: Results, row: Row) -> bool:
-    return row.metric in results and all(results[row.metric].values())
+    """A ratio of our own numbers needs no other side."""
+    sides = results.get(row.metric, {})
+    return (all(sides.values()) and bool(sides)) or (row.is_own_ratio and bool(sides.get("ours")))
 
 
 def left_out(results: Results) -> list[str]:
@@ -192,6 +208,7 @@ def left_out(results: Results) -> list[str]:
 
 def _finding(row: Row, numbers: dict[str, list[float]]) -> Finding:
     ours, theirs = numbers.values()
+    theirs = theirs or [math.nan] * len(ours)
     pairs = zip(ours, theirs, strict=True)
     ratios = [a / b if row.more_is_better else b / max(a, TINY) for a, b in pairs]
     worst = min(ours) if row.more_is_better else max(ours)

@@ -12,6 +12,7 @@ import os
 import select
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -150,8 +151,10 @@ class Process:
 class Server(Process):
     """A server under load, in one revision."""
 
-    def __init__(self, package: Package, revision: str, extra_tools: int = 0) -> None:
-        super().__init__(package, f"server_{package.name}.py", str(extra_tools))
+    def __init__(self, package: Package, revision: str, *arguments: str, script: str = "") -> None:
+        """By default the usual server; `arguments` are its own: how many tools it has besides."""
+        usual = () if script else ("0",)
+        super().__init__(package, script or f"server_{package.name}.py", *(arguments or usual))
         self.revision = revision
         self.greeting = self._greet()
         self.first_answer = time.perf_counter() - self.started
@@ -186,6 +189,29 @@ class Server(Process):
         if "result" not in answer or answer["result"].get("isError"):
             raise SystemExit(f"a wrong answer: {str(answer)[:500]}")
         return answer["result"]
+
+
+class TaskServer(Server):
+    """A server of ours that runs calls as tasks, in 2025-11-25."""
+
+    script_name = "tasks_mcp_ref.py"
+
+    def __init__(self, package: Package, store: str) -> None:
+        self.store = store
+        self._folder = tempfile.TemporaryDirectory(prefix="mcp_ref-bench-")
+        file = [str(Path(self._folder.name, "tasks.sqlite"))] if store == "sqlite" else []
+        super().__init__(package, LEGACY, *file, script=self.script_name)
+
+    @classmethod
+    def of(cls, package: Package, store: str) -> TaskServer | None:
+        """None for a package that has no such program."""
+        has_tasks = package.name == OURS.name and (package.peers / cls.script_name).is_file()
+        return cls(package, store) if has_tasks else None
+
+    def close(self) -> None:
+        """End it, and its file."""
+        super().close()
+        self._folder.cleanup()
 
 
 class Client(Process):

@@ -6,18 +6,21 @@ import io
 import json
 import os
 import re
-import select
 import signal
 import subprocess
 import sys
 import threading
+from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cli.conftest import Person
+from cli.test_over_http import served
+from peers import PATIENCE
 
-from mcp_ref import Server
+from mcp_ref import Server, connect
 from mcp_ref.cli import actions, terminal
 from mcp_ref.cli.main import main
 
@@ -142,26 +145,6 @@ def test_serve_serves_over_http_until_ctrl_c(
     said = capsys.readouterr()
     assert (called, said.out) == ([0], "2\n")
     assert re.fullmatch(r"serving at http://127\.0\.0\.1:\d+/mcp; Ctrl-C ends it\n", said.err)
-
-
-@pytest.mark.parametrize(
-    ("given", "found"),
-    [
-        ([], {}),
-        (["A: 1"], {"A": "1"}),
-        (["A:1", "X-B : 2:3 "], {"A": "1", "X-B": "2:3"}),
-        (["A:"], {"A": ""}),
-    ],
-)
-def test_headers_are_written_as_for_curl(given: list[str], found: dict[str, str]) -> None:
-    assert actions._headers(given) == found
-
-
-@pytest.mark.parametrize("given", [["secret"], [": secret"], ["a secret: b"], ["A: secret", "a: secret"]])
-def test_a_wrong_header_is_explained_without_its_text(given: list[str]) -> None:
-    with pytest.raises(ValueError, match="--header") as caught:
-        actions._headers(given)
-    assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -429,7 +412,7 @@ def test_without_a_terminal_elicitation_is_not_offered(
     revision: str,
     code: int,
 ) -> None:
-    monkeypatch.setattr(actions, "_has_terminal", lambda: False)
+    monkeypatch.setattr(actions, "has_terminal", lambda: False)
     assert main(["call", "asked", "--revision", revision, *ENV, *server]) == code
     assert "elicitation" in "".join(capsys.readouterr())
 
@@ -443,7 +426,7 @@ def test_the_person_at_the_terminal_is_asked(
     revision: str,
     words: list[str],
 ) -> None:
-    monkeypatch.setattr(actions, "_has_terminal", lambda: True)
+    monkeypatch.setattr(actions, "has_terminal", lambda: True)
     monkeypatch.setattr(terminal, "ask", lambda question: question.decline())
     assert main([*words, "--revision", revision, *ENV, *server]) == 0
     assert capsys.readouterr().out.strip() == "decline"
@@ -461,7 +444,7 @@ def test_a_person_who_must_visit_a_page_first_is_asked_to(
         seen.append(question.url)
         return question.accept()
 
-    monkeypatch.setattr(actions, "_has_terminal", lambda: True)
+    monkeypatch.setattr(actions, "has_terminal", lambda: True)
     monkeypatch.setattr(terminal, "ask", ask)
     assert main([*PAY, *ENV, *server]) == 0
     assert capsys.readouterr().out == "paid\n"
@@ -472,38 +455,156 @@ def test_a_person_who_must_visit_a_page_first_is_asked_to(
 def test_a_call_without_the_visit_is_refused(
     server: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
-    monkeypatch.setattr(actions, "_has_terminal", lambda: there)
+    monkeypatch.setattr(actions, "has_terminal", lambda: there)
     monkeypatch.setattr(terminal, "ask", lambda question: question.decline())
     assert main([*PAY, *ENV, *server]) == 3
     assert ("needs a visit" if there else "did not declare") in capsys.readouterr().err
 
 
-def test_a_prompt_asks_at_a_real_terminal(server: list[str]) -> None:
+def test_a_call_asks_at_a_real_terminal(server: list[str]) -> None:
     """All of it, as a person would do it: in a session whose controlling terminal is a new one."""
-    us, them = os.openpty()
-    command = [sys.executable, "-m", "mcp_ref", "call", "asked", *ENV, *server]
-    with subprocess.Popen(
-        [sys.executable, "-c", TAKES_TERMINAL, *command],
-        cwd=ROOT,
-        stdin=them,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as child:
-        os.close(them)
-        seen = b""
-        while b"accept, decline or cancel? > " not in seen:
-            assert select.select([us], [], [], 20)[0], seen
-            seen += os.read(us, 4096)
-        os.write(us, b"accept\n")
-        out, err = child.communicate(timeout=20)
-        os.close(us)
-    assert b"Sure?" in seen
-    assert (out, err, child.returncode) == (b"accept\n", b"", 0)
+    with Person("call", "asked", *ENV, *server) as person:
+        assert "| Sure?" in person.sees("accept, decline or cancel? > ")
+        person.types("accept\n")
+        code, out, _ = person.ends()
+    assert (code, out) == (0, "accept\n")
 
 
-TAKES_TERMINAL = """
-import fcntl, os, sys, termios
-fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-os.execv(sys.argv[1], sys.argv[1:])
-"""
+# ------------------------------------------------------------------------------------ tasks
+
+ERAS = pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+
+
+@ERAS
+def test_a_tool_is_called_as_a_task(
+    work: list[str], capsys: pytest.CaptureFixture[str], revision: str
+) -> None:
+    Path(work[-1]).with_name("go").touch()
+    assert main(["call", "build", "--task", "--json", "--revision", revision, *ENV, *work]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out)["content"][0]["text"] == "built"
+    assert re.search(r"^mcp-ref: task [0-9a-f]{32}$", said.err, re.M)
+
+
+@ERAS
+def test_a_task_that_fails_is_exit_code_1(
+    work: list[str], capsys: pytest.CaptureFixture[str], revision: str
+) -> None:
+    assert main(["call", "fail", "--task", "--revision", revision, *ENV, *work]) == 1
+    assert capsys.readouterr().out == "it broke\n"
+
+
+def test_a_call_that_is_answered_at_once_has_no_task(
+    work: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["call", "quick", "--task", *ENV, *work]) == 0
+    said = capsys.readouterr()
+    assert (said.out, "task" in said.err) == ("done\n", False)
+
+
+def test_tasks_are_listed_shown_waited_for_and_cancelled(
+    work: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In 2025-11-25, where each command is another process: the server has a SqliteStore."""
+    of = ["--revision", "2025-11-25", *ENV, *work, "kept"]
+    assert main(["tasks", *of]) == 0
+    assert capsys.readouterr().out == "no tasks\n"
+    assert main(["call", "fail", "--task", "--ttl", "90", *of]) == 1
+    assert main(["call", "quick", "--task", *of]) == 0
+    capsys.readouterr()
+    assert main(["tasks", "--json", *of]) == 0
+    failed, done = json.loads(capsys.readouterr().out)
+    assert (failed["status"], failed["ttl"], done["status"]) == ("failed", 90000, "completed")
+    assert main(["tasks", *of]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        f"{failed['taskId']}  failed",
+        "    it broke",
+        f"{done['taskId']}  completed",
+    ]
+    assert main(["tasks", "--id", failed["taskId"], *of]) == 0
+    assert "kept for 90 s" in capsys.readouterr().out
+    assert main(["tasks", "--id", failed["taskId"], "--wait", *of]) == 1
+    assert main(["tasks", "--id", done["taskId"], "--wait", *of]) == 0
+    assert capsys.readouterr().out == "it broke\ndone\n"
+    assert main(["tasks", "--id", done["taskId"], "--cancel", *of]) == 3
+    assert "already in terminal status" in capsys.readouterr().err
+
+
+def test_in_2026_07_28_there_is_no_list_of_tasks_but_they_can_be_asked_for(
+    work: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = [*ENV, *work, "kept"]
+    assert main(["tasks", *kept]) == 4
+    said = capsys.readouterr().err
+    assert "no list of tasks in 2026-07-28" in said
+    assert "--id" in said
+    assert main(["call", "fail", "--task", *kept]) == 1
+    (found,) = re.findall("[0-9a-f]{32}", capsys.readouterr().err)
+    assert main(["tasks", "--id", found, "--json", *kept]) == 0
+    assert json.loads(capsys.readouterr().out)["result"]["isError"]
+    assert main(["tasks", "--id", found, "--cancel", *kept]) == 0
+    assert capsys.readouterr().out.startswith(f"{found}  completed\n")
+
+
+@ERAS
+def test_a_task_that_another_command_cancels_is_exit_code_1(
+    work: list[str], capsys: pytest.CaptureFixture[str], revision: str
+) -> None:
+    with served(work[-1]) as (place, _), connect(place, revision=revision) as client:
+        task = client.start_tool("build")
+        waiting = subprocess.Popen(
+            [sys.executable, "-m", "mcp_ref", "tasks", "--id", task.id, "--wait", "--", place],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        with waiting:
+            assert waiting.stderr is not None
+            assert waiting.stderr.readline().startswith("mcp-ref: working")
+            assert main(["tasks", "--id", task.id, "--cancel", "--revision", revision, "--", place]) == 0
+            assert capsys.readouterr().out.startswith(f"{task.id}  cancelled\n")
+            out, said = waiting.communicate(timeout=PATIENCE)
+    assert (waiting.returncode, out) == (1, "")
+    assert said.endswith("mcp-ref: The task was cancelled by request.\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (["call", "quick", "--ttl", "5"], 2, "--ttl is about a task"),
+        (["tasks", "--wait"], 2, "name it, with --id"),
+        (["tasks", "--cancel"], 2, "name it, with --id"),
+        (["tasks", "--id", "a\x1b"], 3, r"Task not found: 'a\x1b'"),
+        (["tasks", "--revision", "2024-11-05"], 4, "there are no tasks in 2024-11-05"),
+        (["call", "quick", "--task", "--revision", "2025-06-18"], 4, "there are no tasks in 2025-06-18"),
+    ],
+)
+def test_what_cannot_be_done_with_tasks_is_explained(
+    work: list[str], capsys: pytest.CaptureFixture[str], words: list[str], code: int, says: str
+) -> None:
+    assert main([*words, *ENV, *work]) == code
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "choice"), [("", "wait"), ("detach", "detach"), ("cancel", "cancel"), (None, "detach")]
+)
+@pytest.mark.parametrize(
+    ("place", "hint"), [("python", "detach (which ends the server)"), ("http://a/", "detach (it goes on)")]
+)
+def test_a_person_who_says_nothing_detaches(
+    monkeypatch: pytest.MonkeyPatch, typed: str | None, choice: str, place: str, hint: str
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(actions, "has_terminal", lambda: True)
+    monkeypatch.setattr(terminal, "choose", lambda prompt, words, is_over: asked.append(prompt) or typed)
+    assert actions._chooser(Namespace(config=None, server=[place]), "cancel")(lambda: False) == choice
+    assert asked == [f"{hint}, cancel it, or Enter to wait on?"]
+
+
+@pytest.mark.parametrize("otherwise", ["detach", "cancel"])
+def test_without_a_person_the_choice_is_made(monkeypatch: pytest.MonkeyPatch, otherwise: Any) -> None:
+    monkeypatch.setattr(actions, "has_terminal", lambda: False)
+    assert actions._chooser(Namespace(config=None, server=["python"]), otherwise)(lambda: False) == otherwise

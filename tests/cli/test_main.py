@@ -16,6 +16,7 @@ from peers import PATIENCE, eventually, source
 from mcp_ref import __version__
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
 from mcp_ref.cli import actions
+from mcp_ref.cli import main as program
 from mcp_ref.cli.main import main
 from mcp_ref.runtime.errors import ConnectionClosed, McpError
 
@@ -122,6 +123,24 @@ def test_what_a_refusal_says_cannot_steer_the_terminal(
 def test_a_server_that_cannot_be_started_is_exit_code_4(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ping", "--", "no-such-program-here"]) == 4
     assert "cannot start" in capsys.readouterr().err
+
+
+def test_a_shell_runs_lines_whose_errors_are_those_of_a_line(
+    server: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = "call add b=2 --json a=1\ntools --no\nshell\ncall nothing\n"
+    monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+    assert main(["shell", *ENV, *server]) == 3
+    said = capsys.readouterr()
+    assert '"text": "3"' in said.out
+    assert "unrecognized argument --no" in said.err
+    assert "invalid choice: 'shell'" in said.err
+    assert "usage" not in said.err
+
+
+def test_a_fault_of_this_program_is_no_error_of_a_line() -> None:
+    with pytest.raises(ZeroDivisionError):
+        program._report(ZeroDivisionError())
 
 
 def test_no_answer_in_time_is_exit_code_5(server: list[str]) -> None:

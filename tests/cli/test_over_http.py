@@ -121,7 +121,7 @@ def test_the_server_may_ask_for_roots(url: str, capsys: Captured, revision: str,
 def test_the_person_at_the_terminal_is_asked(
     url: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch, revision: str
 ) -> None:
-    monkeypatch.setattr(actions, "_has_terminal", lambda: True)
+    monkeypatch.setattr(actions, "has_terminal", lambda: True)
     monkeypatch.setattr(terminal, "ask", lambda question: question.decline())
     assert main(["call", "asked", "--revision", revision, "--", url]) == 0
     assert capsys.readouterr().out == "decline\n"

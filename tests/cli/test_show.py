@@ -156,11 +156,12 @@ def test_the_progress_line_is_hidden_while_a_person_is_asked(monkeypatch: pytest
             assert line.on_progress is not None
             assert terminal.getvalue().endswith("\r\x1b[K")
             line.on_progress(2, None, "meanwhile")
+            assert "meanwhile" not in terminal.getvalue()
             return f"answer to {question}"
 
         assert line.hidden_during(ask)("a question") == "answer to a question"
+        assert terminal.getvalue().endswith("2 meanwhile")  # what was last reported is shown again
         line.on_progress(3, None, "after")
-    assert "meanwhile" not in terminal.getvalue()
     assert "3 after" in terminal.getvalue()
 
 
@@ -307,3 +308,119 @@ def test_no_text_of_a_servers_begins_a_line_of_ours(capsys: pytest.CaptureFixtur
     show.log_message("error", "a\nmcp-ref: b\x1b[2J", None)
     show.stderr_line("c\x1b]0;title\x07")
     assert capsys.readouterr().err == "error: a\n  mcp-ref: b\ufffd[2J\nc\ufffd]0;title\ufffd\n"
+
+
+# ------------------------------------------------------------------------------------ tasks
+
+TIMES = {"createdAt": "2026-07-28T10:00:00Z", "lastUpdatedAt": "2026-07-28T10:00:09Z"}
+
+
+def test_tasks_are_a_line_each_with_what_the_server_says_below(capsys: pytest.CaptureFixture[str]) -> None:
+    show.tasks([])
+    show.tasks([{"taskId": "a\n\x1b", "status": "working", "statusMessage": "x\ny"}])
+    show.tasks([{"taskId": "b", "status": "failed"}, {"taskId": "c", "status": "completed"}])
+    said = capsys.readouterr().out.splitlines()
+    assert said == ["no tasks", "a\\n\ufffd  working", "    x\\ny", "b  failed", "c  completed"]
+
+
+@pytest.mark.parametrize(
+    ("ttl", "kept"),
+    [
+        ({"ttl": 60000}, "for 60 s from its creation"),
+        ({"ttlMs": 500}, "for 0.5 s from its creation"),
+        ({"ttl": None}, "for ever"),
+        ({"ttlMs": None}, "for ever"),
+    ],
+)
+def test_a_task_is_shown_with_its_times_in_the_words_of_either_era(
+    capsys: pytest.CaptureFixture[str], ttl: dict[str, int | None], kept: str
+) -> None:
+    show.task({"taskId": "a", "status": "working", **TIMES, **ttl})
+    assert capsys.readouterr().out.splitlines() == [
+        "a  working",
+        "    created 2026-07-28T10:00:00Z, last changed 2026-07-28T10:00:09Z",
+        f"    kept {kept}",
+    ]
+
+
+def shown_on(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """A terminal that stderr is from now on; not a fixture, after which pytest would take it back."""
+    monkeypatch.setenv("COLUMNS", "80")
+    found = Terminal()
+    monkeypatch.setattr(sys, "stderr", found)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("building (3 of 10)", "[######..............] 3 of 10 building"),
+        ("3 of 10", "[######..............] 3 of 10 "),
+        ("2.5 of 5", "[##########..........] 2.5 of 5 "),
+        ("1e+06 of 2e+06", "[##########..........] 1e+06 of 2e+06 "),
+        ("0 of 0", "0 "),
+        ("3 of 10 files", "working: 3 of 10 files"),
+        ("x3 of 10", "working: x3 of 10"),
+        ("1.2.3 of 4.5.6", "working: 1.2.3 of 4.5.6"),
+        ("9" * 400 + " of 9", "working: " + "9" * 70),
+        ("", "working"),
+        (None, "working"),
+        ("a\x1b[2J\nb", "working: a\ufffd[2J b"),
+    ],
+)
+def test_how_far_a_task_is_is_read_from_the_end_of_its_message(
+    monkeypatch: pytest.MonkeyPatch, message: str | None, shown: str
+) -> None:
+    """As a task of 2026-07-28 says it, which sends no progress."""
+    terminal = shown_on(monkeypatch)
+    show.TaskLine().on_status("working", message)
+    assert terminal.getvalue() == f"\r\x1b[K{shown}"
+
+
+def test_the_bar_of_a_task_stays_while_its_message_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = shown_on(monkeypatch)
+    line = show.TaskLine()
+    assert line.on_progress is not None
+    line.on_status("working", None)
+    line.on_progress(1, 2, "half")
+    line.on_status("working", None)
+    line.on_status("working", "painting")
+    line.on_status("input_required", None)
+    shown = ["working", "[##########..........] 1 of 2 half", "[##########..........] 1 of 2 painting"]
+    assert terminal.getvalue().split("\r\x1b[K")[1:] == [*shown, "input_required"]
+
+
+def test_what_is_said_stays_above_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = shown_on(monkeypatch)
+    with show.TaskLine() as line:
+        line.on_status("working", None)
+        line.say("task a\x1b")
+    assert terminal.getvalue() == ("\r\x1b[Kworking\r\x1b[Kmcp-ref: task a\ufffd\n\r\x1b[Kworking\r\x1b[K")
+
+
+def test_without_a_terminal_each_status_is_a_line_and_what_is_said_of_it_one_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [100.0]
+    monkeypatch.setattr(show.time, "monotonic", lambda: now[0])
+    line = show.TaskLine()
+    assert line.on_progress is not None
+    line.say("task a")
+    line.on_status("working", None)
+    line.on_progress(1, 9, "first")
+    line.on_progress(2, 9, "too soon")
+    now[0] += show.PLAIN_SECONDS
+    line.on_status("working", "second\nline\x1b")
+    line.on_status("working", None)
+    line.on_status("input_required", "asking")
+    line.on_status("completed", None)
+    now[0] += show.PLAIN_SECONDS
+    line.on_progress(9, 9, "too late")
+    assert capsys.readouterr().err.splitlines() == [
+        "mcp-ref: task a",
+        "mcp-ref: working",
+        "mcp-ref: working: first (1 of 9)",
+        "mcp-ref: working: second\\nline\ufffd",
+        "mcp-ref: input_required: asking",
+        "mcp-ref: completed",
+    ]

@@ -397,6 +397,73 @@ def test_warnings_are_shown_before_consent(person):
     assert person.outcome() == "cancel"
 
 
+# ------------------------------------------------------------------- questions of the program
+
+
+class Choosing:
+    """`choose` on a thread of its own."""
+
+    def __init__(self, person: Person) -> None:
+        self.over = threading.Event()
+        self._found: list[str | None] = []
+        self._thread = threading.Thread(target=self._choose, args=(person.terminal,), daemon=True)
+        self._thread.start()
+
+    def _choose(self, terminal: Terminal) -> None:
+        self._found.append(terminal.choose("stay or leave?", ["stay", "leave"], self.over.is_set))
+
+    def outcome(self) -> str | None:
+        self._thread.join(LIMIT)
+        return self._found[0]
+
+
+@pytest.mark.parametrize(("line", "word"), [("stay", "stay"), ("L", "leave"), ("", ""), (" s ", "stay")])
+def test_a_word_may_be_shortened_and_an_empty_line_is_a_choice(person, line, word):
+    choosing = Choosing(person)
+    assert person.sees(" > ") == "\nstay or leave? > "
+    person.types(line)
+    assert choosing.outcome() == word
+
+
+def test_a_wrong_word_is_explained_and_asked_for_again(person):
+    choosing = Choosing(person)
+    person.answers("go")
+    assert "it must be one of these words" in person.answers("leave")
+    assert choosing.outcome() == "leave"
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x04"], ids=["ctrl-c", "ctrl-d"])
+def test_a_key_leaves_without_a_choice(person, key):
+    choosing = Choosing(person)
+    person.sees(" > ")
+    person.types(key, end="")
+    person.sees("(no answer)")
+    assert choosing.outcome() is None
+
+
+def test_there_is_no_choice_any_more_when_it_is_over(person):
+    choosing = Choosing(person)
+    person.sees(" > ")
+    choosing.over.set()
+    assert choosing.outcome() is None
+
+
+def test_a_choice_waits_for_its_turn_and_may_be_over_by_then(person):
+    question = Question({"name": NAME})
+    person.is_asked(question)
+    person.sees(" > ")
+    first, second = Choosing(person), Choosing(person)
+    first.over.set()
+    assert first.outcome() is None
+    person.types("!cancel")
+    person.answers("stay")
+    assert (person.outcome(), second.outcome()) == ("cancel", "stay")
+
+
+def test_where_no_person_can_be_asked_there_is_no_choice(tmp_path):
+    assert Terminal(tmp_path / "none").choose("?", ["yes"], lambda: False) is None
+
+
 # ---------------------------------------------------------------------------- the terminal
 
 

@@ -16,7 +16,7 @@ from fixtures_server import server
 
 from mcp_ref import HttpOptions
 
-PARTS = ("content", "behaviour", "asking", "rounds", "resources")
+PARTS = ("content", "behaviour", "asking", "rounds", "resources", "tasks")
 """In the order of the list of tools: the suite calls the first one with no arguments."""
 
 for part in PARTS:

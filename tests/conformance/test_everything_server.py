@@ -69,6 +69,13 @@ TOOLS = {
     "test_structured_output",
     "test_slow",
     "test_echo",
+    "greet",
+    "slow_compute",
+    "failing_job",
+    "protocol_error_job",
+    "confirm_delete",
+    "multi_input",
+    "test_tool_with_task",
 }
 PROMPTS = {
     "test_simple_prompt",
@@ -670,6 +677,140 @@ def test_a_capability_that_is_missing_is_named() -> None:
         assert error["data"]["requiredCapabilities"] == {"sampling": {}}
         answer = raw.answer(raw.call("test_missing_capability", meta=declaring({"sampling": {}})))
         assert not answer["result"].get("isError")
+
+
+# --------------------------------------------------------------------------------- tasks
+
+TASKS = declaring({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
+FORMS = {"elicitation": {"form": {}}}
+
+
+class Tasks(RawClient):
+    """A client of the two revisions that have tasks, over stdio, in the words of each."""
+
+    def start(self, tool: str, **arguments: Any) -> str:
+        """The id of a task."""
+        if self.revision == MODERN:
+            created = self.answer(self.call(tool, arguments, meta=TASKS))["result"]
+            assert created["resultType"] == "task"
+            return str(created["taskId"])
+        params = {"name": tool, "arguments": arguments, "task": {}}
+        return str(self.answer(self.ask("tools/call", params))["result"]["task"]["taskId"])
+
+    def say(self, method: str, task_id: str, **params: Any) -> Any:
+        meta = {"_meta": TASKS} if self.revision == MODERN else {}
+        return self.answer(self.ask(method, {"taskId": task_id, **params, **meta}))
+
+    def get(self, task_id: str) -> Any:
+        return self.say("tasks/get", task_id)["result"]
+
+    def until_over(self, task_id: str) -> Any:
+        """The task when it is over."""
+        final = {"completed", "failed", "cancelled"}
+        assert eventually(lambda: self.get(task_id)["status"] in final)
+        return self.get(task_id)
+
+    def outcome(self, task_id: str) -> Any:
+        """The result of a task, or its error: in the task, or fetched."""
+        task = self.until_over(task_id)
+        if self.revision == MODERN:
+            return task.get("result") or task["error"]
+        answer = self.say("tasks/result", task_id)
+        return answer.get("result") or answer["error"]
+
+
+@pytest.fixture(params=["2025-11-25", MODERN])
+def tasks(request: pytest.FixtureRequest) -> Iterator[Tasks]:
+    with nothing_left(), Tasks(COMMAND, revision=request.param, capabilities=FORMS) as raw:
+        yield raw
+
+
+def test_a_tool_that_is_no_task_greets(session: Session) -> None:
+    assert session.call("greet", name="Alice").text == "Hello, Alice!"
+
+
+def test_a_tool_that_may_be_a_task_is_called_as_any_other(session: Session) -> None:
+    assert session.call("slow_compute", seconds=0.01, label="a").text == "Computed a in 0.01 s."
+
+
+def test_a_tool_is_computed_as_a_task(tasks: Tasks) -> None:
+    task_id = tasks.start("slow_compute", seconds=0.01, label="a")
+    assert tasks.outcome(task_id)["content"][0]["text"] == "Computed a in 0.01 s."
+    assert tasks.get(task_id)["status"] == "completed"
+
+
+def test_a_task_ends_when_it_is_cancelled(tasks: Tasks) -> None:
+    task_id = tasks.start("slow_compute", seconds=60, label="a")
+    assert eventually(lambda: tasks.get(task_id).get("statusMessage") == "computing a")
+    tasks.say("tasks/cancel", task_id)
+    assert tasks.until_over(task_id)["status"] == "cancelled"
+
+
+def test_a_tool_that_fails_in_a_task(tasks: Tasks) -> None:
+    """extensions/tasks: such a task is completed. In 2025-11-25 it failed."""
+    task_id = tasks.start("failing_job")
+    assert tasks.outcome(task_id)["isError"] is True
+    assert tasks.get(task_id)["status"] == ("completed" if tasks.revision == MODERN else "failed")
+
+
+def test_a_task_that_ends_with_a_json_rpc_error(tasks: Tasks) -> None:
+    task_id = tasks.start("protocol_error_job")
+    assert tasks.outcome(task_id) == {"code": -32000, "message": "API rate limit exceeded"}
+    assert tasks.get(task_id)["status"] == "failed"
+
+
+@pytest.mark.parametrize("tool", ["failing_job", "protocol_error_job", "confirm_delete", "multi_input"])
+def test_a_required_task_is_refused_to_a_client_that_wants_none(tasks: Tasks, tool: str) -> None:
+    error = tasks.answer(tasks.call(tool, {"filename": "a"} if tool == "confirm_delete" else {}))["error"]
+    assert error["code"] == (-32021 if tasks.revision == MODERN else -32601)
+
+
+def test_a_task_asks_two_things_at_once_and_takes_the_answers_one_by_one() -> None:
+    with nothing_left(), Tasks(COMMAND, revision=MODERN) as tasks:
+        task_id = tasks.start("multi_input")
+        assert eventually(lambda: tasks.get(task_id)["status"] == "input_required")
+        name, yes = tasks.get(task_id)["inputRequests"]
+        tasks.say("tasks/update", task_id, inputResponses={name: accepted(name="Alice")})
+        assert eventually(lambda: tasks.get(task_id)["inputRequests"].keys() == {yes})
+        tasks.say("tasks/update", task_id, inputResponses={yes: accepted(confirm=True)})
+        text = tasks.outcome(task_id)["content"][0]["text"]
+        assert text == "{'name': 'Alice'}, {'confirm': True}"
+
+
+@pytest.mark.parametrize(("answer", "said"), [(True, "Deleted a.txt."), (False, "Kept a.txt.")])
+def test_a_task_asks_whether_to_delete(answer: bool, said: str) -> None:
+    with nothing_left(), Tasks(COMMAND, revision=MODERN) as tasks:
+        task_id = tasks.start("confirm_delete", filename="a.txt")
+        assert eventually(lambda: tasks.get(task_id)["status"] == "input_required")
+        ((key, asked),) = tasks.get(task_id)["inputRequests"].items()
+        assert asked["params"]["message"] == "Delete a.txt?"
+        tasks.say("tasks/update", task_id, inputResponses={key: accepted(confirm=answer)})
+        assert tasks.outcome(task_id)["content"][0]["text"] == said
+
+
+def test_what_a_task_of_2025_asks_comes_beside_its_result() -> None:
+    with nothing_left(), Tasks(COMMAND, revision="2025-11-25", capabilities=FORMS) as tasks:
+        task_id = tasks.start("confirm_delete", filename="a.txt")
+        number = tasks.ask("tasks/result", {"taskId": task_id})
+        asked = tasks.until(lambda message: message.get("method") == "elicitation/create")
+        assert asked["params"]["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task_id}
+        tasks.send({"jsonrpc": "2.0", "id": asked["id"], "result": accepted(confirm=True)})
+        assert tasks.answer(number)["result"]["content"][0]["text"] == "Deleted a.txt."
+
+
+def test_a_call_asks_before_it_becomes_a_task() -> None:
+    """extensions/tasks: what is asked before the task goes in rounds, and no state is in the task."""
+    with nothing_left(), Tasks(COMMAND, revision=MODERN) as tasks:
+        first = tasks.answer(tasks.call("test_tool_with_task", meta=TASKS))["result"]
+        assert first["resultType"] == "input_required"
+        assert "taskId" not in first
+        answers = {key: accepted(name="Alice") for key in first["inputRequests"]}
+        more = {"inputResponses": answers, "requestState": first["requestState"], "_meta": TASKS}
+        params = {"name": "test_tool_with_task", "arguments": {}, **more}
+        created = tasks.answer(tasks.ask("tools/call", params))["result"]
+        assert created["resultType"] == "task"
+        assert "requestState" not in created
+        assert tasks.outcome(created["taskId"])["content"][0]["text"] == "Hello, Alice!"
 
 
 # ------------------------------------------------------------------------------- headers

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from peers import nothing_left
+from web import Request, Wire, web
 
 sys.path.insert(1, str(Path(__file__).resolve().parent))
 
@@ -20,6 +21,8 @@ import run
 HERE = Path(__file__).resolve().parent
 TIME = "2026-07-28T12-00-00-000Z"
 WANTED = {"ping": 2, "tools_call": 1}
+SKIPPED = {"tasks-status-notifications"}
+"""Scenarios that this version of the suite has, and skips whatever a server does."""
 
 
 def left(results: Path, name: str, *statuses: str, said: str | None = "hello\ndone\n", **more: Any) -> None:
@@ -112,21 +115,20 @@ def test_a_client_that_did_not_come_to_its_end_is_a_fault(tmp_path: Path, said: 
 
 
 def test_what_is_not_covered_yet_is_not_counted_but_named(tmp_path: Path) -> None:
-    left(tmp_path, "auth/metadata-default", "FAILURE", said="")
-    left(tmp_path, "tasks-lifecycle", "FAILURE")
+    left(tmp_path, "sep-2640-client-verify-size", "FAILURE", said="")
     left(tmp_path, "sep-2640-client-no-prefetch", "WARNING")
     report = gate.judge(tmp_path, "client", {})
     assert report.faults == []
-    assert report.not_counted == ["auth/metadata-default", "sep-2640-client-no-prefetch", "tasks-lifecycle"]
+    assert report.not_counted == ["sep-2640-client-no-prefetch", "sep-2640-client-verify-size"]
 
 
 def test_a_server_leaves_no_output_and_has_its_side_in_the_name(tmp_path: Path) -> None:
     left(tmp_path, "server-ping", "SUCCESS", said=None)
     left(tmp_path, "server-server-initialize", "SUCCESS", said=None)
-    left(tmp_path, "server-tasks-lifecycle", "FAILURE", said=None)
+    left(tmp_path, "server-sep-2640-skills", "FAILURE", said=None)
     report = gate.judge(tmp_path, "server", {"ping": 1, "server-initialize": 1})
     assert report.faults == []
-    assert report.not_counted == ["tasks-lifecycle"]
+    assert report.not_counted == ["sep-2640-skills"]
 
 
 # ----------------------------------------------------------------------------- the table
@@ -138,28 +140,47 @@ def test_a_server_leaves_no_output_and_has_its_side_in_the_name(tmp_path: Path) 
         ("server", "2025-03-26", 1),
         ("server", "2025-06-18", 27),
         ("server", "2025-11-25", 33),
-        ("server", "2026-07-28", 40),
-        ("client", "2025-06-18", 2),
-        ("client", "2025-11-25", 5),
-        ("client", "2026-07-28", 8),
+        ("server", "2026-07-28", 50),
+        ("client", "2025-03-26", 2),
+        ("client", "2025-06-18", 5),
+        ("client", "2025-11-25", 25),
+        ("client", "2026-07-28", 39),
     ],
 )
 def test_the_table_has_every_scenario_of_a_leg(side: str, revision: str, scenarios: int) -> None:
     wanted = gate.expected(side, revision)
     assert len(wanted) == scenarios
-    assert all(least > 0 for least in wanted.values())
+    assert all(least > 0 or scenario in SKIPPED for scenario, least in wanted.items())
     assert any((leg.side, leg.revision) == (side, revision) for leg in run.LEGS)
 
 
+def test_scenarios_of_extensions_are_not_in_every_leg() -> None:
+    """The suite finds them by the requirements of a revision alone."""
+    some = gate.expected("server", "2026-07-28", extensions=False)
+    assert gate.expected("server", "2026-07-28").keys() - some.keys() == {
+        "tasks-capability-negotiation",
+        "tasks-dispatch-and-envelope",
+        "tasks-lifecycle",
+        "tasks-mrtr-composition",
+        "tasks-mrtr-input",
+        "tasks-request-headers",
+        "tasks-request-state-removal",
+        "tasks-required-task-error",
+        "tasks-status-notifications",
+        "tasks-wire-fields",
+    }
+    assert [leg.extensions for leg in run.LEGS] == [not leg.name.startswith("all") for leg in run.LEGS]
+
+
 def test_faults_stand_in_the_table_that_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    good = gate.Report([gate.Verdict("ping", 2, 2, [])], ["tasks-lifecycle"])
+    good = gate.Report([gate.Verdict("ping", 2, 2, [])], ["sep-2640-x"])
     bad = gate.Report([gate.Verdict("ping", 1, 2, ["1 checks succeeded, of 2"])], [])
     run.show({run.LEGS[0]: good, run.LEGS[1]: bad}, ["what is wrong"])
     printed = capsys.readouterr().out
     assert [line.split() for line in printed.splitlines() if line.startswith("ping")] == [
         ["ping", "2", "1/2", "!"]
     ]
-    assert "not counted, for this package does not do it yet: tasks-lifecycle" in printed
+    assert "not counted, for this package does not do it yet: sep-2640-x" in printed
     assert printed.endswith("1 faults\n  what is wrong\n")
 
 
@@ -199,7 +220,7 @@ def test_a_client_of_what_is_not_covered_yet_ends_at_once() -> None:
     command = [sys.executable, "-S", "-E", str(HERE / "everything_client.py"), "http://localhost:1/mcp"]
     done = subprocess.run(
         command,
-        env={"MCP_CONFORMANCE_SCENARIO": "auth/basic-cimd"},
+        env={"MCP_CONFORMANCE_SCENARIO": "sep-2640-client-no-prefetch"},
         capture_output=True,
         timeout=30,
         check=True,
@@ -215,3 +236,42 @@ def test_the_suite_is_pinned_and_names_no_registry() -> None:
         assert lock[f"node_modules/{name}"]["version"] == version
     assert all("resolved" not in package for package in lock.values())
     assert all("integrity" in package for name, package in lock.items() if name)
+
+
+# ------------------------------------------------------------------- the authorization server
+
+
+ASKS = """
+import sys
+print("Access the following URL in your browser", flush=True)
+print(sys.argv[1], flush=True)
+print("Callback server started: http://127.0.0.1:1", flush=True)
+"""
+
+
+def test_a_person_opens_the_url_that_a_command_prints_fills_in_the_forms_and_says_yes() -> None:
+    told = []
+
+    def handle(request: Request, wire: Wire) -> None:
+        told.append((request.method, request.target, request.body.decode()))
+        form = b'<form action="/next"><input name="name"><input name="password"><input name="a" value="b">'
+        wire.answer(200, form if request.method == "GET" else b"<p>Done", "Connection: close")
+        wire.close()
+
+    with web(handle) as site:
+        url = f"{site.url}?x=y"
+        code, said = run.attended([sys.executable, "-c", ASKS, url], 30)
+    assert code == 0
+    assert f"a person came to 200 at http://127.0.0.1:{site.port}/next" in said
+    assert told == [
+        ("GET", "/mcp?x=y", ""),
+        ("POST", "/next", "name=ada&password=the+password+of+ada&a=b&answer=allow"),
+    ]
+
+
+def test_a_person_who_comes_to_no_page_and_a_command_that_does_not_end_are_told_of() -> None:
+    code, said = run.attended([sys.executable, "-c", ASKS, "http://127.0.0.1:1/"], 30)
+    assert (code, "came to nothing" in said) == (0, True)
+    with nothing_left():
+        waits = "import time; print('here', flush=True); time.sleep(60)"
+        assert run.attended([sys.executable, "-c", waits], 1.0) == (None, "here\n")

@@ -1,12 +1,17 @@
 """The docs say what is so: their tree is the package's, and every sample on them is run by a test."""
 
+import ast
 import doctest
 import importlib
+import inspect
+import itertools
 import re
 import sys
+import textwrap
 import types
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from http_peers import endpoint
@@ -20,15 +25,18 @@ PAGES = sorted(p for p in DOCS.rglob("*.rst") if "_build" not in p.parts)
 README = ROOT / "README.rst"
 SHELL = {
     "make demo",
+    "make demo-auth",
     "make test",
     "python3 -m venv .venv",
     ".venv/bin/python -m pip install .",
+    "python -m mcp_ref.examples",
+    "python -m mcp_ref.examples echo",
     "python docs/examples/wire.py python docs/examples/quickstart_server.py",
     "mcp-ref serve docs/examples/quickstart_server.py --http 8000",
-    "mcp-ref call add a=1 b=2 -- http://127.0.0.1:8000/mcp",
+    "mcp-ref call add a=1 b=2 http://127.0.0.1:8000/mcp",
     'mcp-ref call query "sql=select 1" -- python docs/examples/sqlite_server.py library.db',
 }
-"""Commands on the pages: those of the Makefile, and what tests/docs/test_examples.py does."""
+"""Commands on the pages: those of the Makefile, and what tests/docs/test_examples.py, tests/examples do."""
 
 
 def name(path: Path) -> str:
@@ -50,8 +58,9 @@ def directives(text: str, kind: str) -> Iterator[tuple[str, str]]:
 
 
 PACKAGE = ROOT / "mcp_ref"
-SECTIONS = {PACKAGE / part for part in ("basic", "basic/patterns", "basic/transports", "basic/utilities")}
-SECTIONS |= {PACKAGE / part for part in ("server", "server/utilities", "client")}
+SECTIONS = {PACKAGE / part for part in ("basic", "basic/authorization", "basic/patterns")}
+SECTIONS |= {PACKAGE / part for part in ("basic/transports", "basic/utilities")}
+SECTIONS |= {PACKAGE / part for part in ("server", "server/utilities", "client", "extensions")}
 
 
 def dotted(path: Path) -> str:
@@ -74,7 +83,7 @@ def pages_of_the_specification() -> dict[str, set[str]]:
 def test_the_docs_have_the_tree_of_the_specification() -> None:
     pages = {
         str(path.relative_to(DOCS).with_suffix(""))
-        for part in ("basic", "server", "client")
+        for part in ("basic", "server", "client", "extensions")
         for path in (DOCS / part).rglob("*.rst")
     }
     assert pages == set(pages_of_the_specification())
@@ -121,6 +130,45 @@ def test_the_reference_names_all_that_the_package_exports() -> None:
     for public, path in named.items():
         module, _, attribute = path.rpartition(".")
         assert getattr(importlib.import_module(module), attribute) is getattr(mcp_ref, public)
+
+
+def figure(documented: object) -> str:
+    """The first sample of a docstring, which stands before everything that explains."""
+    first, sample = (inspect.getdoc(documented) or "").split("\n\n", 1)
+    assert "\n" not in first
+    lines = itertools.takewhile(lambda line: not line or line.startswith("    "), sample.splitlines())
+    return textwrap.dedent("\n".join(lines))
+
+
+def test_the_docstring_of_connect_begins_with_its_everyday_use() -> None:
+    body = ast.parse(figure(connect)).body
+    block, *calls = body
+    assert isinstance(block, ast.With)
+    found = [block.items[0].context_expr, *(call.value for call in calls if isinstance(call, ast.Expr))]
+    assert len(found) == len(body)
+    parameters = inspect.signature(connect)
+    for call in found:
+        assert isinstance(call, ast.Call)
+        assert ast.unparse(call.func) == "connect"
+        parameters.bind(*call.args, **{str(keyword.arg): keyword.value for keyword in call.keywords})
+
+
+def test_the_docstring_of_a_server_begins_with_its_everyday_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = figure(Server)
+    code = sample[: sample.index("server.run()")]
+    assert 'server.run("http")' in sample
+    assert "server.wsgi_app()" in sample
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a").write_text("milk")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"Server": Server, "Path": Path}
+    exec(code, names)
+    with connect(names["server"]) as client:
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+        assert client.list_tools()[0]["description"] == "Add two numbers."
+        assert client.read_resource("notes://a").text == "milk"
 
 
 # ---------------------------------------------------------------------- the samples

@@ -29,6 +29,16 @@ SERVED = {
     "sqlite_server.py",
 }
 """Examples that other examples start."""
+ELSEWHERE = {
+    "auth": "docs/test_auth_demo.py",
+    "deploy": "deploy",
+    "first_hour": "docs/test_first_hour.py",
+    "agents": "docs/test_tasks.py",
+    "notebook.py": "docs/test_tasks.py",
+    "testing": "docs/test_tasks.py",
+    "web": "docs/test_tasks.py",
+}
+"""Examples that tests of their own run."""
 TOLD = sorted(str(path.relative_to(EXAMPLES)) for path in EXAMPLES.rglob("*.out"))
 
 
@@ -135,10 +145,12 @@ def test_the_command_line_over_http_does_what_its_page_says(python: str, port: s
 
 def test_every_example_is_run() -> None:
     """None is left out: it has its output beside it, or is started by one that has, or is the demo; those
-    of `deploy` are started by tests/deploy.
+    in ELSEWHERE are run by other tests.
     """
     paths = [path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("*.py")]
-    found = {str(path) for path in paths if path.parts[0] != "deploy"}
+    found = {str(path) for path in paths if path.parts[0] not in ELSEWHERE}
+    for tests in ELSEWHERE.values():
+        assert (ROOT / "tests" / tests).exists()
     run_here = {"cli.py"} ^ {out.removesuffix(".out") + ".py" for out in TOLD}
     assert found - run_here == {"demo.py", "wire.py", *SERVED}
 
@@ -155,33 +167,72 @@ def shown(python: str) -> str:
     return done.stdout
 
 
+def heads(text: str) -> list[tuple[str, str]]:
+    """The arrow and the name of each message."""
+    return re.findall(r"^(-->|<--) +\d+\.\d\d s  (.*?) +page: \S+$", text, re.M)
+
+
 def test_the_demo_shows_every_message_in_both_directions(shown: str) -> None:
-    heads = re.findall(r"^(-->|<--) +(\d+\.\d\d) s  (.*?) +page: (\S+)$", shown, re.M)
+    before = shown.partition("a task in the legacy era")[0]
+    said = heads(before)
     calls = ["tools/list", "tools/call", "tools/call", "end of input"]
     once = ["tools/call", "result of elicitation/create", "end of input"]
     twice = ["tools/call", "tools/call again, with what was asked for", "end of input"]
     hello = ["initialize", "notifications/initialized"]
     asked = [*hello, *calls, "server/discover", *calls, *hello, *once, "server/discover", *twice]
-    assert [what for arrow, _, what, _ in heads if arrow == "-->"] == asked
+    assert [what for arrow, what in said if arrow == "-->"] == asked
     ended = ["result of tools/call", "the server exits with code 0"]
     calls = ["result of tools/list", "result of tools/call", *["notifications/progress"] * 3, *ended]
     once = ["elicitation/create", *ended]
     twice = ["question instead of a result of tools/call", *ended]
     hello, hi = ["result of initialize"], ["result of server/discover"]
-    answered = [what for arrow, _, what, _ in heads if arrow == "<--"]
+    answered = [what for arrow, what in said if arrow == "<--"]
     assert answered == [*hello, *calls, *hi, *calls, *hello, *once, *hi, *twice]
-    messages = [what for _, _, what, _ in heads if "end of" not in what and "exits" not in what]
-    assert shown.count('"jsonrpc": "2.0"') == len(messages) == 36
+    messages = [what for _, what in said if "end of" not in what and "exits" not in what]
+    assert before.count('"jsonrpc": "2.0"') == len(messages) == 36
 
 
 def test_the_demo_shows_where_the_tool_is_while_it_asks(shown: str) -> None:
     """It waits for the answer in the legacy era, and runs anew with it in the modern one."""
-    _, legacy, modern = re.split("== 20.*a question", shown)
+    _, legacy, modern, *_ = re.split("== 20.*a (?:question|task)", shown)
     begins, goes_on = "the function book() begins, and asks", "the function book() has its answer, and ends"
     moments = re.compile("the function.*|elicitation/create  |question instead|again, with what")
     asked = "elicitation/create  "
     assert moments.findall(legacy) == [begins, asked, asked, goes_on]
     assert moments.findall(modern) == [begins, "question instead", "again, with what", begins, goes_on]
+
+
+LEGACY_TASK = [
+    ("-->", "tools/call"),
+    ("<--", "notifications/progress"),
+    ("-->", "tasks/result"),
+    ("<--", "elicitation/create"),
+    ("-->", "result of elicitation/create"),
+    ("<--", "notifications/progress"),
+    ("<--", "result of tasks/result"),
+    ("-->", "end of input"),
+]
+MODERN_TASK = [
+    ("-->", "tools/call"),
+    ("<--", "task instead of a result of tools/call"),
+    ("-->", "subscriptions/listen"),
+    ("-->", "tasks/get"),
+    ("<--", "result of tasks/get"),
+    ("-->", "tasks/update"),
+    ("<--", "result of tasks/update"),
+    ("-->", "end of input"),
+]
+
+
+def test_the_last_act_of_the_demo_is_a_task(shown: str) -> None:
+    """What must come, in this order; how often the client looks meanwhile is a matter of time."""
+    _, legacy, modern = re.split("== 20.*a task", shown)
+    for expected, text in (LEGACY_TASK, legacy), (MODERN_TASK, modern):
+        said = iter(heads(text))
+        assert [head for head in expected if head in said] == expected
+        assert "resource_link" in text
+    assert legacy.count("task instead of a result") == 1
+    assert "notifications/progress" not in modern.partition("== The result")[0]
 
 
 def test_the_demo_names_pages_that_exist(shown: str) -> None:
@@ -197,6 +248,9 @@ def test_the_demo_ends_with_the_result_and_the_next_step(shown: str) -> None:
     assert re.search(r"messages on the wire +12 +11$", result, re.M)
     assert re.search(r"messages on the wire +7 +6$", result, re.M)
     assert re.search(r"runs of book\(\) +1 +2$", result, re.M)
+    assert re.search(r'render\("rain"\) +text, resource_link +text, resource_link$', result, re.M)
+    statuses = "working, input_required, completed"
+    assert re.search(rf"statuses of the task +{statuses} +{statuses}$", result, re.M)
     assert "== The next step" in result
     for name in re.findall(r"docs/\S+\.(?:py|rst)", result):
         assert (ROOT / name).is_file(), name

@@ -33,7 +33,7 @@ class Walk(NamedTuple):
     changes_of_file: int
 
 
-MOST = {"stdio": Walk(45, 15, 30), "http": Walk(73, 21, 52)}
+MOST = {"stdio": Walk(43, 14, 26), "http": Walk(71, 20, 44)}
 
 
 Functions = list[list[tuple[str, str]]]

@@ -36,3 +36,12 @@ def test_long_names_and_arguments_are_cut(lines):
     audit.record("served", {"name": "n" * 1000, "arguments": {"a": "x" * 10_000}}, "done", "-", True)
     (line,) = lines()
     assert "n" * 128 in line and "n" * 129 not in line and len(line) < 2300
+
+
+def test_a_line_about_a_task_has_the_beginning_of_its_id_alone(lines):
+    audit.record_task("completed", "tools/call", "0123456789abcdef", None)
+    audit.record_task("created", "tools/call", "0123456789abcdef", "alice\nroot")
+    assert lines() == [
+        "task 01234567 of tools/call for -: completed",
+        "task 01234567 of tools/call for alice\\nroot: created",
+    ]

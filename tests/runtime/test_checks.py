@@ -94,7 +94,7 @@ def test_connect_names_what_it_was_given_wrongly_and_starts_nothing(wrong):
 
 
 def test_connect_takes_no_class_and_no_numbers_for_a_command():
-    with pytest.raises(TypeError, match="a command as a list or a Server"):
+    with pytest.raises(TypeError, match=r"a command, a \.py file or a Server"):
         connect(Server)
     with pytest.raises(TypeError, match="made of strings, not of 1"):
         connect([sys.executable, 1])

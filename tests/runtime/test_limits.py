@@ -186,25 +186,24 @@ def test_what_has_no_end_counts_by_rate_alone(hands):
 
 def test_the_limits_of_the_least_recent_principals_are_forgotten(monkeypatch):
     monkeypatch.setattr(limits, "MAX_PRINCIPALS", 3)
-    limiters, own = limits.Limiters(Limit(rate=0.001, burst=1)), Limiter(Limit())
-    first = limiters.of("a", own)
+    limiters = limits.Limiters(Limit(rate=0.001, burst=1))
+    first = limiters.of("a")
     assert first.enter() == 0
-    assert limiters.of(None, own) is own
-    assert limiters.of("a", own) is first
+    assert limiters.of("a") is first
     for name in "bc":
-        limiters.of(name, own)
-    assert limiters.of("a", own) is first  # used again, and so not the least recent
-    limiters.of("d", own)
-    assert limiters.of("a", own) is first
-    assert limiters.of("b", own) is not None
+        limiters.of(name)
+    assert limiters.of("a") is first  # used again, and so not the least recent
+    limiters.of("d")
+    assert limiters.of("a") is first
+    assert limiters.of("b") is not None
     assert len(limiters._by_principal) == 3
 
 
 def test_in_a_forked_child_no_lock_of_the_parents_is_waited_for():
-    limiters, own = limits.Limiters(Limit()), Limiter(Limit())
-    limiter = limiters.of("a", own)
+    limiters = limits.Limiters(Limit())
+    limiter = limiters.of("a")
     with limiters._lock, limiter._lock:
         limiters.forked()
         assert not limiters._lock.locked()
         assert not limiter._lock.locked()
-        assert limiters.of("a", own) is not limiter
+        assert limiters.of("a") is not limiter

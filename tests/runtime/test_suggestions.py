@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref.runtime.suggestions import MAX_ADVICE_CHARACTERS, call_for, call_for_command, call_for_url
+from mcp_ref.runtime.suggestions import (
+    MAX_ADVICE_CHARACTERS,
+    call_for,
+    call_for_command,
+    call_for_url,
+    is_address,
+    is_for_shell,
+    local_url,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -141,23 +149,52 @@ def test_of_a_command_that_is_right_as_far_as_is_known_nothing_is_advised(comman
 
 
 @pytest.mark.parametrize(
-    ("entry", "call"),
+    ("text", "url"),
     [
-        ({"command": "run", "args": ["-v", "a b"]}, "connect(['run', '-v', 'a b'])"),
-        ({"command": "python", "args": ["server.py"]}, "connect([sys.executable, 'server.py'])"),
-        (
-            {"type": "stdio", "command": "run", "env": {"KEY": "secret"}},
-            "connect(['run'], options=ClientOptions(env={'KEY': ...}))",
-        ),
-        (
-            {"url": "https://h/mcp", "headers": {"X": "secret"}},
-            "connect('https://h/mcp', headers={'X': ...})",
-        ),
-        ({"url": "https://ann:secret@h/mcp"}, None),
-        ({"command": "run", "args": "-v"}, None),
-        ({"command": "run", "args": ["x" * MAX_ADVICE_CHARACTERS]}, None),
-        ({"mcpServers": {}}, None),
+        ("localhost:8000/mcp", "http://localhost:8000/mcp"),
+        ("127.0.0.1", "http://127.0.0.1"),
+        ("[::1]/mcp", "http://[::1]/mcp"),
+        ("//localhost/mcp", None),
+        ("10.0.0.1:80", None),
+        ("localhost.example.org:80", None),
+        ("127.0.0.1.example.org:80", None),
+        ("localhost run", None),
     ],
 )
-def test_an_entry_of_other_clients_settings_becomes_a_call_that_tells_no_secret(entry, call):
-    assert call_for(entry) == call
+def test_an_address_of_this_machine_is_a_url_without_a_scheme(text, url):
+    """Of another machine it is not known whether what is sent there is to be encrypted."""
+    assert local_url(text) == url
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("ws://h/mcp", True),
+        ("http//h", True),
+        ("//h/mcp", True),
+        ("h.example.org/mcp", True),
+        ("h:8000", True),
+        ("ann:secret@h/mcp", True),
+        ("run ann:secret@h", False),
+        ("npx @scope/server", False),
+        ("weather.server", False),
+        ("run http://h/mcp", False),
+    ],
+)
+def test_addresses_are_told_from_commands(text, address):
+    assert is_address(text) is address
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("run 'a & b' \"c; d\" e\\*", False),
+        ('run "$HOME"', True),
+        ("run 'it''s' & true", True),
+        ("A=1 run", True),
+        ("run A=1", False),
+        ("run `ls`", True),
+    ],
+)
+def test_what_is_quoted_is_not_for_a_shell(text, needed):
+    assert is_for_shell(text) is needed

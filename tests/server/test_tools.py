@@ -10,9 +10,11 @@ import time
 
 import pytest
 from choices import for_server
+from http_peers import Peer, endpoint
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventually, raw_server
+from protected import ISSUER, bearer, protected
 from web import opened, text, web
 
 from mcp_ref import (
@@ -28,6 +30,7 @@ from mcp_ref import (
     RequestTimeout,
     Server,
     ServerOptions,
+    ToolError,
     connect,
 )
 from mcp_ref.runtime import long_strings
@@ -1164,3 +1167,48 @@ def test_what_is_written_is_what_was_meant(texts, structured):
         patched.setattr(long_strings, "LONG_CHARACTERS", 3)
         patched.setattr(page, "LONG_CHARACTERS", 3)
         assert written(result) == result
+
+
+@pytest.mark.spec("server/tools/execution-errors-in-result")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_tool_that_relays_another_tells_of_its_failure(date):
+    """What `check=True` raised in a tool is what the tool's own client hears."""
+    inner, outer = Server("inner"), Server("outer")
+
+    @inner.tool
+    def draw() -> int:
+        raise ToolError("the well is dry", [{"type": "text", "text": "the well is dry"}])
+
+    with connect(inner, revision=date, check=True) as source:
+
+        @outer.tool
+        def relay() -> int:
+            return source.call_tool("draw", returns=int)
+
+        with connect(outer, revision=date) as client:
+            result = client.call_tool("relay")
+            assert (result.is_error, result.text) == (True, "the well is dry")
+
+
+# -- what a caller sees, where the server is protected ---------------------------------------------------
+
+
+@pytest.mark.spec("server/tools/list-by-authorization")
+@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+def test_a_list_may_follow_the_scopes_of_its_caller_and_is_for_that_caller_alone(revision):
+    server = Server("notes", page_size=2, options=ServerOptions(cache_scope="public"))
+    for name, scopes in (("read", []), ("purge", ["admin"]), ("write", ["write"]), ("who", [])):
+        server.add_tool(lambda: "x", name=name, scopes=scopes)
+    with endpoint(server, auth=protected(hides_tools=True)) as at:
+        for scopes, names in (
+            ((), "read who"),
+            (("write",), "read write who"),
+            (("admin",), "read purge who"),
+        ):
+            with Peer(at.port, revision, headers=bearer(ISSUER.token("ann", *scopes))) as peer:
+                first = peer.request("tools/list")
+                found = first["tools"]
+                if "nextCursor" in first:
+                    found += peer.request("tools/list", {"cursor": first["nextCursor"]})["tools"]
+                assert " ".join(tool["name"] for tool in found) == names
+                assert first.get("cacheScope") == ("private" if revision == MODERN else None)

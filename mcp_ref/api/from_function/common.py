@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from mcp_ref.basic.index.general_fields import Icon, check_icons, check_meta
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.typing.docstrings import description_of
 
-__all__ = ["common_members", "name_of"]
+__all__ = ["common_members", "name_of", "scopes_of"]
 
 
 def name_of(function: Callable[..., Any], name: str | None) -> Any:
@@ -32,3 +32,13 @@ def common_members(
         "_meta": None if meta is None else check_meta(meta),
     }
     return {name: member for name, member in members.items() if member is not None}
+
+
+def scopes_of(scopes: Iterable[str]) -> tuple[str, ...]:
+    """What a token must allow for one of them (api/resource_server). Raises TypeError, ValueError."""
+    if not scopes:
+        return ()
+    # Late, for start-up time: a server on a pipe has no use for it.
+    from mcp_ref.basic.authorization.index.error_handling import check_scopes
+
+    return check_scopes(scopes)

@@ -16,11 +16,11 @@ Threads     a RegisteredPrompt never changes; see server/utilities/pagination fo
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mcp_ref.api.context import Context
-from mcp_ref.api.from_function.common import common_members, name_of
+from mcp_ref.api.from_function.common import common_members, name_of, scopes_of
 from mcp_ref.basic.index.general_fields import Icon
 from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.versioning import LATEST
@@ -42,11 +42,13 @@ def prompt_from(
     icons: list[Icon] | None = None,
     meta: Json | None = None,
     complete: Mapping[str, Any] | None = None,
+    scopes: Sequence[str] = (),
 ) -> RegisteredPrompt:
     """A function as a prompt. Raises TypeError or ValueError for one that cannot be.
 
     `complete` says what its arguments could be: `{"style": ["short", "long"], "table": function}`
-    (server/utilities/completion).
+    (server/utilities/completion). `scopes` are those that a token must have for it, where the server is
+    protected.
     """
     parameters = text_parameters_of(function, Context)
     name = name_of(function, name)
@@ -64,6 +66,7 @@ def prompt_from(
         parameters.load,
         parameters.context,
         completers(parameters, complete),
+        scopes_of(scopes),
     )
 
 

@@ -31,7 +31,7 @@ from functools import partial
 from typing import Any
 
 from mcp_ref.api.context import Context
-from mcp_ref.api.from_function.common import common_members, name_of
+from mcp_ref.api.from_function.common import common_members, name_of, scopes_of
 from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.index.general_fields import Icon, check_meta
 from mcp_ref.basic.index.messages import Json
@@ -90,11 +90,13 @@ def resource_from(
     cache_scope: caching.CacheScope | None = None,
     allow_traversal: bool = False,
     complete: Mapping[str, Any] | None = None,
+    scopes: Sequence[str] = (),
 ) -> RegisteredResource | RegisteredTemplate:
     """A function as a resource, or as a template if the URI has variables.
 
     Raises TypeError or ValueError for one that cannot be. `allow_traversal=True` lets variables be `..`,
-    absolute paths and the like: then the function sees to it where they lead.
+    absolute paths and the like: then the function sees to it where they lead. `scopes` are those that a token
+    must have to read it, where the server is protected.
     """
     check_callable(function=function)
     check_text(uri=uri)
@@ -116,7 +118,9 @@ def resource_from(
         definition = check_definition(ResourceTemplate, {"uriTemplate": uri, **about})
         read = _reader(function, parameters, mime_type, is_template=True)
         suggest = completers(parameters, complete)
-        return RegisteredTemplate(definition, template, read, hints, suggest, allow_traversal)
+        return RegisteredTemplate(
+            definition, template, read, hints, suggest, allow_traversal, scopes_of(scopes)
+        )
     _fit((), parameters, uri)
     if complete is not None:
         raise ValueError(f"{uri} has no variables that could be completed")
@@ -125,7 +129,7 @@ def resource_from(
         about["size"] = size
     definition = check_definition(Resource, {"uri": uri, **about})
     read = _reader(function, parameters, mime_type, is_template=False)
-    return RegisteredResource(definition, partial(read, uri, {}), hints)
+    return RegisteredResource(definition, partial(read, uri, {}), hints, scopes_of(scopes))
 
 
 def _hints(ttl_ms: int | None, scope: caching.CacheScope | None) -> Json | None:

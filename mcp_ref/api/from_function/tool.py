@@ -19,15 +19,17 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mcp_ref.api.context import Context
-from mcp_ref.api.from_function.common import common_members, name_of
+from mcp_ref.api.from_function.common import common_members, name_of, scopes_of
 from mcp_ref.basic.index.general_fields import Icon
 from mcp_ref.basic.index.json_schema_usage import own_validator
 from mcp_ref.basic.index.messages import Json, encode
 from mcp_ref.basic.transports.streamable_http.schema_extension import KEYWORD, annotated_by_us
+from mcp_ref.basic.utilities.tasks.protocol_messages import TaskSupport
+from mcp_ref.runtime.checks import check_text_if_any
 from mcp_ref.runtime.json_text import to_json
 from mcp_ref.runtime.typing.codec import UNCHANGED
 from mcp_ref.runtime.typing.functions import parameters_of, return_hint, takes_one
@@ -60,10 +62,15 @@ def tool_from(
     meta: Json | None = None,
     input_schema: Json | None = None,
     output_schema: Json | bool | None = None,
+    task: TaskSupport = "forbidden",
+    immediate_response: str | None = None,
+    scopes: Sequence[str] = (),
 ) -> RegisteredTool:
     """A function as a tool. Raises TypeError or ValueError for one that cannot be.
 
-    `output_schema=False` declares none, whatever the function says it returns.
+    `output_schema=False` declares none, whatever the function says it returns. `task` is "required" where
+    each call is to run as a task, "optional" where it may; then `immediate_response` is what a model can be
+    told at once. `scopes` are those that a token must have for a call, where the server is protected.
     """
     name = name_of(function, name)
     check_name(name)
@@ -75,12 +82,30 @@ def tool_from(
     declared, content_of = _output(function, output_schema)
     definition: Json = {"name": name, "inputSchema": schema}
     definition |= common_members(function, title, description, icons, meta)
-    more = {"outputSchema": declared, "annotations": annotations}
+    more: Json = {"outputSchema": declared, "annotations": annotations, "execution": _execution(task)}
     definition |= {key: value for key, value in more.items() if value is not None}
     checker(Tool, "2026-07-28")(definition)
     encoded = encode(definition)  # what has no JSON form is found now, not by the first client
     mirrored = annotated_by_us(definition) if KEYWORD.encode() in encoded else {}
-    return RegisteredTool(typing.cast(Tool, definition), function, load, context, content_of, mirrored)
+    check_text_if_any(immediate_response=immediate_response)
+    return RegisteredTool(
+        typing.cast(Tool, definition),
+        function,
+        load,
+        context,
+        content_of,
+        mirrored,
+        immediate_response,
+        scopes_of(scopes),
+    )
+
+
+def _execution(task: Any) -> Json | None:
+    """What the definition says of tasks. Raises ValueError."""
+    supports = typing.get_args(TaskSupport)
+    if task not in supports:
+        raise ValueError(f"task is one of {', '.join(supports)}, not {task!r:.60}")
+    return None if task == "forbidden" else {"taskSupport": task}
 
 
 def _by_hand(function: Callable[..., Any], schema: Json) -> tuple[Json, Any, str | None]:
@@ -118,8 +143,7 @@ def _output(
 def _typed(hint: Any) -> tuple[Json, Callable[[Any], ContentAndData]]:
     compiler = Compiler()
     codec = compiler.codec(hint)
-    named = compiler.defs.get(codec.schema.get("$ref", "").removeprefix("#/$defs/"), codec.schema)
-    is_object = named.get("type") == "object"
+    is_object = compiler.resolved(codec).get("type") == "object"
     # An object at the root is what every revision can say.
     if is_object:
         schema = {"type": "object", **codec.schema}

@@ -15,10 +15,15 @@ local fact: a time-out, a lost connection. The two are never mixed up: local one
     +- HttpError                 an HTTP status that is no success, or a body that is no MCP: status, url
     |  +- RefusedByStatus        with a JSON-RPC error in the body: an ErrorResponse, too
     |  +- HttpFailure            without one: a LocalError, too
+    +- ToolError                 a result with isError, to those that want it raised (server/tools)
+    +- AuthorizationError        no access token is to be had (basic/authorization)
     +- LocalError                nothing was told to or by anyone
        +- RequestTimeout         no answer in time
        +- RequestCancelled       this end no longer wants the answer
        +- ConnectionClosed       the peer is gone, and why
+       |  +- NotReached          it never was there: nothing was sent
+       |  +- StreamBroken        the stream of a request broke (2026-07-28)
+       |  +- MayHaveRun          api/retrying
        +- InvalidResponse        the peer's answer broke a rule
        +- HttpFailure            as above
        +- InputRefused, CallRefused   basic/patterns/mrtr, server/tools

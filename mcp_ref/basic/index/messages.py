@@ -253,6 +253,10 @@ def encode_result(request_id: RequestId, result: Json | Encoded) -> bytes:
     return encode({"jsonrpc": "2.0", "id": request_id, "result": result})
 
 
+NO_JSON_FORM = "an error that has no JSON form"
+"""The message of an error that cannot be sent as it is."""
+
+
 def encode_error(request_id: RequestId, problem: ProtocolError) -> bytes:
     """The response that carries an error.  # spec: basic/index/error-response-same-id"""
     message: Json = {"jsonrpc": "2.0", "id": request_id, "error": problem.to_wire()}
@@ -260,9 +264,7 @@ def encode_error(request_id: RequestId, problem: ProtocolError) -> bytes:
         return encode(message)
     except (TypeError, ValueError, RecursionError):
         _log.exception("an error has no JSON form")
-        return encode(
-            {**message, "error": {"code": problem.code, "message": "an error that has no JSON form"}}
-        )
+        return encode({**message, "error": {"code": problem.code, "message": NO_JSON_FORM}})
 
 
 def encode_unaddressed_error(problem: ProtocolError, *, has_null: bool) -> bytes:

@@ -90,8 +90,7 @@ def report(context: RequestContext, progress: float, total: float | None, messag
     token = reports.progress_token
     if token is None:
         return
-    if not (_is_number(progress) and (total is None or _is_number(total))):
-        raise ValueError(f"progress and total must be finite numbers, not {progress!r} of {total!r}")
+    _check_numbers(progress, total)
     # spec: basic/patterns/progress/payload, basic/patterns/progress/omit-total
     params: Json = {"progressToken": token, "progress": progress}
     if total is not None:
@@ -105,6 +104,18 @@ def report(context: RequestContext, progress: float, total: float | None, messag
             # Nothing is said of a request that is over.
             # spec: basic/patterns/progress/stop-after-completion, basic/patterns/progress/in-progress-only
             context.say("notifications/progress", params)  # spec: basic/patterns/progress/rate-limit
+
+
+def _check_numbers(progress: float, total: float | None) -> None:
+    if not (_is_number(progress) and (total is None or _is_number(total))):
+        raise ValueError(f"progress and total must be finite numbers, not {progress!r} of {total!r}")
+
+
+def progress_text(progress: float, total: float | None, message: str | None) -> str:
+    """A report in words. Raises ValueError for what is no number."""
+    _check_numbers(progress, total)
+    said = f"{progress:g}" if total is None else f"{progress:g} of {total:g}"
+    return said if message is None else f"{message} ({said})"
 
 
 MAX_SMALL_INTEGER = 1 << 53
@@ -140,6 +151,10 @@ def on_progress(connection: Connection, params: Json) -> None:
     """Leave a report that arrived with the call it belongs to, and restart that call's time-out."""
     token, progress = params.get("progressToken"), params.get("progress")
     # spec: basic/patterns/progress/track-tokens
+    reporter = connection.session.reporters.get(token) if type(token) is str else None
+    if reporter is not None and _is_number(progress):
+        reporter(_report_of(params))
+        return
     call = connection.waiting.get(token) if type(token) is int else None
     # A modern server sends no requests, and so waits for no report of a client.
     # spec: basic/patterns/progress/server-to-client-only

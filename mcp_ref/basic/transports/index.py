@@ -1,7 +1,16 @@
-"""In memory (page: basic/transports/index, "Custom Transports"): client and server in one process.
+"""Custom transports (page: basic/transports/index), and one of them: client and server in one process.
 
-A pair of connected sockets with the framing of stdio between two threads: what crosses it is the
-same bytes that a pipe would carry, so that nothing behaves differently here.
+A transport of one's own carries whole messages, and that is all it has to know:
+
+    the client's end    an object with `open_stream()` (ClientTransport), which is given to `connect`
+    the server's end    `serve_stream(server, stream)`, for each client, on a thread of its own
+    between them        at both ends, a MessageStream: `send`, `receive`, `close`
+
+Everything else is the same as on stdio: the messages and their patterns, both eras, cancellation, time-outs.
+A transport over bytes best has a line for each message, as stdio does (docs/examples/unix_socket.py).
+
+In memory (`Link`): a pair of connected sockets with the framing of stdio between two threads: what crosses it
+is the same bytes that a pipe would carry, so that nothing behaves differently here.
 
     set-up          `Link(server)` starts the server's half; the client reads with `read`
     framing         one message a line, UTF-8 (basic/transports/stdio)
@@ -11,7 +20,11 @@ same bytes that a pipe would carry, so that nothing behaves differently here.
     # spec: basic/transports/index/custom-preserve-lifecycle, basic/transports/index/custom-transports
     # spec: basic/transports/index/custom-reuse-stdio-framing
 
-Threads     `mcp_ref memory server` reads for the server until `close`; workers answer.
+Errors      where `send` or `receive` raises, or `receive` returns None, the connection ends. An OSError of
+            `open_stream` is a LocalError of `connect`.
+Threads     `mcp_ref memory server` reads for the server until `close`; workers answer. Of a stream of one's
+            own `receive` is called by one thread, `send` by one at a time, `close` by any, also while both
+            wait.
 """
 
 from __future__ import annotations
@@ -24,7 +37,8 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_ref.basic.transports.stdio.framing import Writer, read_lines
+from mcp_ref.basic.transports.stdio.framing import PREFIX_BYTES, Writer, read_lines
+from mcp_ref.runtime.errors import LocalError
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import Outbox
@@ -36,7 +50,15 @@ if TYPE_CHECKING:
     from mcp_ref.runtime.limits import Limit
     from mcp_ref.runtime.threads.shared import Shared
 
-__all__ = ["Link", "Served", "ServedOptions"]
+__all__ = [
+    "ClientTransport",
+    "Link",
+    "MessageStream",
+    "Served",
+    "ServedOptions",
+    "StreamLink",
+    "serve_stream",
+]
 
 _log = logger("mcp_ref.memory")
 
@@ -132,6 +154,10 @@ class Link:
         """Read until the server's half or `close` ends it."""
         read_lines(self._ours.fileno(), receive, too_long, limit, _arrives(self._ours))
 
+    def silence(self) -> str:
+        """What is known of a server that does not answer."""
+        return "the server is in this process"
+
     def exit_reason(self) -> str:
         """Why there is no more output."""
         if self._problem is not None:
@@ -163,3 +189,122 @@ def _arrives(end: socket.socket) -> Callable[[], bool]:
         return True
 
     return ready
+
+
+# ------------------------------------------------------------------- transports of one's own
+
+
+class MessageStream(Protocol):
+    """One end of a connection that carries messages, each the bytes of one JSON text, without a line break.
+
+    # spec: basic/transports/index/custom-transports
+    """
+
+    def send(self, message: bytes) -> None:
+        """Send a message. It may wait, but not for ever; OSError: the other end is gone, or takes nothing."""
+
+    def receive(self) -> bytes | None:
+        """Wait for the next message; None if there will be no more, and OSError if the connection broke."""
+
+    def close(self) -> None:
+        """End the connection: what waits in `receive` or `send` returns or raises. Twice does no harm."""
+
+
+class ClientTransport(Protocol):
+    """How a client gets to its server, in a way of one's own: `connect(transport)`."""
+
+    def open_stream(self) -> MessageStream:
+        """A new connection to the server. Raises OSError if there is none to be had.
+
+        It is called again where a server of 2026-07-28 was lost, with the next request.
+        """
+
+
+def serve_stream(server: Served, stream: MessageStream) -> None:
+    """Serve one client on this thread, until the stream ends; then it is closed."""
+    reason = "the client closed the connection"
+    try:
+        with server.lifespan.used():
+            connection = server.attach(Outbox(functools.partial(_send_all, stream)))
+            connection.lose = functools.partial(_lose, connection, stream)
+            try:
+                _receive_all(
+                    stream, connection.receive, connection.too_long, server.options.max_message_bytes
+                )
+            except Exception as problem:
+                _log.info("the connection broke: %s", problem)
+                reason = f"the connection broke: {message_of(problem)}"
+            finally:
+                server.detach(connection, reason)
+    finally:
+        stream.close()
+
+
+def _lose(connection: Connection, stream: MessageStream, reason: str) -> None:
+    """The client does not answer any more."""
+    connection.fail(reason)
+    stream.close()
+
+
+def _send_all(stream: MessageStream, lines: bytes) -> None:
+    for line in lines.split(b"\n"):
+        if line:
+            stream.send(line)
+
+
+def _receive_all(
+    stream: MessageStream,
+    receive: Callable[[bytes], None],
+    too_long: Callable[[int, bytes], None],
+    limit: int,
+) -> None:
+    while (message := stream.receive()) is not None:
+        if len(message) > limit:
+            too_long(len(message), message[:PREFIX_BYTES])
+        elif message:
+            receive(message)
+
+
+class StreamLink:
+    """A server behind a transport of one's own, as a client sees it."""
+
+    peer_drained_input = True
+
+    def __init__(self, transport: ClientTransport) -> None:
+        try:
+            self._stream = transport.open_stream()
+        except OSError as problem:
+            raise LocalError(f"{type(transport).__name__}: no connection: {problem}") from problem
+        self._problem: Exception | None = None
+        self._is_closed = False
+        self.crashed = False
+        """Whether the connection ended, and not by us: then the next request may open another one."""
+
+    def write(self, lines: bytes) -> None:
+        """Send messages, a line each."""
+        _send_all(self._stream, lines)
+
+    def read(
+        self, receive: Callable[[bytes], None], too_long: Callable[[int, bytes], None], limit: int
+    ) -> None:
+        """Read until the stream ends."""
+        try:
+            _receive_all(self._stream, receive, too_long, limit)
+        except Exception as problem:
+            self._problem = problem
+        self.crashed = not self._is_closed
+
+    def exit_reason(self) -> str:
+        """Why there is no more to read."""
+        if self._problem is not None:
+            return f"the connection broke: {message_of(self._problem)}"
+        return "the server closed the connection"
+
+    def close(self) -> None:
+        """End the connection."""
+        self._is_closed = True
+        self._stream.close()
+
+    def release(self) -> None:
+        """Close what reading needs: for the thread that reads, at its end, or instead of it."""
+        self._stream.close()

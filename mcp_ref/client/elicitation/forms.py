@@ -1,9 +1,10 @@
 """Forms (page: client/elicitation, "Requested Schema"): a class -> the schema of a form.
 
     form = form_of(Contact)           from a dataclass or TypedDict, a schema, or None: a form without fields
+    form = form_of(int)               from the type of one field, whose name is `value`
     form.schema(revision)             the requestedSchema, as the client's revision has it
-    form.load(content)                the content of an answer -> a Contact, or a Mismatch with the place of
-                                      each fault
+    form.load(content)                the content of an answer -> a Contact, or an int; or a Mismatch with the
+                                      place of each fault
 
 A form is a flat object. A field of it may have one of these types:
 
@@ -70,13 +71,20 @@ class Form:
     schema: Callable[[Revision], Json]
     """The requestedSchema as a revision has it; must not be changed. Raises BadForm."""
     load: Callable[[Any], Any]
-    """Content -> an instance of the form's class, or the content itself. Raises Mismatch."""
+    """Content -> an instance of the form's class, the value of its one field, or the content itself.
+
+    Raises Mismatch.
+    """
 
 
-def form_of(source: type | Json | None) -> Form:
-    """The form of a dataclass or a TypedDict, or of a schema; None is a confirmation, without fields.
+VALUE = "value"
+"""The name of the field in a form that is made of the type of one."""
 
-    Raises TypeError for a field that no form can have.
+
+def form_of(source: Any) -> Form:
+    """The form of a dataclass or a TypedDict, of one field's type, or of a schema.
+
+    None is a confirmation, without fields. Raises TypeError for a field that no form can have.
     """
     if source is None:
         return _CONFIRMATION
@@ -85,7 +93,11 @@ def form_of(source: type | Json | None) -> Form:
     kind = get_origin(source) or source
     if isinstance(kind, type) and (dataclasses.is_dataclass(kind) or typing.is_typeddict(kind)):
         return _form_of_type(source)
-    raise TypeError(f"a form must be a dataclass, a TypedDict, a schema (a dict) or None, not {source!r:.60}")
+    try:
+        hash(source)
+    except TypeError:  # a dict in Annotated
+        return _form_of_hint.__wrapped__(source)
+    return _form_of_hint(source)
 
 
 # ------------------------------------------------------------------------ from a schema
@@ -183,8 +195,26 @@ def _members_of(kind: Any) -> list[_Member]:
 @functools.lru_cache(maxsize=256)  # bounded, since it keeps classes alive
 def _form_of_type(kind: Any) -> Form:
     members = _members_of(kind)
-    schema = _schema_of_members(members)
-    fields, convert = fields_of(schema), Compiler().codec(kind).load
+    schema = _schema_of_members(members)  # it says what is possible, before a codec says that it is not
+    return _form_of_members(members, schema, Compiler().codec(kind).load)
+
+
+@functools.lru_cache(maxsize=256)
+def _form_of_hint(hint: Any) -> Form:
+    """The form of one field of this type: what is loaded is its value."""
+    member = _Member(VALUE, *_without_none(hint), required=True, default=None)
+    try:
+        schema, load = _schema_of_members([member]), Compiler().codec(hint).load
+        return _form_of_members([member], schema, lambda content: load(content[VALUE]))
+    except TypeError as problem:
+        raise TypeError(
+            "a form must be a dataclass, a TypedDict, the type of one field, a schema (a dict) or None,"
+            f" not {hint!r:.60}: {problem}"
+        ) from None
+
+
+def _form_of_members(members: list[_Member], schema: Json, convert: Callable[[Json], Any]) -> Form:
+    fields = fields_of(schema)
     # A form has no null: `X | None` is left out of the content, and becomes None for the author.
     absent = {m.name: None for m in members if m.required and m.optional}
     sets = [m.name for m in members if _is_set(_unwrapped(m.hint))]

@@ -31,7 +31,7 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, Required, TypeAlias, TypedDict, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from mcp_ref.basic.index.error_responses import InternalError, InvalidParams, MethodNotFound
@@ -41,6 +41,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import Question
 from mcp_ref.basic.versioning import TABLE, Method
 from mcp_ref.client.elicitation import forms
 from mcp_ref.client.elicitation.requested_schema import RequestedSchema, RequestedSchemaNow
+from mcp_ref.runtime.brief import brief
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import InvalidResponse, LocalError
 from mcp_ref.runtime.logs import logger
@@ -51,7 +52,7 @@ from mcp_ref.schema import Bounds, Mismatch, checker, pruner, since, until, was
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import AnswersServers
-    from mcp_ref.basic.utilities.tasks import TaskMetadata
+    from mcp_ref.basic.utilities.tasks.data_types import TaskMetadata
     from mcp_ref.basic.versioning import Revision
 
 __all__ = ["ACTIONS", "Answer", "Elicit", "ElicitationRequest"]
@@ -109,11 +110,15 @@ def needs(params: Json, at: Revision) -> Json:
     return {"elicitation": {str(params.get("mode", "form")): {}}}
 
 
+T = TypeVar("T")
+
+
 @dataclass(frozen=True)
-class Answer:
+class Answer(Generic[T]):
     """The user's answer: "accept", "decline" (they said no) or "cancel" (they left without an answer).
 
-    It is true if and only if the user accepted: `if ctx.elicit("Really delete?"): ...`.
+    It is true if and only if the user accepted: `if ctx.elicit("Really delete?"): ...`. `T` is the class of
+    the form, or the type of its one field: `ctx.elicit("How many?", int)` returns an `Answer[int]`.
     # spec: client/elicitation/three-actions, client/elicitation/handle-actions
     # spec: client/elicitation/no-success-assumption
     """
@@ -121,8 +126,8 @@ class Answer:
     action: str
     content: Json | None = None
     """The values of the form, as the client sent them."""
-    data: Any = None
-    """The values as an instance of the form's class, if it has one."""
+    data: T | Any = None  # `T | Any`, as re.Match.group has it: no type tells that the user has accepted
+    """The values as an instance of the form's class, or the value of its one field. None unless accepted."""
 
     @property
     def accepted(self) -> bool:
@@ -137,7 +142,7 @@ class Answer:
 class Elicit:
     """A question with a form: `Elicit("Which day?", Booking)`. Without a schema, the user only confirms.
 
-    `schema` is a dataclass, a TypedDict, or a schema as a dict.
+    `schema` is a dataclass, a TypedDict, the type of one field (`int`, an Enum), or a schema as a dict.
     """
 
     message: str
@@ -156,7 +161,7 @@ class Elicit:
         schema = form.schema(context.revision)
         params: Json = {"mode": "form", "message": self.message, "requestedSchema": schema}
 
-        def read(result: Json) -> Answer:
+        def read(result: Json) -> Answer[Any]:
             action, received = action_and_content(result, context.revision)
             if action != "accept":
                 return Answer(action)
@@ -297,6 +302,11 @@ class ElicitationRequest:
         self.elicitation_id: str | None = params.get("elicitationId")
         self._over = over
 
+    def __repr__(self) -> str:
+        named = brief(list(self.schema.get("properties", {}))) if self.url is None else brief(self.url)
+        about = "fields" if self.url is None else "URL"
+        return f"<ElicitationRequest of {brief(self.server)}: {brief(self.message)}, {about} {named}>"
+
     @property
     def fields(self) -> Sequence[forms.FormField]:
         """The fields of the form, empty for a URL."""
@@ -312,15 +322,15 @@ class ElicitationRequest:
         """Whether the answer is no longer wanted: the request was cancelled, or its time is up."""
         return self._over.is_set()
 
-    def accept(self, content: Any = None) -> Answer:
+    def accept(self, content: Any = None) -> Answer[Any]:
         """Yes, with the values of the form; a field that is left out takes its default."""
         return Answer("accept", content)
 
-    def decline(self) -> Answer:
+    def decline(self) -> Answer[Any]:
         """No.  # spec: client/elicitation/privacy-decline, client/elicitation/privacy-decline-should"""
         return Answer("decline")
 
-    def cancel(self) -> Answer:
+    def cancel(self) -> Answer[Any]:
         """No answer: the user closed the dialogue."""
         return Answer("cancel")
 
@@ -360,7 +370,7 @@ def _check_params(params: Json, mode: str, at: Revision) -> None:
         forms.fields_of(params["requestedSchema"])
 
 
-def _as_answer(request: ElicitationRequest, returned: Any) -> Answer:
+def _as_answer(request: ElicitationRequest, returned: Any) -> Answer[Any]:
     """The value that a callback returned, as an Answer. Raises InternalError for a value without meaning."""
     if isinstance(returned, Answer):
         if returned.action not in ACTIONS:
@@ -376,7 +386,7 @@ def _as_answer(request: ElicitationRequest, returned: Any) -> Answer:
     return request.accept(returned)
 
 
-def _result(request: ElicitationRequest, answer: Answer) -> Json:
+def _result(request: ElicitationRequest, answer: Answer[Any]) -> Json:
     """The ElicitResult of an answer: with content only for an accepted form, and only if it fits.
 
     # spec: client/elicitation/content-on-accept, client/elicitation/three-actions

@@ -141,7 +141,7 @@ class ElicitUrl:
         params = self.params()
         remember(context, params["elicitationId"])
 
-        def read(result: Json) -> Answer:  # spec: client/elicitation/url-accept-is-consent
+        def read(result: Json) -> Answer[None]:  # spec: client/elicitation/url-accept-is-consent
             action, _ = action_and_content(result, context.revision)
             return Answer(action)
 

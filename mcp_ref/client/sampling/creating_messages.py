@@ -67,7 +67,7 @@ from mcp_ref.server.content import Role
 if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.patterns.mrtr.basic_workflow import AnswersServers
-    from mcp_ref.basic.utilities.tasks import TaskMetadata
+    from mcp_ref.basic.utilities.tasks.data_types import TaskMetadata
     from mcp_ref.server.tools import Tool
 
 __all__ = ["Sample", "SamplingRefused", "answer"]

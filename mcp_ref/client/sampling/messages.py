@@ -35,7 +35,7 @@ from mcp_ref.server.content import (
     ImageContent,
     Role,
     TextContent,
-    for_revision,
+    block_for,
     is_block,
     text,
 )
@@ -165,11 +165,10 @@ def results_of(messages: list[Any]) -> Iterator[tuple[tuple[str | int, ...], str
 
 def prune_message(message: Any, date: str) -> Any:
     """A message as a revision has it: without the members of its blocks that the revision does not have."""
-    prune = for_revision(date)
     content = message["content"]
     if isinstance(content, list):
-        return {**message, "content": [prune(b) if is_block(b) else b for b in content]}
-    return {**message, "content": prune(content)} if is_block(content) else message
+        return {**message, "content": [block_for(b, date) if is_block(b) else b for b in content]}
+    return {**message, "content": block_for(content, date)} if is_block(content) else message
 
 
 # -------------------------------------------------------------------------- checking

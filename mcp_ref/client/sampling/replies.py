@@ -17,6 +17,7 @@ from typing import Any
 
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.client.sampling.messages import blocks_of, uses_of
+from mcp_ref.runtime.brief import brief
 from mcp_ref.runtime.typing.mismatch import must
 from mcp_ref.server.content import text, texts
 
@@ -30,6 +31,9 @@ class SamplingRequest(dict[str, Any]):
         super().__init__(params)
         self.server = server
         """The name of the server that asks, as it gave it itself."""
+
+    def __repr__(self) -> str:
+        return f"<SamplingRequest of {brief(self.server)}: {brief(dict(self))}>"
 
     @property
     def messages(self) -> list[Any]:
@@ -91,6 +95,9 @@ class SamplingRequest(dict[str, Any]):
 
 class Reply(dict[str, Any]):
     """The result of sampling/createMessage, as a dict with shortcuts: received, or made of an answer."""
+
+    def __repr__(self) -> str:
+        return f"Reply({brief(self)})"
 
     @property
     def blocks(self) -> list[Any]:

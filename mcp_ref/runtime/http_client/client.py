@@ -25,6 +25,7 @@ from typing import Any
 
 import requests
 
+from mcp_ref.runtime.http_client.authorizing import Authorizer
 from mcp_ref.runtime.http_client.exchange import HttpExchange
 from mcp_ref.runtime.http_client.settings import Headers, Settings
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
@@ -48,10 +49,17 @@ class HttpClient:
         *,
         session: requests.Session | None = None,
         headers: Headers | Callable[[], Headers] | None = None,
+        auth: Authorizer | None = None,
         limit: int = 64,
     ) -> None:
-        """`headers` go with each request; a function that returns them is called each time."""
+        """`headers` go with each request; a function that returns them is called each time.
+
+        What `auth` says of a request wins over any other header (runtime/http_client/authorizing).
+        """
         self.limit = limit
+        self.auth = auth
+        self.on_message: Callable[[str, bytes], object] | None = None
+        """Is told each message as it crosses: ">" and the body of a request, "<" and that of an answer."""
         self.settings = Settings(url, session, headers, limit + MAX_EXTRA_EXCHANGES)
         self._changed = threading.Condition()
         self._under_way: set[HttpExchange] = set()  # guarded by _changed
@@ -66,6 +74,11 @@ class HttpClient:
             exchange.forked()
         self._under_way.clear()
         self.settings.forked()
+
+    def tell(self, direction: str, message: bytes | None) -> None:
+        """Tell `on_message` of a message, if there is one and if it wants to know."""
+        if self.on_message is not None and message:
+            self.on_message(direction, message)
 
     def new(self, deadline: Deadline | None, **options: Any) -> HttpExchange:
         """An exchange that has not begun.
@@ -118,6 +131,8 @@ class HttpClient:
             under_way = list(self._under_way)
         for exchange in under_way:
             exchange.abort()
+        if self.auth is not None:
+            self.auth.stop()
 
     def close(self) -> None:
         self.stop()

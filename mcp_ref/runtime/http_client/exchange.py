@@ -10,15 +10,18 @@ Threads     an exchange is run by one thread at a time; `abort` is for any.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
-from typing import TYPE_CHECKING, Any
+import io
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 import urllib3
 from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError, SSLError
 
-from mcp_ref.runtime.errors import ConnectionClosed
-from mcp_ref.runtime.http_client.settings import Headers
+from mcp_ref.runtime.errors import ConnectionClosed, NotReached
+from mcp_ref.runtime.http_client.authorizing import MAX_AUTHORIZATIONS, REFUSALS, Authorizer, Refusal
+from mcp_ref.runtime.http_client.settings import Headers, check_headers, merge_headers
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Lease, leasing
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline
 from mcp_ref.runtime.untrusted_text import one_line
@@ -26,7 +29,7 @@ from mcp_ref.runtime.untrusted_text import one_line
 if TYPE_CHECKING:
     from mcp_ref.runtime.http_client.client import HttpClient
 
-__all__ = ["HttpExchange", "TooLong", "without_query"]
+__all__ = ["HttpExchange", "TooLong", "innermost_reason", "without_query"]
 
 MAX_DRAINED_BYTES = 65536
 """An unread body up to this size is read rather than its connection closed."""
@@ -35,6 +38,7 @@ MAX_DRAIN_SECONDS = 1.0
 REPEATABLE_REDIRECTS = {"GET": (301, 302, 303, 307, 308), "POST": (307, 308)}
 """Statuses after which the same method and body are sent to another target (RFC 9110, section 15.4)."""
 
+_BODY_HEADERS = ("content-length", "transfer-encoding", "content-encoding")
 _NO_RETRIES = urllib3.Retry(total=False, redirect=False)
 _READ_ERRORS = (HTTPError, OSError, ValueError, http.client.HTTPException)
 
@@ -82,21 +86,27 @@ class HttpExchange(Lease):
     ) -> None:
         """Send the request, and wait for the head of the response.
 
+        Where the client has an authorizer, a request that is refused is sent again for as long as that says
+        so, a few times at most.
+
         `target` is the request target, if not that of the client's URL. A redirect within the server is
         followed, once, if it repeats the request. What `repeats` is sent again where a kept connection ended
-        before it was answered. Raises ConnectionClosed, Aborted, Expired, and closes the exchange then.
+        before it was answered. Raises ConnectionClosed, Aborted, Expired, what the authorizer raises, and
+        closes the exchange then.
         """
         settings = self._client.settings
         self._client.enter(self, is_urgent=self._is_urgent, is_last=self._is_last)
         try:
             headers = settings.headers(headers)
-            self._send(method, target or settings.target, headers, body, repeats=repeats)
+            self._client.tell(">", body)
+            go = self._send if self._client.auth is None else self._send_authorized
+            go(method, target or settings.target, headers, body, repeats=repeats)
             moved = self._redirect_target() if self.status in REPEATABLE_REDIRECTS.get(method, ()) else None
             if moved is not None:
                 if self.status == 308 and target is None:  # Permanent Redirect
                     settings.target = moved
                 self._give_back()
-                self._send(method, moved, headers, body)
+                go(method, moved, headers, body)
         except BaseException:
             self.close()
             raise
@@ -125,17 +135,57 @@ class HttpExchange(Lease):
         if "set-cookie" in self._response.headers:
             self._client.settings.add_cookies(self._response)
 
+    def _send_authorized(
+        self, method: str, target: str, headers: Headers, body: bytes | None, *, repeats: bool = False
+    ) -> None:
+        """Send with what the authorizer says; again for as long as it says so, a few times at most."""
+        auth = cast("Authorizer", self._client.auth)
+        for refusals in range(MAX_AUTHORIZATIONS + 1):
+            self._target = target
+            right = check_headers(auth.headers(method, self._url))
+            self._send(method, target, merge_headers(dict(headers), right), body, repeats=repeats)
+            if self.status not in REFUSALS:
+                auth.accepted(self.header("dpop-nonce"))
+                return
+            if refusals == MAX_AUTHORIZATIONS or not self._is_to_be_repeated(auth, right):
+                return
+
+    def _is_to_be_repeated(self, auth: Authorizer, sent: Headers) -> bool:
+        """Whether a request that was refused is sent once more, with what the authorizer says then."""
+        challenge, nonce = self.header("www-authenticate"), self.header("dpop-nonce")
+        refusal = Refusal(self.status, challenge, nonce, sent, self.peer)
+        self._keep_response()
+        if not auth.refused(refusal, self.deadline):
+            return False
+        self._response, self.is_new_connection, self.has_received = None, False, False
+        return True
+
+    def _keep_response(self) -> None:
+        """Read the response now, and give the connection back: what follows may take a person minutes.
+
+        Of a long body only the beginning is kept.
+        """
+        head, body = self._response, b""
+        with contextlib.suppress(ConnectionClosed):
+            while len(body) < MAX_DRAINED_BYTES and (piece := self.read1(MAX_DRAINED_BYTES - len(body))):
+                body += piece
+        self._give_back()
+        headers = {n: v for n, v in head.headers.itermerged() if n.lower() not in _BODY_HEADERS}
+        self._response = urllib3.HTTPResponse(
+            io.BytesIO(body), headers=headers, status=head.status, preload_content=False
+        )
+
     def _error_for(self, problem: Exception) -> Exception:
         """The error for a failure beneath, with how far the exchange came; without the values of headers."""
         if self.is_aborted:
             return Aborted()
         if self.is_late:
             return Expired()
-        server, reason = self._client.settings.server, _innermost_reason(problem)
+        server, reason = self._client.settings.server, innermost_reason(problem)
         if isinstance(problem, NewConnectionError | ConnectTimeoutError):
-            return ConnectionClosed(f"no connection to {server}: {reason}")
+            return NotReached(f"no connection to {server}: {reason}")
         if isinstance(problem, SSLError):
-            return ConnectionClosed(f"no connection to {server}, by TLS: {reason}")
+            return NotReached(f"no connection to {server}, by TLS: {reason}")
         if self._response is not None:
             return ConnectionClosed(f"{server} closed the connection within its answer: {reason}")
         if self.has_received:
@@ -143,13 +193,18 @@ class HttpExchange(Lease):
         return ConnectionClosed(f"{server} closed the connection before it answered: {reason}")
 
     @property
-    def shown_url(self) -> str:
-        """The URL of the last request, as error messages show it."""
+    def _url(self) -> str:
+        """The URL of the last request."""
         url = self._target or self._client.settings.url
         if url.startswith("/"):  # and not a whole URL, which a proxy gets
             here = urlsplit(self._client.settings.url)
             url = f"{here.scheme}://{here.netloc}{url}"
-        return one_line(without_query(url))
+        return url
+
+    @property
+    def shown_url(self) -> str:
+        """The URL of the last request, as error messages show it."""
+        return one_line(without_query(self._url))
 
     def header(self, name: str) -> str | None:
         value: str | None = self._response.headers.get(name)
@@ -171,7 +226,9 @@ class HttpExchange(Lease):
             size += len(piece)
             if size > limit:
                 raise TooLong
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        self._client.tell("<", body)
+        return body
 
     def read1(self, most: int) -> bytes:
         """Some bytes of the body as soon as there are any; b"" at its end."""
@@ -244,7 +301,7 @@ def without_query(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def _innermost_reason(problem: BaseException) -> str:
+def innermost_reason(problem: BaseException) -> str:
     """The reason beneath what urllib3 wraps around it, short and on one line: it may quote the server."""
     for _ in range(5):
         inner = problem.__cause__ or next((a for a in problem.args if isinstance(a, BaseException)), None)

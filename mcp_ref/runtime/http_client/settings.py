@@ -206,8 +206,8 @@ def _check_retries(retry: Any) -> None:
     if any(map(is_allowed, (retry.connect, retry.read, retry.status, retry.other))):
         raise ValueError(
             f"the adapter of the session retries (max_retries={retry!r}), and a call that is sent again "
-            "could be done twice; mount HTTPAdapter() without max_retries, and repeat in your own code "
-            "what may be done twice"
+            "could be done twice; mount HTTPAdapter() without max_retries, and connect with retry=Retry(5), "
+            "which sends again what may be"
         )
 
 

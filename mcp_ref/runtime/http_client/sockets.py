@@ -25,6 +25,7 @@ from __future__ import annotations
 import functools
 import http.client
 import io
+import ipaddress
 import math
 import socket
 import ssl
@@ -69,6 +70,8 @@ class Lease:
         self.has_received = False
         """Whether a byte of the response arrived."""
         self.response: _Response | None = None
+        self.peer: str | None = None
+        """The IP address of the server, if it was reached without a proxy."""
         self._lock = threading.Lock()
         self.is_aborted = False
         self._socket: Any = None  # guarded by _lock
@@ -246,6 +249,14 @@ def _count_addresses(host: str, port: int) -> int:
         return 1  # connecting will fail, and say why
 
 
+def _address_of(connected: Any) -> str | None:
+    """The IP address at the other end; None for a socket of another kind, which an adapter may have."""
+    try:
+        return str(ipaddress.ip_address(connected.getpeername()[0]))
+    except (OSError, ValueError, TypeError, IndexError, AttributeError):
+        return None
+
+
 @functools.cache
 def leased_class(base: type[Any]) -> type[Any]:
     """A class of connections of urllib3 whose sockets are leased by the exchanges that use them."""
@@ -253,6 +264,7 @@ def leased_class(base: type[Any]) -> type[Any]:
     class Leased(base):  # type: ignore[misc]  # urllib3 decides which class it is: http or https
         response_class = _Response
         _parts: list[bytes] | None = None
+        _peer: str | None = None
 
         def connect(self) -> None:
             lease = _current_lease()
@@ -260,6 +272,7 @@ def leased_class(base: type[Any]) -> type[Any]:
             self.timeout = lease.connect_seconds / _count_addresses(self.host, self.port)
             super().connect()
             lease.is_new_connection = True
+            self._peer = None if self.proxy else _address_of(self.sock)
             lease.take(self.sock)
 
         def request(self, *args: Any, **options: Any) -> None:
@@ -274,6 +287,7 @@ def leased_class(base: type[Any]) -> type[Any]:
                 self._parts = None
             if self.sock is None:
                 self.connect()
+            lease.peer = self._peer
             self.sock.settimeout(max(MIN_TIMEOUT_SECONDS, lease.deadline.pause()))
             super().send(b"".join(parts))
 

@@ -51,11 +51,15 @@ class Attended(Protocol):
     def attend(self, now: float) -> None:
         """See whether anything is due. Must not wait."""
 
-    def flush_held(self) -> bool:
-        """Write what was held back; False to be asked again. Must not wait."""
-
     def fail(self, problem: BaseException) -> None:
         """End it. Not called by the attendant, but by those who ask it what is under way."""
+
+
+class HoldsBack(Protocol):
+    """A response that holds something back for a moment."""
+
+    def flush_held(self) -> bool:
+        """Write what was held back; False to be asked again. Must not wait."""
 
 
 class Attendant:
@@ -70,7 +74,7 @@ class Attendant:
         """Begin with nothing to watch: at the start, and again in a forked child."""
         self.watched: dict[Attended, None] = {}
         """Those that are under way. Each step on it is one that needs no lock."""
-        self._holding: dict[Attended, None] = {}  # as `watched`
+        self._holding: dict[HoldsBack, None] = {}  # as `watched`
         self._is_used = False  # whether anything was watched since the last round
         self._is_asleep = False
         self._wakes = threading.Lock()  # released to wake the thread
@@ -91,7 +95,7 @@ class Attendant:
         """Look after it no more."""
         self.watched.pop(response, None)
 
-    def flush_soon(self, response: Attended) -> None:
+    def flush_soon(self, response: HoldsBack) -> None:
         """Have a response write what it holds back, FLUSH_SECONDS from now."""
         self._holding[response] = None
         self._wake()

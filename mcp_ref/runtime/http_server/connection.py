@@ -20,7 +20,6 @@ Threads     each connection has its own, `mcp_ref http N` (runtime/http_server/s
 from __future__ import annotations
 
 import contextlib
-import functools
 import io
 import socket
 import struct
@@ -28,7 +27,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from mcp_ref.runtime.http_server.receiving import Body, Receiver, set_kernel_timeout
+from mcp_ref.runtime.http_server.receiving import (
+    MAX_DRAINED_BYTES,
+    Body,
+    RequestReceiver,
+    set_kernel_timeout,
+)
 from mcp_ref.runtime.http_server.request import BadRequest, RequestHead, parse_head
 from mcp_ref.runtime.http_server.response import Response, short_response
 from mcp_ref.runtime.logs import logger
@@ -45,8 +49,6 @@ MAX_SMALL_BODY_BYTES = 65536
 """A body up to this size is read before the application runs."""
 MAX_REMEMBERED_HEAD_BYTES = 4096
 """Bounds the memory of an idle connection: a longer head is parsed anew each time."""
-MAX_DRAINED_BYTES = 65536
-"""So much of a body that the application did not read is read before the next request."""
 MAX_LINGER_SECONDS = 2.0
 """After an early answer the connection is closed when nothing arrives for so long."""
 
@@ -60,7 +62,7 @@ class HttpConnection:
         connection.settimeout(None)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         set_kernel_timeout(connection, socket.SO_SNDTIMEO, server.limits.stall)
-        self._receiver = Receiver(connection, server.limits)
+        self._receiver = RequestReceiver(connection, server.limits)
         self._base_environ = _base_environ(connection, address, server)
         self._last_text = b""
         self._last_head: RequestHead | None = None  # what `_last_text` says
@@ -88,9 +90,13 @@ class HttpConnection:
         environ = head.environ.copy()
         body = self._open_body(head, environ)  # Step 2
         is_head = environ["REQUEST_METHOD"] == "HEAD"
-        must_close = functools.partial(self._must_close, head, body)
         response = Response(
-            self._socket, is_http_1_0=head.is_http_1_0, is_head=is_head, must_close=must_close
+            self._socket,
+            self._server,
+            is_http_1_0=head.is_http_1_0,
+            is_head=is_head,
+            wants_close=head.wants_close,
+            body=body,
         )
         environ["mcp_ref.response"] = response
         process = forks.count
@@ -137,16 +143,6 @@ class HttpConnection:
         body = receiver.open_body(head)
         environ["wsgi.input"] = io.BufferedReader(body)
         return body
-
-    def _must_close(self, head: RequestHead, body: Body | None) -> bool:
-        """Whether the connection is closed after the response whose head is being sent."""
-        if head.wants_close or self._server.is_closing:
-            return True
-        if body is None or not body.left:
-            return False
-        # A client that was not told to continue may send its body all the same: what comes next is unknown.
-        was_uninvited, self._receiver.owes_continue = self._receiver.owes_continue, False
-        return was_uninvited or self._receiver.failed or not 0 < body.left <= MAX_DRAINED_BYTES
 
     def _drain(self, body: Body) -> bool:
         """Read what the application left of a body. Returns whether its end was reached."""

@@ -1,6 +1,6 @@
 """What a client of the embedded HTTP server sends, read from its socket within limits of size and time.
 
-A connection has one `Receiver`: it reads the head of one request after another. `Receiver.open_body` is what
+A connection has one `RequestReceiver`: it reads the head of one request after another. `open_body` gives what
 the application reads as `wsgi.input`; it ends where the request ends, also for an application that reads on.
 
     head of a request      `idle` seconds until its first byte, `patience` until it is complete
@@ -37,10 +37,12 @@ from mcp_ref.runtime.http_server.request import (
     uri_too_long,
 )
 
-__all__ = ["Body", "ChunkedBody", "Limits", "Receiver", "SizedBody", "set_kernel_timeout"]
+__all__ = ["Body", "ChunkedBody", "Limits", "RequestReceiver", "SizedBody", "set_kernel_timeout"]
 
 BODY_BYTES_PER_SECOND = 65536
 """The rate below which the body of a slow client runs out of time."""
+MAX_DRAINED_BYTES = 65536
+"""So much of a body that the application did not read is read before the next request."""
 MAX_CHUNK_SIZE_LINE_BYTES = 1024
 """The line before a chunk, which says its size."""
 MAX_TRAILER_BYTES = 8192
@@ -77,7 +79,7 @@ class Limits(NamedTuple):
     answer. What a body may be is up to the application."""
 
 
-class Receiver:
+class RequestReceiver:
     """Reads the requests of one connection."""
 
     def __init__(self, connection: socket.socket, limits: Limits) -> None:
@@ -197,12 +199,20 @@ class Body(io.RawIOBase):
     left = 0
     """Bytes that are still to come; CHUNKED before the last chunk was seen."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, receiver: RequestReceiver) -> None:
         self._receiver = receiver
 
     @abstractmethod
     def read_some(self, size: int) -> bytes:
         """Some bytes, b"" at the end of the body."""
+
+    def leaves_rest(self) -> bool:
+        """Whether it will not be read to its end, as the head of the response is being sent."""
+        if not self.left:
+            return False
+        # A client that was not told to continue may send its body all the same: what comes next is unknown.
+        was_uninvited, self._receiver.owes_continue = self._receiver.owes_continue, False
+        return was_uninvited or self._receiver.failed or not 0 < self.left <= MAX_DRAINED_BYTES
 
     def readable(self) -> bool:
         return True
@@ -219,7 +229,7 @@ class Body(io.RawIOBase):
 class SizedBody(Body):
     """A body with a Content-Length."""
 
-    def __init__(self, receiver: Receiver, length: int) -> None:
+    def __init__(self, receiver: RequestReceiver, length: int) -> None:
         super().__init__(receiver)
         self.left = length
 
@@ -236,7 +246,7 @@ class SizedBody(Body):
 class ChunkedBody(Body):
     """A body in chunks. Each line of the framing must be as RFC 9112 has it, to the letter."""
 
-    def __init__(self, receiver: Receiver) -> None:
+    def __init__(self, receiver: RequestReceiver) -> None:
         super().__init__(receiver)
         self.left = CHUNKED
         # Bytes that have arrived, and how many of them are used up: to cut off each chunk would copy the

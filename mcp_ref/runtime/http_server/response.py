@@ -24,7 +24,9 @@ import time
 from collections.abc import Callable, Iterable
 from email.utils import formatdate
 from types import TracebackType
+from typing import Protocol
 
+from mcp_ref.runtime.http_server.receiving import Body
 from mcp_ref.runtime.http_server.request import FIELD_BYTES
 
 __all__ = ["Response", "short_response"]
@@ -49,16 +51,32 @@ def short_response(status: str, message: str, *header_lines: str) -> bytes:
     return "\r\n".join(lines).encode("ascii") + text
 
 
+class Closes(Protocol):
+    """What the connections belong to."""
+
+    is_closing: bool
+
+
 class Response:
-    """One response. `must_close` is called when the head is sent: is the connection closed after it?"""
+    """One response."""
 
     def __init__(
-        self, connection: socket.socket, *, is_http_1_0: bool, is_head: bool, must_close: Callable[[], bool]
+        self,
+        connection: socket.socket,
+        server: Closes,
+        *,
+        is_http_1_0: bool,
+        is_head: bool,
+        wants_close: bool,
+        body: Body | None = None,
     ) -> None:
+        """The connection is closed after it if the client `wants_close`, if the server is closing, or if the
+        request has a `body` that will not be read to its end.
+        """
         self._connection = connection
         self._is_http_1_0 = is_http_1_0
         self._is_head = is_head
-        self._must_close = must_close
+        self._server, self._body = server, body
         self._status = ""
         self._headers: list[tuple[str, str]] = []
         self._is_chunked = False
@@ -66,7 +84,7 @@ class Response:
         self._length_left: int | None = None  # of the Content-Length
         self.has_begun = False
         """Whether the head was sent."""
-        self.closes = False
+        self.closes = wants_close
         """Whether the connection is closed after this response."""
         self.is_complete = False
         """Whether all of it was sent."""
@@ -145,7 +163,7 @@ class Response:
         """The head; `body_bytes` is the length of the body where it is known.
 
         Step 1: the status and the headers of the application. Step 2: how the client finds the end of the
-        body (RFC 9112, section 6). Step 3: the date, and whether the connection is closed.
+        body (RFC 9112, section 6), and whether the connection is closed. Step 3: the date.
         """
         status = self._status  # Step 1
         if not status:
@@ -157,7 +175,6 @@ class Response:
         self._add_framing(lines, body_bytes)  # Step 2
         if not has_date:  # Step 3
             lines.append(f"Date: {_http_date(int(time.time()))}")
-        self.closes = self._must_close() or self.closes
         if self.closes:
             lines.append("Connection: close")
         lines.append("\r\n")
@@ -176,7 +193,7 @@ class Response:
                     raise ValueError(f"not a Content-Length: {value!r}")
                 self._length_left = int(value)
             elif lower == "connection":
-                self.closes = value.lower() == "close"
+                self.closes = self.closes or value.lower() == "close"
                 continue
             elif lower == "transfer-encoding":
                 raise ValueError("Transfer-Encoding is set by the server, not by the application")
@@ -186,6 +203,8 @@ class Response:
         return has_date
 
     def _add_framing(self, lines: list[str], body_bytes: int | None) -> None:
+        if self._server.is_closing or (self._body is not None and self._body.leaves_rest()):
+            self.closes = True
         never_has_body = self._status[:3] in ("204", "304")
         self._has_no_body = never_has_body or self._is_head
         if self._length_left is not None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 __all__ = ["Clock", "Deadline", "duration"]
 
@@ -78,7 +78,7 @@ class Clock:
 class Deadline:
     """When to stop waiting."""
 
-    __slots__ = ("_cap", "_clock", "_end", "_has_restarted", "_last", "_longest", "span")
+    __slots__ = ("_cap", "_clock", "_end", "_has_restarted", "_last", "_longest", "began", "span")
 
     def __init__(self, seconds: float, clock: Clock, *, cap: float | None = None) -> None:
         now = clock.now()
@@ -89,11 +89,16 @@ class Deadline:
         self._longest = longest
         self._has_restarted = False
         self._cap = now + longest
-        self._last = time.monotonic() + longest + FOR_PEOPLE
+        self.began = time.monotonic()
+        self._last = self.began + longest + FOR_PEOPLE
 
     def left(self) -> float:
         """Seconds until the end; zero or less when it is over."""
         return min(min(self._end, self._cap) - self._clock.now(), self._last - time.monotonic())
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Stops its clock, and with it all deadlines of that clock, for as long as the block runs."""
+        return self._clock.hold()
 
     def restart(self) -> None:
         """The peer is at work."""

@@ -29,8 +29,11 @@ def first(converts: list[Convert], value: Any, says: str) -> Any:
             except Exhausted:
                 raise
             except Mismatch as problem:
-                problems.append(problem)
-    raise _complaint(problems) or must(f"be {says}", value)
+                problems.append(problem.without_frames())
+    try:
+        raise _complaint(problems) or must(f"be {says}", value)
+    finally:
+        problems.clear()  # an error that refers to itself, by its frame, would keep what its callers have
 
 
 def _complaint(problems: list[Mismatch]) -> Mismatch | None:

@@ -37,7 +37,7 @@ Schema = dict[str, Any]
 Convert = Callable[[Any], Any]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Codec:
     """A compiled hint."""
 

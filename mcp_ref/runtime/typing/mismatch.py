@@ -36,6 +36,11 @@ class Mismatch(ValueError):
             self.constant_at += 1
         return self
 
+    def without_frames(self) -> Mismatch:
+        """The same, to be kept in a variable: by its frames it would refer to itself, and to its callers'."""
+        self.__cause__ = self.__context__ = None
+        return self.with_traceback(None)
+
     @property
     def is_another_kind(self) -> bool:
         """The value or a member of its own is another constant: this alternative was not meant."""

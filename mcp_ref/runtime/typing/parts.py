@@ -13,6 +13,7 @@ from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, message_of, mu
 
 __all__ = [
     "check_different",
+    "construct",
     "convert_each",
     "convert_members",
     "convert_row",
@@ -29,7 +30,7 @@ def convert_each(convert: Convert, values: list[Any]) -> list[Any]:
         try:
             done.append(convert(value))
         except Mismatch as problem:
-            problems.append(problem.under(index))
+            problems.append(problem.under(index).without_frames())
             if len(problems) == MAX_FAULTS:
                 break
     if problems:
@@ -44,14 +45,19 @@ def convert_row(converts: list[Convert], values: Iterable[Any]) -> list[Any]:
 
 def map_loader(load_key: Convert, load: Convert) -> Convert:
     """An object -> a dict with its keys and values converted."""
-    is_open = UNCHANGED.get(load_key) is str and load is same
+    has_plain_keys = UNCHANGED.get(load_key) is str
 
     def load_map(value: Any) -> Any:
         if not isinstance(value, dict):
             raise must("be an object", value)
-        if is_open and all(type(name) is str for name in value):
+        if not has_plain_keys or not {*map(type, value)} <= {str}:
+            return convert_members(load_key, load, value)
+        if load is same:
             return dict(value)
-        return convert_members(load_key, load, value)
+        try:
+            return dict(zip(value, map(load, value.values()), strict=True))
+        except Mismatch:
+            return convert_members(load_key, load, value)  # which says where, and what else is wrong
 
     return load_map
 
@@ -66,7 +72,7 @@ def convert_members(load_key: Convert, load: Convert, value: Mapping[Any, Any]) 
                 raise Mismatch("is the same key as another one")
             done[name] = item if type(item) is kind or load is same else load(item)
         except Mismatch as problem:
-            problems.append(problem.under(key))
+            problems.append(problem.under(key).without_frames())
             if len(problems) == MAX_FAULTS:
                 break
     if problems:
@@ -108,7 +114,7 @@ def object_loader(
                 except Mismatch as problem:
                     raise problem.under(name) from None
         done = _fields(loads, kinds, required, value, rest)
-        return done if make is dict else _construct(make, done)
+        return done if make is dict else construct(make, done)
 
     return load
 
@@ -159,7 +165,7 @@ def _fields(
             key = name if type(name) is str else text_key(name)
             done[key] = item if convert is same else convert(item)
         except Mismatch as problem:
-            problems.append(problem.under(name))
+            problems.append(problem.under(name).without_frames())
             if len(problems) == MAX_FAULTS:
                 break
     problems += [Mismatch("is required", (name,)) for name in required if name not in value]
@@ -168,7 +174,7 @@ def _fields(
     return done
 
 
-def _construct(make: Any, members: dict[str, Any]) -> Any:
+def construct(make: Any, members: dict[str, Any]) -> Any:
     """The dataclass itself, whose `__post_init__` may have rules of its own."""
     try:
         return make(**members)

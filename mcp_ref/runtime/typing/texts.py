@@ -22,7 +22,7 @@ from mcp_ref.runtime.typing.functions import parameters_of, signature_of
 from mcp_ref.runtime.typing.mismatch import Mismatch, summary
 from mcp_ref.runtime.typing.values import Compiler
 
-__all__ = ["TextParameters", "choices_of", "text_of", "text_parameters_of"]
+__all__ = ["TextParameters", "choices_of", "fits", "reader_of", "text_of", "text_parameters_of"]
 
 
 class TextParameters(typing.NamedTuple):
@@ -43,8 +43,10 @@ def text_parameters_of(function: Callable[..., Any], context_type: type) -> Text
     """Read the signature. Raises TypeError where neither text nor JSON can fill a parameter."""
     parameters = parameters_of(function, context_type)
     fields, context, others = signature_of(function, context_type)
-    readers = {field.name: _reader(field.hint) for field in fields}
-    rest = _reader(others) if others is not None else same  # an unknown name is refused by `parameters.load`
+    readers = {field.name: reader_of(field.hint) for field in fields}
+    rest = (
+        reader_of(others) if others is not None else same
+    )  # an unknown name is refused by `parameters.load`
 
     def load(texts: Mapping[str, Any]) -> dict[str, Any]:
         return parameters.load({name: readers.get(name, rest)(text) for name, text in texts.items()})
@@ -54,22 +56,21 @@ def text_parameters_of(function: Callable[..., Any], context_type: type) -> Text
     return TextParameters(fields, described, load, context, others is not None)
 
 
-def _reader(hint: Any) -> Convert:
+def reader_of(hint: Any) -> Convert:
     """The reader of a text: gives the JSON for a parameter of this type."""
     compiler = Compiler()
     codec = compiler.codec(hint)
-    named = compiler.defs.get(codec.schema.get("$ref", "").removeprefix("#/$defs/"), codec.schema)
-    takes_text = _takes_text(named)
+    takes_text = _takes_text(compiler.resolved(codec))
 
     def read(text: str) -> Any:
-        if takes_text and _fits(codec.load, text):
+        if takes_text and fits(codec.load, text):
             return text
         try:
             data = from_json(text.encode("utf-8"))
         except (NotJson, UnicodeEncodeError):
             return text
         # If both readings are wrong, the error is to be about the text, which is what was meant.
-        return text if takes_text and not _fits(codec.load, data) else data
+        return text if takes_text and not fits(codec.load, data) else data
 
     return read
 
@@ -84,7 +85,8 @@ def _takes_text(schema: Schema) -> bool:
     return "string" in ([kinds] if isinstance(kinds, str) else kinds)
 
 
-def _fits(load: Convert, value: Any) -> bool:
+def fits(load: Convert, value: Any) -> bool:
+    """Whether a value can be loaded."""
     try:
         load(value)
     except Mismatch:

@@ -153,7 +153,7 @@ class CacheKey(NamedTuple):
     """The principal of a private result; empty for a public one."""
 
 
-class Entry(NamedTuple):
+class CachedResult(NamedTuple):
     """A cached result, as JSON text: each caller gets a copy, so that no caller changes another's."""
 
     data: bytes
@@ -184,7 +184,7 @@ class Cache:
         self._lock = threading.Lock()
         forks.register(self)
         # All below guarded by _lock.
-        self._entries: OrderedDict[CacheKey, Entry] = OrderedDict()  # the least recently used first
+        self._entries: OrderedDict[CacheKey, CachedResult] = OrderedDict()  # the least recently used first
         self._bytes = 0
         self._changes = 0
         self._last_change: OrderedDict[Hashable, int] = OrderedDict()  # server -> number of its last change
@@ -223,7 +223,7 @@ class Cache:
         result["ttlMs"] = int((entry.fresh_until - now) * 1000)
         return result
 
-    def _find_fresh(self, key: CacheKey, now: float) -> Entry | None:
+    def _find_fresh(self, key: CacheKey, now: float) -> CachedResult | None:
         """The entry of a key; a stale one is dropped. With _lock held."""
         entry = self._entries.get(key)
         if entry is None:
@@ -267,7 +267,7 @@ class Cache:
                 self._add(public if result.get("cacheScope") == "public" else private, entry)
         return entry is not None
 
-    def _entry_of(self, result: Json, canonical: str, params: Json) -> Entry | None:
+    def _entry_of(self, result: Json, canonical: str, params: Json) -> CachedResult | None:
         """The entry of a result; None if it is stale at once, or too large.
 
         Each page of a list has a time of its own.
@@ -283,7 +283,7 @@ class Cache:
         size = len(canonical) + len(data)
         if size > self.max_bytes // ENTRY_SIZE_DIVISOR:
             return None
-        return Entry(data, size, self._clock() + seconds, str(params.get("uri")))
+        return CachedResult(data, size, self._clock() + seconds, str(params.get("uri")))
 
     # -- invalidation ----------------------------------------------------------------------------
 
@@ -304,7 +304,7 @@ class Cache:
         """Drop all cached results of a server, or of one method; answers that are awaited are not stored."""
         self._invalidate(server, lambda key, entry: method is None or key.method == method)
 
-    def _invalidate(self, server: Hashable, is_stale: Callable[[CacheKey, Entry], bool]) -> None:
+    def _invalidate(self, server: Hashable, is_stale: Callable[[CacheKey, CachedResult], bool]) -> None:
         with self._lock:
             self._changes += 1
             self._last_change[server] = self._changes
@@ -317,7 +317,7 @@ class Cache:
 
     # -- the entries; the caller holds the lock -----------------------------------------------------
 
-    def _add(self, key: CacheKey, entry: Entry) -> None:
+    def _add(self, key: CacheKey, entry: CachedResult) -> None:
         self._entries[key] = entry
         self._bytes += entry.size
         while len(self._entries) > self.max_entries or self._bytes > self.max_bytes:

@@ -288,7 +288,8 @@ def on_complete(server: CompletionHost, params: Json, context: RequestContext) -
 
     # spec: server/utilities/completion/rate-limit, server/utilities/completion/rate-limit-requests
     """
-    limiter = server.limiters.of(context.principal, context.connection.responder.limiter)
+    own, principal = context.connection.responder.limiter, context.principal
+    limiter = own if principal is None else server.limiters.of(principal)
     wait = limiter.enter()
     if wait:
         raise TooManyRequests("too many completions", wait)

@@ -151,21 +151,19 @@ class PagedList(Generic[T]):
         self._lock = threading.Lock()  # guards changes, not reads
         forks.register(self)
         # Key -> its number, which grows from item to item, and the item.
-        self._items: dict[str, tuple[int, T]] = {}
+        self._items: dict[str, tuple[int, T]]
         self._count = 0
-        self._pages: dict[tuple[str, int], EncodedPage] = {}  # by revision and first item
+        self._pages: dict[tuple[str, int], EncodedPage]  # by revision and first item
+        self.get: Callable[[str], T | None]
+        """The item of that very name. It is a dict's own: each call asks for its tool, each request twice."""
         self.page_size = page_size
         self.used = False
         """Whether there ever was an item: then the server has the capability, also with an empty list."""
+        self._set({})
 
     def forked(self) -> None:
         """Replace the lock in a forked child: another thread may have held it."""
         self._lock = threading.Lock()
-
-    def get(self, key: str) -> T | None:
-        """The item of that very name."""
-        found = self._items.get(key)
-        return None if found is None else found[1]
 
     def keys(self) -> list[str]:
         """All names, in order."""
@@ -223,6 +221,7 @@ class PagedList(Generic[T]):
 
     def _set(self, items: dict[str, tuple[int, T]]) -> None:
         self._items = items
+        self.get = {key: item for key, (_, item) in items.items()}.get
         self._pages = {}
         self.used = self.used or bool(items)
 
@@ -242,6 +241,14 @@ class PagedList(Generic[T]):
         if start % self.page_size == 0:  # a cursor that a client made up may begin anywhere
             pages[at.date, start] = kept
         return kept
+
+    def page_of(self, at: Revision, cursor: str | None, shows: Callable[[T], bool]) -> Json:
+        """One page of the items that a caller may see. The cursors are those of the whole list."""
+        entries = [(number, item) for number, item in list(self._items.values()) if shows(item)]
+        numbers = [number for number, _ in entries]
+        start, end, following = page(self._method, numbers, cursor, self.page_size)
+        found: Json = {self._member: [self._listed(item, at.date) for _, item in entries[start:end]]}
+        return found if following is None else {**found, "nextCursor": following}
 
 
 # ----------------------------------------------------------------------- client half

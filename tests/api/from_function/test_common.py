@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcp_ref.api.from_function.common import common_members, name_of
+from mcp_ref.api.from_function.common import common_members, name_of, scopes_of
 
 
 def greet():
@@ -27,3 +27,12 @@ def test_what_was_given_is_checked_and_the_rest_is_left_out():
         common_members(greet, None, None, [{"src": "file:///x"}], None)
     with pytest.raises(ValueError):
         common_members(greet, None, None, None, {"mcp.dev/x": 1})
+
+
+def test_scopes_are_such_as_a_challenge_can_name():
+    assert scopes_of([]) == ()
+    assert scopes_of(["notes:read", "notes:read"]) == ("notes:read",)
+    with pytest.raises(ValueError, match="no scope"):
+        scopes_of(["notes read"])
+    with pytest.raises(TypeError, match="a list of strings"):
+        scopes_of("notes:read")

@@ -492,3 +492,30 @@ def test_a_server_hears_how_far_its_client_is(revision: str) -> None:
 
         assert client.call_tool("ask").text == "done"
     assert [report[:2] for report in heard] == [(1, 2), (2, 2)]
+
+
+# -- the progress of a task --------------------------------------------------------------------------
+
+
+@pytest.mark.spec("basic/patterns/progress/track-tokens")
+def test_who_registered_a_token_hears_of_it_as_long_as_it_is_registered() -> None:
+    seen: list[Any] = []
+    connection: Any = SimpleNamespace(session=SimpleNamespace(reporters={"task-1": seen.append}), waiting={})
+    whole = {"progress": 2, "total": 4, "message": "half"}
+    for params in ({"progress": 1}, {"progress": "no number"}, whole):
+        progress.on_progress(connection, {"progressToken": "task-1", **params})
+    progress.on_progress(connection, {"progressToken": "task-2", "progress": 3})
+    progress.on_progress(connection, {"progressToken": ["task-1"], "progress": 3})
+    assert seen == [(1, None, None), (2, 4, "half")]
+
+
+def test_a_report_in_words() -> None:
+    assert progress.progress_text(1, None, None) == "1"
+    assert progress.progress_text(1.5, 3, None) == "1.5 of 3"
+    assert progress.progress_text(1, 3, "frames") == "frames (1 of 3)"
+
+
+@pytest.mark.parametrize("wrong", [("a", 1), (1, "b"), (float("nan"), None)])
+def test_a_report_in_words_is_made_of_numbers(wrong: tuple[Any, Any]) -> None:
+    with pytest.raises(ValueError, match="must be finite numbers"):
+        progress.progress_text(*wrong, None)

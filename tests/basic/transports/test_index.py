@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import json
+import queue
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +20,7 @@ from peers import (
     PATIENCE,
     REVISIONS,
     RawClient,
+    eventually,
     nothing_left,
     python,
     recorded,
@@ -23,7 +28,17 @@ from peers import (
     tap,
 )
 
-from mcp_ref import ClientOptions, ConnectionClosed, Context, RequestTimeout, Server, ServerOptions, connect
+from mcp_ref import (
+    ClientOptions,
+    ConnectionClosed,
+    Context,
+    LocalError,
+    RequestTimeout,
+    Server,
+    ServerOptions,
+    connect,
+    serve_stream,
+)
 from mcp_ref.basic.transports import index as memory
 
 
@@ -286,3 +301,160 @@ def test_a_forked_child_closes_its_copies_of_the_sockets_and_the_parents_go_on()
         assert theirs.recv(100) == b"to the server"
         theirs.sendall(b"to the client")
         assert ours.recv(100) == b"to the client"
+
+
+# ------------------------------------------------------------------- transports of one's own
+
+
+class End:
+    """One end of a connection in this process, which can break."""
+
+    def __init__(self) -> None:
+        self.arrived: queue.Queue[Any] = queue.Queue()
+        self.other: End = self
+        self.is_closed = False
+
+    def send(self, message: bytes) -> None:
+        assert b"\n" not in message
+        if self.is_closed or self.other.is_closed:
+            raise BrokenPipeError("gone")
+        self.other.arrived.put(message)
+
+    def receive(self) -> bytes | None:
+        message = self.arrived.get(timeout=PATIENCE)
+        if isinstance(message, Exception):
+            raise message
+        found: bytes | None = message
+        return found
+
+    def close(self) -> None:
+        self.is_closed = True
+        for end in (self, self.other):
+            end.arrived.put(None)
+
+
+class Nearby:
+    """Opens connections to a server, each served by a thread."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.ends: list[End] = []
+
+    def open_stream(self) -> End:
+        ours, theirs = End(), End()
+        ours.other, theirs.other = theirs, ours
+        threading.Thread(target=serve_stream, args=(self.server, theirs), daemon=True).start()
+        self.ends.append(ours)
+        return ours
+
+
+@pytest.mark.spec("basic/transports/index/custom-transports")
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_transport_of_ones_own_carries_everything(date: str) -> None:
+    transport = Nearby(make_server())
+    with connect(transport, revision=date) as client:
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+        reports: list[Any] = []
+        client.call_tool("count", on_progress=lambda *told: reports.append(told))
+        assert [report[0] for report in reports][-1] == 2
+        with pytest.raises(RequestTimeout):
+            client.call_tool("slow", timeout=0.2)
+    assert [end.is_closed for end in transport.ends] == [True]
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_question_crosses_a_transport_of_ones_own(date: str) -> None:
+    server = Server("asks")
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return ctx.sample("Hello?", max_tokens=5).text
+
+    with connect(Nearby(server), revision=date, sampling=lambda asked: "hello") as client:
+        assert client.call_tool("ask").text == "hello"
+
+
+@pytest.mark.parametrize("problem", [None, ConnectionResetError("cut off"), ZeroDivisionError("a bug")])
+def test_a_connection_that_breaks_is_opened_again_for_a_modern_server(problem: Exception | None) -> None:
+    transport = Nearby(make_server())
+    with connect(transport, revision=MODERN) as client:
+        connection = client.asker.connection
+        transport.ends[0].arrived.put(problem)
+        assert eventually(lambda: connection.failure is not None)
+        said = "the server closed the connection" if problem is None else f"broke: .*{problem}"
+        assert re.search(said, str(connection.failure))
+        assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+    assert len(transport.ends) == 2
+
+
+def test_a_connection_that_breaks_is_the_end_of_a_legacy_session() -> None:
+    transport = Nearby(make_server())
+    with connect(transport, revision=LEGACY[-1]) as client:
+        transport.ends[0].arrived.put(OSError("cut off"))
+        with pytest.raises(ConnectionClosed):
+            eventually(lambda: client.call_tool("add", {"a": 1, "b": 2}) is None)
+    assert len(transport.ends) == 1
+
+
+def test_the_server_sees_a_client_that_is_gone_as_one_that_left() -> None:
+    server, ended = make_server(), threading.Event()
+
+    @server.tool
+    def hang(ctx: Context) -> str:
+        try:
+            ctx.sleep(60)
+        finally:
+            ended.set()
+        return ""
+
+    transport = Nearby(server)
+    with connect(transport) as client:
+        client.submit("tools/call", {"name": "hang", "arguments": {}})
+        client.call_tool("add", {"a": 1, "b": 2})
+        transport.ends[0].other.arrived.put(ConnectionResetError("cut off"))
+        assert ended.wait(PATIENCE)
+
+
+def test_a_server_that_loses_patience_closes_the_stream() -> None:
+    """A client that answers no ping."""
+    server = Server("pings", options=ServerOptions(ping_every=0.05, timeout=0.1))
+    ours, theirs = End(), End()
+    ours.other, theirs.other = theirs, ours
+    thread = threading.Thread(target=serve_stream, args=(server, theirs), daemon=True)
+    thread.start()
+    opening = {"protocolVersion": LEGACY[-1], "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+    ours.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": opening}).encode())
+    ours.receive()
+    ours.send(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')
+    thread.join(PATIENCE)
+    assert theirs.is_closed
+
+
+def test_a_message_that_is_too_long_is_refused_and_an_empty_one_is_nothing() -> None:
+    server = Server("small", options=ServerOptions(max_message_bytes=2000))
+    ours, theirs = End(), End()
+    ours.other, theirs.other = theirs, ours
+    thread = threading.Thread(target=serve_stream, args=(server, theirs), daemon=True)
+    thread.start()
+    ours.send(b"")
+    ours.send(json.dumps({"jsonrpc": "2.0", "id": 7, "method": "ping", "params": {"x": "y" * 3000}}).encode())
+    answer = json.loads(ours.receive() or b"")
+    assert (answer["id"], answer["error"]["code"]) == (7, -32600)
+    ours.close()
+    thread.join(PATIENCE)
+
+
+def test_where_there_is_no_server_the_reason_is_told() -> None:
+    class Nowhere:
+        def open_stream(self) -> Any:
+            raise ConnectionRefusedError("the door is shut")
+
+    with pytest.raises(LocalError, match="Nowhere: no connection: the door is shut"):
+        connect(Nowhere())
+
+
+def test_an_unclosed_client_is_named_by_its_transport() -> None:
+    client = connect(Nearby(make_server()))
+    with pytest.warns(ResourceWarning, match="unclosed client of a server behind Nearby"):
+        del client
+        gc.collect()

@@ -248,10 +248,88 @@ def test_the_form_of_a_type_is_made_once():
     assert form_of(Contact).schema(NEW) is form_of(Contact).schema(NEW)
 
 
-@pytest.mark.parametrize("what", [3, "Contact", int, [Contact], Contact("a", "b"), Day, Color])
+@pytest.mark.parametrize(
+    "what", [3, "Contact", [Contact], Contact("a", "b"), Day, list[str], dict[str, int], int | str]
+)
 def test_what_is_no_form_at_all_is_refused(what):
     with pytest.raises(TypeError, match="a form must be a dataclass"):
         form_of(what)
+
+
+# --------------------------------------------------------------- from the type of one field
+
+
+@pytest.mark.spec("client/elicitation/flat-primitive-schema")
+@pytest.mark.parametrize("at", FORMS, ids=str)
+@pytest.mark.parametrize(
+    ("hint", "about", "content", "value"),
+    [
+        (int, {"type": "integer"}, 3, 3),
+        (str, {"type": "string"}, "Mona", "Mona"),
+        (bool, {"type": "boolean"}, False, False),
+        (float, {"type": "number"}, 0.5, 0.5),
+        (Size, {"type": "string", "enum": ["small", "extra-large"]}, "small", Size.SMALL),
+        (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}, "b", "b"),
+        (
+            datetime.date,
+            {"type": "string", "format": "date"},
+            "2026-07-28",
+            datetime.date(2026, 7, 28),
+        ),
+        (
+            Annotated[int, "How many", Bounds(ge=1)],
+            {"type": "integer", "description": "How many", "minimum": 1},
+            3,
+            3,
+        ),
+        (
+            Annotated[str, {"title": "Your name"}],  # a dict cannot be hashed
+            {"type": "string", "title": "Your name"},
+            "Mona",
+            "Mona",
+        ),
+    ],
+    ids=str,
+)
+def test_the_type_of_a_field_is_a_form_of_one_field(hint, about, content, value, at):
+    form = form_of(hint)
+    schema = {"type": "object", "properties": {"value": about}, "required": ["value"]}
+    assert form.schema(at) == schema
+    loaded = form.load({"value": content})
+    assert (loaded, type(loaded)) == (value, type(value))
+    for wrong in ({}, None, {"value": []}, {"value": None}, {"value": content, "more": 1}):
+        with pytest.raises(Mismatch):
+            form.load(wrong)
+
+
+def test_an_enum_alone_has_the_titles_of_its_members():
+    assert form_of(Color).schema(NEW)["properties"]["value"] == {
+        "type": "string",
+        "oneOf": [{"const": "#800000", "title": "Dark red"}, {"const": "#00ff00", "title": "Green"}],
+    }
+    assert form_of(Color).load({"value": "#00ff00"}) is Color.GREEN
+
+
+def test_several_of_a_choice_are_one_field():
+    form = form_of(set[Color])
+    assert form.schema(NEW)["properties"]["value"]["type"] == "array"
+    assert form.load({"value": ["#00ff00", "#00ff00"]}) == {Color.GREEN}
+
+
+def test_one_field_that_may_be_left_out_is_none_then():
+    form = form_of(int | None)
+    assert form.schema(NEW) == {"type": "object", "properties": {"value": {"type": "integer"}}}
+    assert form.load({}) is None
+    assert form.load({"value": 3}) == 3
+
+
+def test_the_form_of_one_field_is_made_once():
+    assert form_of(int) is form_of(int)
+
+
+def test_bounds_of_one_field_hold_for_its_answer():
+    with pytest.raises(Mismatch, match=r"^value: must be at least 1, not 0"):
+        form_of(Annotated[int, Bounds(ge=1)]).load({"value": 0})
 
 
 # ------------------------------------------------------------------------------ answers

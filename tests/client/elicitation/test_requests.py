@@ -4,6 +4,7 @@ import enum
 import re
 import socket
 import subprocess
+import threading
 import webbrowser
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -258,6 +259,63 @@ def test_confirm_is_one_question_without_fields_and_gives_true_or_false(date):
         client.call_tool("delete")
     assert asked == [("Really delete?", [])] * 2
     assert got == [True, False]
+
+
+class Tone(enum.Enum):
+    WARM = "w"
+    COOL = "c"
+
+
+@pytest.mark.parametrize("date", REVISIONS[2:])
+def test_one_value_is_asked_for_by_its_type(date):
+    """`ctx.elicit("How many?", int)`: a form of one field, whose value is the data of the answer."""
+    server, asked, answers = Server("shop"), [], []
+    kinds = {"int": int, "str": str, "bool": bool, "enum": Tone}
+    said = {"int": 3, "str": "Mona", "bool": False, "enum": Tone.COOL}
+
+    @server.tool
+    def ask(kind: str, ctx: Context) -> str:
+        answers.append(ctx.elicit(f"{kind}?", kinds[kind]))
+        return "done"
+
+    def callback(question):
+        asked.extend(question.fields)
+        return {"value": said[question.message[:-1]]}
+
+    with connect(server, revision=date, elicitation=callback) as client:
+        for kind in kinds:
+            assert client.call_tool("ask", {"kind": kind}).text == "done"
+    assert [(field.name, field.kind, field.required) for field in asked] == [
+        ("value", kind, True) for kind in ("integer", "string", "boolean", "choice")
+    ]
+    assert [answer.data for answer in answers] == list(said.values())
+    assert all(answers)  # accepted, also where the value is False
+    assert answers[-1].content == {"value": "c"}
+
+
+@pytest.mark.parametrize("date", REVISIONS[2:])
+@pytest.mark.parametrize(("said", "action"), [(False, "decline"), (None, "cancel")])
+def test_one_value_that_is_refused_is_none(date, said, action):
+    server, answers = Server("shop"), []
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        answers.append(ctx.elicit("How many?", int))
+        return "done"
+
+    with connect(server, revision=date, elicitation=lambda question: said) as client:
+        assert client.call_tool("ask").text == "done"
+    assert answers == [Answer(action)]
+    assert answers[0].data is None
+
+
+@pytest.mark.spec("client/elicitation/server-validates-data")
+@pytest.mark.parametrize("date", REVISIONS[2:])
+def test_a_value_of_another_type_is_an_error_where_it_was_asked(date):
+    read = question(date, schema=int).read
+    for content in ({"value": "three"}, {"value": 2.5}, {}, {"count": 3}):
+        with pytest.raises(InvalidResponse, match="the client's answer does not fit the form: value: "):
+            read({"action": "accept", "content": content})
 
 
 def test_a_class_gives_an_instance_and_a_schema_what_was_filled_in():
@@ -852,3 +910,13 @@ def test_a_user_may_decline_or_leave_in_the_first_revision_too():
     for said, action in ((False, "decline"), (None, "cancel")):
         asked = client("2025-06-18", lambda question, said=said: said)
         assert elicitation.answer(asked, FORM, None) == {"action": action}
+
+
+def test_a_question_says_what_is_asked_and_by_whom():
+    over = threading.Event()
+    form = ElicitationRequest("hotel", {"message": "Who?", "requestedSchema": FORM["requestedSchema"]}, over)
+    assert repr(form) == "<ElicitationRequest of 'hotel': 'Who?', fields ['name']>"
+    url = ElicitationRequest("hotel", {"message": "Go", "mode": "url", "url": "https://a.example/"}, over)
+    assert repr(url) == "<ElicitationRequest of 'hotel': 'Go', URL 'https://a.example/'>"
+    bare = ElicitationRequest("h" * 10**6, {"message": "Sure?" * 10**6}, over)
+    assert len(repr(bare)) < 200

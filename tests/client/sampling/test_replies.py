@@ -130,3 +130,16 @@ def test_tool_uses_are_why_the_model_stopped():
 def test_what_is_no_answer_is_said_to_be_none(given):
     with pytest.raises(Mismatch, match="must be text, a content block, a list of these or a result"):
         as_reply(given)
+
+
+def test_requests_and_replies_say_what_they_are_in_short():
+    picture = content.image(b"0" * 10_000, "image/png")
+    params = {"messages": [{"role": "user", "content": picture}], "maxTokens": 9}
+    said = repr(SamplingRequest(params, "notes"))
+    assert said.startswith("<SamplingRequest of 'notes': {'messages': [{'role': 'user', 'content': {")
+    assert len(said) < 300
+    reply = as_reply(picture)
+    assert repr(reply).startswith(
+        "Reply({'role': 'assistant', 'model': 'unknown', 'content': {'type': 'image'"
+    )
+    assert len(repr(reply)) < 300

@@ -8,7 +8,7 @@ import time
 
 import pytest
 import requests
-from http_exchanges import ask, begun, ok, waits, within
+from http_exchanges import Numbered, ask, begun, ok, waits, within
 from peers import eventually
 from web import STREAM, certificate, web
 
@@ -584,3 +584,25 @@ def test_an_exchange_without_a_deadline_says_so(at):
 )
 def test_a_url_is_shown_without_what_may_be_secret_in_it(url, shown):
     assert module.without_query(url) == shown
+
+
+# ------------------------------------------------------------------------------ authorization
+
+
+@pytest.mark.parametrize("wanted", ["Bearer 2", None])
+def test_what_is_refused_goes_again_with_other_headers_and_the_last_refusal_is_the_answer(at, wanted):
+    def handle(request, wire):
+        if request.headers["authorization"] == wanted:
+            wire.answer(200, b"{}")
+        elif request.headers["authorization"] == "Bearer 1":
+            wire.head(401, "Content-Length: 100")  # it breaks off
+            wire.close()
+        else:
+            wire.answer(403, b"no", "DPoP-Nonce: n")
+
+    with web(handle) as site:
+        auth = Numbered()
+        assert ask(at(site, auth=auth)) == ((403, b"no") if wanted is None else (200, b"{}"))
+        assert auth.nonces == ([] if wanted is None else [None])
+        http = at(site, auth=Numbered(answers=False))
+        assert ask(http) == (401, b"")

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from peers import PATIENCE, nothing_left
 
-from mcp_ref.runtime.http_server.receiving import Limits, Receiver
+from mcp_ref.runtime.http_server.receiving import Limits, RequestReceiver
 from mcp_ref.runtime.http_server.request import CHUNKED, BadRequest, RequestHead
 
 HEAD = b"GET / HTTP/1.1\r\nHost: a"
@@ -32,7 +32,7 @@ def arriving(*pieces, end=True, **options):
     }
     ours, theirs = socket.socketpair()
     with nothing_left(), ours, theirs:
-        receiver = Receiver(ours, Limits(**options))
+        receiver = RequestReceiver(ours, Limits(**options))
         theirs.sendall(pieces[0] if pieces else b"")
         asked = threading.Semaphore(0)
         receiver._connection = _Asking(ours, asked)

@@ -6,6 +6,7 @@ import contextlib
 import re
 import socket
 import threading
+from types import SimpleNamespace
 
 import pytest
 from peers import PATIENCE, nothing_left
@@ -15,6 +16,10 @@ from mcp_ref.runtime.http_server.receiving import set_kernel_timeout
 from mcp_ref.runtime.http_server.response import Response, short_response
 
 DATE = re.compile(rb"Date: (Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d\d [A-Z][a-z][a-z] \d{4} \d\d:\d\d:\d\d GMT\r\n")
+
+
+OPEN = SimpleNamespace(is_closing=False)
+"""A server that goes on."""
 
 
 class Line:
@@ -35,7 +40,7 @@ def run(response, app):
 def respond(app, *, is_http_1_0=False, is_head=False, closes=False):
     """The response, and its writes without the date."""
     line = Line()
-    response = Response(line, is_http_1_0=is_http_1_0, is_head=is_head, must_close=lambda: closes)
+    response = Response(line, OPEN, is_http_1_0=is_http_1_0, is_head=is_head, wants_close=closes)
     response.writes = line.writes
     try:
         run(response, app)
@@ -47,7 +52,7 @@ def respond(app, *, is_http_1_0=False, is_head=False, closes=False):
 def failed(app, problem, match, **options):
     """The writes of a response that failed."""
     line = Line()
-    response = Response(line, is_http_1_0=False, is_head=False, must_close=lambda: False, **options)
+    response = Response(line, OPEN, is_http_1_0=False, is_head=False, wants_close=False, **options)
     with pytest.raises(problem, match=match):
         run(response, app)
     assert not response.is_complete
@@ -124,7 +129,7 @@ def test_what_is_written_goes_out_before_the_application_returns():
         return [b"tw", b"o"]
 
     line = Line()
-    run(Response(line, is_http_1_0=False, is_head=False, must_close=lambda: False), app)
+    run(Response(line, OPEN, is_http_1_0=False, is_head=False, wants_close=False), app)
     assert seen == line.writes[:1]
     assert seen[0].endswith(b"\r\n\r\n3\r\none\r\n")
     assert line.writes[1:] == [b"3\r\ntwo\r\n0\r\n\r\n"]
@@ -208,7 +213,7 @@ def test_http_1_0_gets_no_chunks():
 
 def test_an_answer_has_a_date_unless_it_brings_one():
     line = Line()
-    run(Response(line, is_http_1_0=False, is_head=False, must_close=lambda: False), giving([]))
+    run(Response(line, OPEN, is_http_1_0=False, is_head=False, wants_close=False), giving([]))
     assert DATE.search(line.writes[0])
     assert respond(giving([], ("date", "now"))).writes == [
         b"HTTP/1.1 200 OK\r\ndate: now\r\nContent-Length: 0\r\n\r\n"
@@ -229,18 +234,25 @@ def test_the_application_may_end_the_connection_and_not_keep_it():
     assert response.writes[0].count(b"Connection") == 1
 
 
-def test_whether_the_connection_ends_is_asked_when_the_head_is_sent():
-    asked = []
+@pytest.mark.parametrize("why", ["the server is closing", "a body is not read to its end"])
+def test_whether_the_connection_ends_is_asked_when_the_head_is_sent(why):
+    server, asked = SimpleNamespace(is_closing=False), []
+
+    class Body:
+        def leaves_rest(self):
+            asked.append(1)
+            return why != "the server is closing"
 
     def app(environ, start_response):
         start_response("200 OK", [])
+        server.is_closing = why == "the server is closing"
         assert not asked
         yield b""
-        assert asked
-        yield b""
+        assert response.closes
 
-    run(Response(Line(), is_http_1_0=False, is_head=False, must_close=lambda: asked.append(1)), app)
-    assert asked == [1]
+    response = Response(Line(), server, is_http_1_0=False, is_head=False, wants_close=False, body=Body())
+    run(response, app)
+    assert asked == ([] if server.is_closing else [1])
 
 
 # -- what an application may not do ----------------------------------------------------------------
@@ -362,7 +374,7 @@ class Broken:
 
 
 def respond_on(connection, app):
-    response = Response(connection, is_http_1_0=False, is_head=False, must_close=lambda: False)
+    response = Response(connection, OPEN, is_http_1_0=False, is_head=False, wants_close=False)
     try:
         run(response, app)
     finally:
@@ -442,8 +454,8 @@ class Shut(Line):
 def early(*pieces, headers=(), **options):
     """A response of which so much was written, and which was ended then."""
     line = Shut()
-    given = {"is_http_1_0": False, "is_head": False, "must_close": lambda: False, **options}
-    response = Response(line, **given)
+    given = {"is_http_1_0": False, "is_head": False, "wants_close": False, **options}
+    response = Response(line, OPEN, **given)
     write = response.start("200 OK", list(headers))
     for piece in pieces:
         write(piece)
@@ -490,5 +502,5 @@ def test_after_an_early_end_nothing_of_what_is_returned_is_sent_and_it_is_closed
 
 
 def test_an_early_end_of_http_1_0_is_that_of_the_connection():
-    _, writes = early(b"abc", is_http_1_0=True, must_close=lambda: True)
+    _, writes = early(b"abc", is_http_1_0=True, wants_close=True)
     assert writes == [b"HTTP/1.0 200 OK\r\nConnection: close\r\n\r\nabc", "shut"]

@@ -1,7 +1,11 @@
 """runtime/typing/mismatch: a fault is told with its place and its cause, in few words."""
 
+import contextlib
 import doctest
+import gc
 import re
+import weakref
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -9,6 +13,7 @@ from hypothesis import strategies as st
 
 from mcp_ref.runtime.typing import mismatch
 from mcp_ref.runtime.typing.mismatch import MAX_FAULTS, Mismatch, message_of, must, place, summary
+from mcp_ref.runtime.typing.values import Compiler
 
 
 def test_the_example_in_the_docstring():
@@ -119,3 +124,37 @@ def test_a_message_is_one_short_line_whatever_the_peer_sent(path, value):
         problem.under(key)
     assert len(str(problem)) < 700
     assert not re.search(r"[\x00-\x1f]", str(problem))
+
+
+def test_a_fault_that_is_kept_refers_to_no_frame():
+    try:
+        try:
+            {}["x"]
+        except KeyError:
+            raise must("be there", 1) from None
+    except Mismatch as problem:
+        kept = problem.without_frames()
+    assert (kept.__traceback__, kept.__context__, kept.__cause__) == (None, None, None)
+    assert str(kept) == "must be there, not 1"
+
+
+@pytest.mark.parametrize("hint", [int | list[int], list[int], dict[str, int], Literal["a", "b"] | int])
+@pytest.mark.parametrize("value", [[1, "x"], "x", {"a": "b"}, 1])
+def test_what_a_caller_has_is_not_kept_by_a_value_that_does_not_fit(hint, value):
+    """Nor by one that fits the second of two alternatives: without the collector of garbage, it is gone."""
+
+    class Mine:
+        pass
+
+    def call():
+        mine = Mine()
+        with contextlib.suppress(Mismatch):
+            load(value)
+        return weakref.ref(mine)
+
+    load = Compiler().codec(hint).load
+    gc.disable()
+    try:
+        assert call()() is None
+    finally:
+        gc.enable()

@@ -23,20 +23,23 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.versioning import TABLE, Revision
+from mcp_ref.runtime.brief import brief
 from mcp_ref.runtime.errors import ConnectionClosed, McpError, RequestCancelled, WriteRefused
 from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.authorization.index.access_tokens import Access
     from mcp_ref.basic.index.batching import Batch
     from mcp_ref.basic.index.general_fields import Implementation
     from mcp_ref.basic.lifecycle import Session
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRequestType
     from mcp_ref.basic.patterns.mrtr.replay import Exchange
+    from mcp_ref.basic.utilities.tasks.behavior_requirements import TaskRun
     from mcp_ref.runtime.seals import Seal
     from mcp_ref.server.utilities.logging import LoggingLevel
 
-__all__ = ["RequestContext", "ServerRole", "WayOut"]
+__all__ = ["RequestContext", "ServerRole", "WayOut", "ending", "given_up"]
 
 _log = logger("mcp_ref.context")
 
@@ -47,6 +50,10 @@ class ServerRole(Protocol):
     @property
     def logging(self) -> bool:
         """Whether it sends log messages."""
+
+    @property
+    def has_principals(self) -> bool:
+        """Whether a function of the author's tells its clients apart."""
 
     @property
     def seal(self) -> Seal:
@@ -62,22 +69,28 @@ class ServerRole(Protocol):
 
 
 class WayOut(Protocol):
-    """Where messages to a peer go. A pipe has one; over HTTP each response is one of its own."""
+    """Where messages to a peer go. A pipe has one; over HTTP each response is one of its own.
 
-    closes: bool
+    What it does by default is what a way does on which no message waits, and which no client comes back to.
+    """
+
+    closes: bool = False
     """Whether it ends with the answer to its request: then its end says that all is said."""
 
     @property
     def two_way(self) -> bool:
         """Whether the peer can be asked something on it, and answer, while a request of its own runs."""
+        return True
 
     @property
     def is_busy(self) -> bool:
         """Whether a thread is writing just now."""
+        return False
 
     @property
     def begins(self) -> Callable[[RequestContext], object] | None:
         """Called when a request whose messages will go this way is about to run."""
+        return None
 
     def send(self, line: bytes, wait: float | None = None) -> None:
         """Have one message written; waits for room for so long. Raises ConnectionClosed, Full."""
@@ -87,18 +100,26 @@ class WayOut(Protocol):
 
     def cancel(self, reason: str) -> None:
         """No answer will come: the request was cancelled."""
+        return
 
     def release(self) -> bool:
         """End the connection of a client that can come back for the rest; False if it cannot."""
+        return False
 
     def flush(self, seconds: float) -> bool:
         """Wait until everything is written; False if it is not in time."""
+        return True
 
     def fail(self, problem: BaseException) -> None:
         """Nothing can be sent any more."""
+        return
 
 
-@dataclass(slots=True)
+ALLOWED = "mcp_ref.allowed"
+"""The key under which an environ has what a protected server allows its caller."""
+
+
+@dataclass(slots=True, eq=False)
 class Arrival:
     """How a request came, and where its answer goes."""
 
@@ -110,8 +131,13 @@ class Arrival:
     environ: Json | None = None
     """Over HTTP: what WSGI says of the request."""
 
+    @property
+    def access(self) -> Access | None:
+        """What its token allows, where the server is protected (basic/authorization)."""
+        return None if self.environ is None else self.environ.get(ALLOWED)
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class Reports:
     """What is said of a request while it runs."""
 
@@ -123,7 +149,7 @@ class Reports:
     """Held while anything is said, by any thread: reports keep their order, and none follows the answer."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Handling:
     """What the server notes of a request that it handles."""
 
@@ -136,9 +162,13 @@ class Handling:
     """What was asked, and answered."""
     hints: Json | None = None
     """A resource's own, see server/utilities/caching."""
+    run: TaskRun | None = None
+    """Where the request may still become a task."""
+    task: TaskRun | None = None
+    """Its task, from the moment when the request is one (basic/utilities/tasks)."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Cancellation:
     """Whether the answer is still wanted: written by the reader, read by anyone."""
 
@@ -199,6 +229,14 @@ class RequestContext:
         self.reports = Reports()
         self.cancellation = Cancellation()
 
+    def __repr__(self) -> str:
+        words = [f"{type(self).__name__} of {self.method[:100]!r}"]
+        name = self.params.get("name", self.params.get("uri"))
+        who = self.client_info.get("name") if isinstance(self.client_info, dict) else None
+        words += [f"{brief(name)}"] if name is not None else []
+        words += [f"by {brief(who)}"] if who is not None else []
+        return f"<{' '.join(words)} in {self.revision}{', cancelled' if self.cancelled else ''}>"
+
     # -- cancellation (basic/patterns/cancellation) ---------------------------------
 
     @property
@@ -249,19 +287,11 @@ class RequestContext:
         if self.cancelled:
             end(self.reason or "the request it belongs to was cancelled")
 
-    @contextmanager
-    def ending(self, end: Callable[[str], object]) -> Iterator[None]:
-        """Like `ends_with`, for as long as the block runs."""
-        self.ends_with(end)
-        try:
-            yield
-        finally:
-            self.cancellation.enders.remove(end)
-
     @property
     def is_over(self) -> bool:
-        """Whether the request was answered or cancelled, so that nothing more belongs to it."""
-        return self.connection.responder.serving.get(self.arrival.key) is not self
+        """Whether nothing more belongs to the request."""
+        task = self.handling.task
+        return not self.connection.responder.serves(self) if task is None else task.is_over
 
     # -- what is said while it runs -----------------------------------------------------
 
@@ -276,18 +306,31 @@ class RequestContext:
     def say(self, method: str, params: Json | None) -> None:
         """Send one notification now. With `speaking` held."""
         # spec: basic/transports/stdio/server-message-kinds
-        if not self.is_over and self.connection.responder.may_notify():
+        if self.handling.task is not None:
+            self.handling.task.notify(method, params or {})
+        elif self.connection.responder.serves(self) and self.connection.responder.may_notify():
             try:
                 self.connection.notify(method, params, outbox=self.arrival.outbox)
             except WriteRefused:
                 pass  # the request goes on: its answer is all that this peer can be sent
             except ConnectionClosed as problem:
-                raise self.given_up(problem) from problem
+                raise given_up(self, problem) from problem
 
-    def given_up(self, problem: ConnectionClosed) -> RequestCancelled:
-        """Raised in a handler that speaks to a client which has gone, and so waits for no answer either.
 
-        Not ConnectionClosed, which would count as a fault of the handler, as does one of a connection that it
-        made itself, and be logged with a traceback at each shutdown.
-        """
-        return RequestCancelled(f"{self.method}: {problem}")
+def given_up(context: RequestContext, problem: ConnectionClosed) -> RequestCancelled:
+    """Raised in a handler that speaks to a client which has gone, and so waits for no answer either.
+
+    Not ConnectionClosed, which would count as a fault of the handler, as does one of a connection that it
+    made itself, and be logged with a traceback at each shutdown.
+    """
+    return RequestCancelled(f"{context.method}: {problem}")
+
+
+@contextmanager
+def ending(context: RequestContext, end: Callable[[str], object]) -> Iterator[None]:
+    """Like `RequestContext.ends_with`, for as long as the block runs."""
+    context.ends_with(end)
+    try:
+        yield
+    finally:
+        context.cancellation.enders.remove(end)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from mcp_ref.basic.index.error_responses import InvalidRequest, error_response
 from mcp_ref.basic.index.messages import Json, RequestId, encode, encode_notification, is_id, new_ids
 from mcp_ref.basic.patterns import cancellation, progress
+from mcp_ref.basic.patterns.index.context import ending
 from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.errors import (
     ConnectionClosed,
@@ -105,8 +106,10 @@ class Call:
         self.outcome = outcome
         self.done = True
         self.wake()
-        if self.on_done is not None:
-            self.on_done(self)
+        # What is told may refer to this call: neither is to keep the other alive.
+        on_done, self.on_done = self.on_done, None
+        if on_done is not None:
+            on_done(self)
 
     def wait(self, on_progress: progress.OnProgress | None) -> bool:
         """Wait for the outcome; False if the deadline passes first. Runs on the caller's thread."""
@@ -119,10 +122,16 @@ class Call:
                 return True
 
     def result(self) -> Json:
-        """The result of a finished call; raises the error that came instead."""
-        if isinstance(self.outcome, McpError):
-            raise self.outcome
-        return self.outcome
+        """The result of a finished call; raises the error that came instead, which one caller may have."""
+        outcome = self.outcome
+        if isinstance(outcome, McpError):
+            # An error that refers to itself, by its frames and this call, would keep the client alive.
+            self.outcome = LocalError(f"{self.method}: the error that came was raised before")
+            try:
+                raise outcome
+            finally:
+                del outcome
+        return outcome
 
 
 class Requester:
@@ -217,16 +226,21 @@ class Requester:
     ) -> Json:
         """Send a request and wait for its result.
 
+        `on_behalf_of` is a request with which it ends: one of this peer's, beside whose answer it then goes
+        out, or one of another peer, for which this one is asked.
+
         Raises ErrorResponse (the peer refused), RequestTimeout, ConnectionClosed, RequestCancelled.
         """
-        outbox = self.outbox if on_behalf_of is None else on_behalf_of.arrival.outbox
+        outbox = self.outbox
+        if on_behalf_of is not None and on_behalf_of.connection is self:
+            outbox = on_behalf_of.arrival.outbox
         call = self.call(
             method, params, timeout=timeout, wants_progress=on_progress is not None, outbox=outbox
         )
         try:
             if on_behalf_of is None:
                 return self._outcome(call, on_progress)
-            with on_behalf_of.ending(lambda reason: self.cancel(call, reason)):
+            with ending(on_behalf_of, lambda reason: self.cancel(call, reason)):
                 return self._outcome(call, on_progress)
         except BaseException:
             # Ctrl-C, or a callback that raised: the caller waits no more. This stands around `_outcome`, not
@@ -248,7 +262,7 @@ class Requester:
             for call in calls:
                 self.cancel(call, reason)
 
-        with on_behalf_of.ending(cancel_all):
+        with ending(on_behalf_of, cancel_all):
             try:
                 for method, params in requests:
                     # Appended one by one, so that those before one that fails are cancelled.

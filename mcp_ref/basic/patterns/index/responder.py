@@ -104,7 +104,7 @@ class Responder:
         self.endpoint = endpoint
         self.session = session
         self.workers = workers
-        self._shared = shared
+        self.is_shared = shared
         self.limiter = Limiter(limit or Limit())
         self._notices = Limiter(notices or Limit())
         self.serving: dict[Hashable, RequestContext] = {}
@@ -113,6 +113,10 @@ class Responder:
         """True on a client of the modern era, which sends no responses at all."""
         self.answers_unreadable = True
         """False where an error without an id would have to be a message of its own, and belong to none."""
+
+    def serves(self, context: RequestContext) -> bool:
+        """Whether a request is neither answered nor cancelled yet; a task may run on after that."""
+        return self.serving.get(context.arrival.key) is context
 
     def may_notify(self) -> bool:
         """Whether one more notification stays within what a peer can be expected to take."""
@@ -285,7 +289,7 @@ class Responder:
         for context in list(self.serving.values()):
             if self._take_off(context):
                 context.cancel(reason)
-        if self.workers is not None and not self._shared and not self.workers.close(wait):
+        if self.workers is not None and not self.is_shared and not self.workers.close(wait):
             _log.info("a request still runs after the connection ended")
 
     def forked(self) -> None:

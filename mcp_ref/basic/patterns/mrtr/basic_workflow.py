@@ -54,6 +54,7 @@ from mcp_ref.basic.index.error_responses import ErrorResponse, InternalError, In
 from mcp_ref.basic.index.general_fields import RequestMeta, ResultMeta
 from mcp_ref.basic.index.messages import INPUT_REQUIRED, Json
 from mcp_ref.basic.lifecycle import KnowsServer
+from mcp_ref.basic.patterns.index.context import given_up
 from mcp_ref.basic.patterns.mrtr.replay import MAX_QUESTIONS, Exchange, InputRequired, Question, canonical
 from mcp_ref.basic.versioning import LATEST, missing_capabilities, require_capability
 from mcp_ref.runtime.checks import check_text
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     import threading
 
     from mcp_ref.basic.patterns.index.context import RequestContext, ServerRole
+    from mcp_ref.basic.utilities.tasks.behavior_requirements import TaskRun
     from mcp_ref.basic.versioning import Revision
     from mcp_ref.client.elicitation.url_mode import Completions
 
@@ -169,8 +171,19 @@ class InputRequestType(NamedTuple):
 # ----------------------------------------------------------------------- server half: asking
 
 
-def ask(context: RequestContext, questions: Sequence[Question], timeout: float | None = None) -> list[Any]:
+Send: TypeAlias = Callable[["RequestContext", Sequence[tuple[str, Json]], float | None], list[Json]]
+"""Sends requests to the client at once, and returns their results."""
+
+
+def ask(
+    context: RequestContext,
+    questions: Sequence[Question],
+    timeout: float | None = None,
+    send: Send | None = None,
+) -> list[Any]:
     """Ask several questions at once, and return their answers.
+
+    `send` is how the legacy era sends them, if not as ordinary requests (basic/utilities/tasks).
 
     # spec: basic/patterns/mrtr/use-mrtr, basic/patterns/mrtr/server-may-respond
     """
@@ -180,7 +193,22 @@ def ask(context: RequestContext, questions: Sequence[Question], timeout: float |
         raise LocalError(f"{context.method} was answered already: ask the client before the handler returns")
     if not questions:
         return []
-    return ASK[context.revision.asks](context, questions, timeout)
+    if context.handling.task is not None:
+        return _ask_in_task(context, context.handling.task, questions, timeout)
+    return ASK[context.revision.asks](context, questions, timeout, send)
+
+
+def _ask_in_task(
+    context: RequestContext, task: TaskRun, questions: Sequence[Question], timeout: float | None
+) -> list[Any]:
+    """In either era: the task has the questions, and the handler waits (basic/utilities/tasks)."""
+    exchange = context.handling.exchange
+    answers = None if exchange is None else exchange.replayed(questions)
+    if answers is not None:
+        return answers
+    for question in questions:
+        check_declared(context, question.method, question.needs)
+    return task.ask(questions, timeout)
 
 
 def server_of(context: RequestContext) -> ServerRole:
@@ -211,8 +239,8 @@ def check_may_request(
         raise LocalError(f"{method}: in {context.revision} a server sends no requests")
     if method != "ping" and context.session is not None and not context.session.is_ready:
         raise LocalError(f"{method}: the client did not send notifications/initialized yet; ask it later")
-    _check_needs(context, method, params or {})
-    if not context.arrival.outbox.two_way:
+    check_needs(context, method, params or {})
+    if context.handling.task is None and not context.arrival.outbox.two_way:
         raise LocalError(
             f"{method}: a client cannot be asked here while its request runs: responses are JSON "
             "only (answers='json'), or the HTTP server has one thread"
@@ -223,7 +251,7 @@ def check_may_request(
     return timeout
 
 
-def _check_needs(context: RequestContext, method: str, params: Json) -> None:
+def check_needs(context: RequestContext, method: str, params: Json) -> None:
     """Raise LocalError if the client did not declare what the page of this method requires."""
     kind = context.handling.server.input_requests.get(method) if context.handling.server is not None else None
     if kind is not None:
@@ -231,28 +259,38 @@ def _check_needs(context: RequestContext, method: str, params: Json) -> None:
 
 
 def request_all(
-    context: RequestContext, several: Sequence[tuple[str, Json]], timeout: float | None
+    context: RequestContext,
+    several: Sequence[tuple[str, Json]],
+    timeout: float | None,
+    send: Send | None = None,
 ) -> list[Json]:
     """Send several requests at once, and return their results. All share the longest of their time-outs."""
     if not several:
         return []
     limits = [check_may_request(context, method, params, timeout) for method, params in several]
     longest = max((seconds for seconds in limits if seconds is not None), default=None)
+    if context.handling.task is not None:
+        asked = [Question(method, params, {}, lambda result: result) for method, params in several]
+        return context.handling.task.ask(asked, longest)
     try:
+        if send is not None:
+            return send(context, several, longest)
         return context.connection.request_all(several, timeout=longest, on_behalf_of=context)
     except ConnectionClosed as problem:
-        raise context.given_up(problem) from problem
+        raise given_up(context, problem) from problem
 
 
 def _ask_by_request(
-    context: RequestContext, questions: Sequence[Question], timeout: float | None
+    context: RequestContext, questions: Sequence[Question], timeout: float | None, send: Send | None
 ) -> list[Any]:
     """Legacy: send each question as a request, and wait on this thread."""
-    results = request_all(context, [(q.method, q.params) for q in questions], timeout)
+    results = request_all(context, [(q.method, q.params) for q in questions], timeout, send)
     return [question.read(result) for question, result in zip(questions, results, strict=True)]
 
 
-def _ask_in_round(context: RequestContext, questions: Sequence[Question], timeout: float | None) -> list[Any]:
+def _ask_in_round(
+    context: RequestContext, questions: Sequence[Question], timeout: float | None, send: Send | None
+) -> list[Any]:
     """Modern: take the answers that the retry brought, or end this round with InputRequired."""
     if not context.handling.asks:  # spec: basic/patterns/mrtr/unsupported-requests
         raise LocalError(f"{context.method}: only {', '.join(METHODS_THAT_ASK)} may ask the client")
@@ -316,6 +354,26 @@ def resume(context: RequestContext) -> None:
     exchange.take_responses(
         responses, lambda key, method, response: check_response(key, method, response, context)
     )
+
+
+def handler_made_questions(context: RequestContext, result: Json) -> dict[str, Question] | None:
+    """What an input_required result asks that the handler made; None if it was unwound instead."""
+    if exchange_of(context).pending:
+        return None
+    return {
+        key: Question(each["method"], each["params"], {}, dict)
+        for key, each in result.get("inputRequests", {}).items()
+    }
+
+
+def resume_in_task(context: RequestContext, responses: Json) -> None:
+    """Go on to the next round in a task, where nothing travels: with the state as it is.
+
+    `responses` are the answers to an input_required result of the handler's own making.
+    """
+    exchange = Exchange(context.method, exchange_of(context).state())
+    exchange.responses = responses
+    context.handling.exchange = exchange
 
 
 def input_required_result(context: RequestContext) -> Json:
@@ -466,7 +524,10 @@ def check_question(at: Revision, method: str, result: Json) -> None:
 class Corrects(Protocol):
     """A client that can mend and send again what a server refused for its version or its headers."""
 
-    max_rounds: int
+    @property
+    def max_rounds(self) -> int:
+        """How often one request is sent again with what the server asked for."""
+
     """Rounds for each request, unless its caller says otherwise."""
 
     @property
@@ -533,19 +594,28 @@ def gather(client: AnswersServers, method: str, result: Json) -> Json:
     check_question(client.negotiated.revision, method, result)
     responses: Json = {}
     requests = result.get("inputRequests", {})
+    check_requests(client, method, requests)
+    for key, request in requests.items():
+        responses[key] = fulfilled(client, method, request)
+    return responses
+
+
+def check_requests(client: AnswersServers, place: str, requests: Json) -> None:
+    """Check all that a server asks, before any callback runs. Raises InvalidResponse."""
     if len(requests) > MAX_QUESTIONS:
         raise InvalidResponse(
-            f"{method}: {len(requests)} questions at once; at most {MAX_QUESTIONS} are answered"
+            f"{place}: {len(requests)} questions at once; at most {MAX_QUESTIONS} are answered"
         )
-    for key, request in requests.items():  # all of them, before any callback runs
-        _check_request(f"{method}: inputRequests.{key:.80}", request, client.input_requests)
     for key, request in requests.items():
-        try:
-            responses[key] = client.fulfil(request["method"], request.get("params", {}), None)
-        except ProtocolError as problem:
-            reason = f"{method}: the server asked for {request['method']}: {problem}"
-            raise InputRefused(reason) from problem
-    return responses
+        _check_request(f"{place}: inputRequests.{key:.80}", request, client.input_requests)
+
+
+def fulfilled(client: AnswersServers, place: str, request: Json) -> Json:
+    """The answer to one of these requests, by this client's callbacks. Raises InputRefused."""
+    try:
+        return client.fulfil(request["method"], request.get("params", {}), None)
+    except ProtocolError as problem:
+        raise InputRefused(f"{place}: the server asked for {request['method']}: {problem}") from problem
 
 
 def _check_request(place: str, request: Any, known: Container[str]) -> None:

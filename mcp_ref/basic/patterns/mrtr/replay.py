@@ -104,6 +104,24 @@ class Exchange:
         # Copies: a handler that changes its answers must not change the state.
         return [q.read(copy.deepcopy(answer)) for q, answer in zip(questions, answers, strict=True)]
 
+    def replayed(self, questions: Sequence[Question]) -> list[Any] | None:
+        """The answers that an earlier round brought; None if they are not all there.
+
+        For a request that became a task since: what was not answered then is asked otherwise.
+        """
+        with self._lock:
+            first = self._question_count + 1
+            known = [self._answers.get(str(number)) for number, _ in enumerate(questions, first)]
+            self._question_count += len(questions)
+        answers = [
+            a[1] for a, q in zip(known, questions, strict=True) if a is not None and a[0] == _digest(q)
+        ]
+        if len(answers) < len(questions):
+            with self._lock:
+                self._answers = {n: answer for n, answer in self._answers.items() if int(n) < first}
+            return None
+        return [q.read(copy.deepcopy(answer)) for q, answer in zip(questions, answers, strict=True)]
+
     def ask_again(self, questions: Sequence[Question]) -> NoReturn:
         """Discard the answers to these questions, which were asked last, and ask them once more."""
         with self._lock:

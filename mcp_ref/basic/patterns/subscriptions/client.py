@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,7 +29,15 @@ from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.lifecycle import KnowsServer
-from mcp_ref.basic.patterns.subscriptions.server import ACKNOWLEDGED, FILTER_MEMBERS, KIND_BY_METHOD, Change
+from mcp_ref.basic.patterns.subscriptions.server import (
+    ACKNOWLEDGED,
+    FILTER_MEMBERS,
+    KIND_BY_METHOD,
+    AnyChange,
+    Change,
+    TaskChange,
+)
+from mcp_ref.runtime.brief import brief
 from mcp_ref.runtime.errors import ConnectionClosed, McpError, RequestTimeout
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
@@ -93,14 +102,14 @@ class Pending:
 
     def __init__(self, watched: Iterable[str]) -> None:
         self._watched = frozenset(watched)
-        self._changes: dict[Change, None] = {}
+        self._changes: dict[AnyChange, None] = {}
         self._size = 0  # characters of their URIs
         self._overflowed = False  # and that was logged
 
     def __len__(self) -> int:
         return len(self._changes)
 
-    def add(self, change: Change) -> None:
+    def add(self, change: AnyChange) -> None:
         """Add a change, unless it is pending already.
 
         URIs asked for by name are bounded by the request. Sub-resources are not, so they are capped.
@@ -117,7 +126,7 @@ class Pending:
         self._changes[change] = None
         self._size += size
 
-    def take(self) -> Change:
+    def take(self) -> AnyChange:
         """The oldest change."""
         change = next(iter(self._changes))
         del self._changes[change]
@@ -139,10 +148,14 @@ class Changes:
     counts as changed, since changes may have been missed; it raises only where there is no new one.
     """
 
-    def __init__(self, client: Listens, kinds: Iterable[str], uris: Iterable[str]) -> None:
+    def __init__(
+        self, client: Listens, kinds: Iterable[str], uris: Iterable[str], task_ids: Iterable[str] = ()
+    ) -> None:
+        """`task_ids` are of mcp_ref/extensions/tasks."""
         self.client = client
         self.kinds, self.uris = frozenset(kinds), tuple(dict.fromkeys(uris))
-        if not self.kinds and not self.uris:
+        self.task_ids = tuple(dict.fromkeys(task_ids))
+        if not self.kinds and not self.uris and not self.task_ids:
             raise ValueError("name what to listen to: tools, prompts or resources=True, or resources=[uri]")
         self._watched = frozenset(self.uris)
         self._news = threading.Condition()
@@ -154,16 +167,28 @@ class Changes:
         self._losses = 0  # in a row
         self._opened = 0.0
         self._next_try = 0.0  # when to listen anew
-        self.call: Call | None = None
-        """The open request, in the modern era."""
+        self.opened: list[tuple[Connection, Call]] = []
+        """The open request in the modern era, and its connection; empty without one."""
+        self.task_states: dict[str, Json] = {}
+        """What the server said last of each task, until it is taken."""
         self.connection: Connection = client.connection
         """The connection that it listens on."""
         forks.register(self)
+        weakref.finalize(self, _dropped, self.opened, forks.count).atexit = False
+
+    def __repr__(self) -> str:
+        what = [*sorted(self.kinds), *self.uris, *self.task_ids]
+        return f"<Changes of {brief(what)}{', over' if self._over else ''}>"
 
     def forked(self) -> None:
         """End in a forked child: the subscription is the parent's."""
         self._news = threading.Condition()
         self._problem, self._next_try = ConnectionClosed(INHERITED), 0.0
+
+    @property
+    def call(self) -> Call | None:
+        """The open request, in the modern era."""
+        return self.opened[0][1] if self.opened else None
 
     # -- for its user ------------------------------------------------------------------------
 
@@ -174,9 +199,14 @@ class Changes:
         # spec: basic/patterns/subscriptions/client-checks-ack
         """
         with self._news:
-            return {*self.kinds, *self.uris} - (self._agreed or set())
+            return {*self.kinds, *self.uris, *self.task_ids} - (self._agreed or set())
 
-    def next(self, timeout: float | None = None) -> Change | None:
+    @property
+    def is_over(self) -> bool:
+        """Whether it was closed, or the server has ended it."""
+        return self._over
+
+    def next(self, timeout: float | None = None) -> AnyChange | None:
         """The next change; None after the time-out, or once the subscription has ended."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
@@ -198,10 +228,10 @@ class Changes:
             self._news.wait(min(left, MAX_WAIT_SECONDS))
         return True
 
-    def __iter__(self) -> Iterator[Change]:
+    def __iter__(self) -> Iterator[AnyChange]:
         return self
 
-    def __next__(self) -> Change:
+    def __next__(self) -> AnyChange:
         change = self.next()
         if change is None:
             raise StopIteration
@@ -226,8 +256,8 @@ class Changes:
 
     # -- for the client ------------------------------------------------------------------------
 
-    def open(self) -> Changes:
-        """Begin to listen; returns when the server has acknowledged it."""
+    def open(self, timeout: float | None = None) -> Changes:
+        """Begin to listen; returns when the server has acknowledged it, which it may take `timeout` for."""
         self._opened = time.monotonic()
         self.connection = self.client.alive()
         if self.connection.failure is not None:
@@ -235,7 +265,7 @@ class Changes:
         self.client.subscriptions.add(self)
         try:
             if self.client.negotiated.revision.subscribes_by_request:
-                _request(self)
+                _request(self, timeout)
             else:
                 _subscribe(self)
         except BaseException:
@@ -244,7 +274,7 @@ class Changes:
         if self._over:  # closed by another thread, which may have been too early to stop anything
             self.client.subscriptions.discard(self)
             stop(self)
-        elif self.refused:
+        elif self.refused.difference(self.task_ids):  # a task is looked at anyhow (mcp_ref/api/tasks)
             _log.warning("the server does not report changes of %s", ", ".join(sorted(self.refused)))
         return self
 
@@ -276,12 +306,16 @@ class Changes:
             return
         refused = self.refused
         for change in self.all_changes():
-            if (change.uri or change.kind) not in refused:
+            if (change.task_id or change.uri or change.kind) not in refused:
                 self.push(change)
 
-    def all_changes(self) -> list[Change]:
+    def all_changes(self) -> list[AnyChange]:
         """A change of each kind and URI: for a new connection, since changes may have been missed."""
-        return [*map(Change, sorted(self.kinds)), *(Change("resource", uri) for uri in self.uris)]
+        return [
+            *map(Change, sorted(self.kinds)),
+            *(Change("resource", uri) for uri in self.uris),
+            *(TaskChange(task_id) for task_id in self.task_ids),
+        ]
 
     def _may_try(self, end: float | None) -> bool:
         """Wait until it is time to listen anew; False if that is after `end`. With _news held.
@@ -297,7 +331,7 @@ class Changes:
             self._news.wait(left)
         return not self._over
 
-    def push(self, change: Change) -> None:
+    def push(self, change: AnyChange) -> None:
         """Add a change, unless it is pending already. Runs on the reader."""
         with self._news:
             if not self._over:
@@ -343,8 +377,10 @@ class Changes:
                 raise self._problem.with_traceback(None)
             return True
 
-    def wants(self, change: Change) -> bool:
+    def wants(self, change: AnyChange) -> bool:
         """Whether this change is listened to, or that of a resource that it is a part of."""
+        if change.task_id is not None:
+            return change.task_id in self.task_ids
         if change.uri is None:
             return change.kind in self.kinds
         return change.uri in self._watched or any(_is_part(change.uri, uri) for uri in self.uris)
@@ -354,23 +390,31 @@ class Subscriptions:
     """The open subscriptions of one client."""
 
     def __init__(self) -> None:
-        self._open: set[Changes] = set()
+        # Weakly: one that its user has dropped is to be closed, and not to keep its client.
+        self._open: dict[int, weakref.ref[Changes]] = {}
         self.subscribing = threading.Lock()
         """Legacy: held while the client subscribes or unsubscribes."""
 
     def __iter__(self) -> Iterator[Changes]:
-        return iter(list(self._open))  # others may come and go meanwhile
+        found = (each() for each in list(self._open.values()))  # others may come and go meanwhile
+        return iter([changes for changes in found if changes is not None])
 
     def __len__(self) -> int:
         return len(self._open)
 
     def add(self, changes: Changes) -> None:
         """Add one that is open."""
-        self._open.add(changes)
+        name = id(changes)
+        self._open[name] = weakref.ref(changes, lambda ref: self._forget(name, ref))
 
     def discard(self, changes: Changes) -> None:
         """Take one out that is closed; twice does no harm."""
-        self._open.discard(changes)
+        self._open.pop(id(changes), None)
+
+    def _forget(self, name: int, ref: weakref.ref[Changes]) -> None:
+        """One was dropped. Another one may have its name by now."""
+        if self._open.get(name) is ref:
+            del self._open[name]
 
     def end(self, problem: McpError | None) -> None:
         """End those of a connection that was lost. Those of the modern era have a request, which says so."""
@@ -393,6 +437,8 @@ class Subscriptions:
             return
         for changes in self._named_in(params, connection) if at.subscribes_by_request else self:
             if changes.wants(change):
+                if change.task_id is not None:
+                    changes.task_states[change.task_id] = params
                 changes.push(change)
 
     def _named_in(self, params: Json, connection: Connection) -> list[Changes]:
@@ -412,11 +458,14 @@ class Subscriptions:
                 changes.push(change)
 
 
-def _change_of(method: str, params: Json) -> Change | None:
+def _change_of(method: str, params: Json) -> AnyChange | None:
     """The change that a notification reports, if it is one that does."""
     kind = KIND_BY_METHOD.get(method)
     if kind is None:
         return None
+    if kind == "task":
+        task_id = params.get("taskId")
+        return TaskChange(task_id) if isinstance(task_id, str) else None
     if kind != "resource":
         return Change(kind)
     uri = params.get("uri")
@@ -435,15 +484,17 @@ def _acknowledged(notifications: Any) -> set[str]:
     """The kinds and URIs in an acknowledged filter; malformed members are ignored."""
     if not isinstance(notifications, dict):
         return set()
-    kinds = {kind for kind, member in FILTER_MEMBERS.items() if notifications.get(member) is True}
-    uris = notifications.get("resourceSubscriptions")
-    return kinds | {uri for uri in uris if isinstance(uri, str)} if isinstance(uris, list) else kinds
+    found = {kind for kind, member in FILTER_MEMBERS.items() if notifications.get(member) is True}
+    for member in ("resourceSubscriptions", "taskIds"):
+        names = notifications.get(member)
+        found |= {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
+    return found
 
 
 # ---------------------------------------------------------------------- modern: one open request
 
 
-def _request(changes: Changes) -> None:
+def _request(changes: Changes, timeout: float | None) -> None:
     """Send subscriptions/listen, and wait for the acknowledgment.
 
     # spec: architecture/index/updates-need-listen-stream
@@ -452,16 +503,19 @@ def _request(changes: Changes) -> None:
     wanted: Json = {FILTER_MEMBERS[kind]: True for kind in sorted(changes.kinds)}
     if changes.uris:
         wanted["resourceSubscriptions"] = list(changes.uris)
-    connection = changes.connection
+    if changes.task_ids:
+        wanted["taskIds"] = list(changes.task_ids)
+    connection, dropped = changes.connection, weakref.ref(changes)
 
     def prepare(call: Call) -> None:  # before it is sent: the acknowledgment may arrive before `call` returns
-        changes.call = call
+        changes.opened[:] = [(connection, call)]
 
     def on_done(call: Call) -> None:
-        changes.end(call.outcome if isinstance(call.outcome, McpError) else None)
+        if (kept := dropped()) is not None:
+            kept.end(call.outcome if isinstance(call.outcome, McpError) else None)
 
     params = client.with_meta({"notifications": wanted})
-    call = connection.call("subscriptions/listen", params, on_done=on_done, prepare=prepare)
+    call = connection.call("subscriptions/listen", params, timeout=timeout, on_done=on_done, prepare=prepare)
     try:
         in_time = changes.wait_for_agreement(call.deadline)
     except BaseException:
@@ -479,8 +533,24 @@ def stop(changes: Changes) -> None:
     """
     if not changes.client.negotiated.revision.subscribes_by_request:
         _unsubscribe(changes)
-    elif changes.call is not None:
-        changes.connection.cancel(changes.call, "the subscription was closed")
+    else:
+        _cancel(changes.opened)
+
+
+def _cancel(opened: list[tuple[Connection, Call]]) -> None:
+    for connection, call in opened:
+        connection.cancel(call, "the subscription was closed")
+
+
+def _dropped(opened: list[tuple[Connection, Call]], process: int) -> None:
+    """A subscription was dropped without `close`: the server is told, on a thread of its own.
+
+    This thread may be any, and hold any lock. In the legacy era the server goes on reporting changes of
+    resources, which are ignored.
+    """
+    if forks.count == process and any(not call.done for _, call in opened):
+        with contextlib.suppress(RuntimeError):  # the system has no more threads to give
+            threading.Thread(target=_cancel, args=(opened,), name="mcp_ref closing", daemon=True).start()
 
 
 # ---------------------------------------------------------------------- legacy: the session's subscriptions

@@ -32,7 +32,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Required, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.error_responses import MethodNotFound, TooManyRequests
 from mcp_ref.basic.index.general_fields import SUBSCRIPTION_ID, Implementation, NotificationMeta, RequestMeta
@@ -41,6 +41,7 @@ from mcp_ref.basic.patterns.index.responder import DEFERRED, Deferred
 from mcp_ref.basic.versioning import Method, Notification
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.stores.store import StoreError
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import Full
 from mcp_ref.runtime.threads.timers import later
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.index.connection import Connection
     from mcp_ref.basic.patterns.index.context import RequestContext
 
-__all__ = ["Change", "Listeners", "on_listen"]
+__all__ = ["AnyChange", "Change", "Listeners", "TaskChange", "on_listen"]
 
 _log = logger("mcp_ref.subscriptions")
 
@@ -110,9 +111,36 @@ class Change(NamedTuple):
     uri: str | None = None
 
     @property
+    def task_id(self) -> None:
+        """It is not one of a task."""
+
+    @property
     def method(self) -> str:
         """The notification that reports it."""
         return METHOD_BY_KIND[self.kind]
+
+
+class TaskChange(NamedTuple):
+    """A change of one task (mcp_ref/extensions/tasks)."""
+
+    task_id: str
+
+    @property
+    def kind(self) -> str:
+        """What has changed."""
+        return "task"
+
+    @property
+    def uri(self) -> None:
+        """It is not one of a resource."""
+
+    @property
+    def method(self) -> str:
+        """The notification that reports it."""
+        return METHOD_BY_KIND[self.kind]
+
+
+AnyChange: TypeAlias = Change | TaskChange
 
 
 METHOD_BY_KIND = {
@@ -120,6 +148,7 @@ METHOD_BY_KIND = {
     "prompts": "notifications/prompts/list_changed",
     "resources": "notifications/resources/list_changed",
     "resource": "notifications/resources/updated",
+    "task": "notifications/tasks",  # mcp_ref/extensions/tasks
 }
 KIND_BY_METHOD = {method: kind for kind, method in METHOD_BY_KIND.items()}
 FILTER_MEMBERS = {
@@ -134,9 +163,11 @@ MAX_STREAMS = 2_000
 """Open subscriptions/listen requests on one connection."""
 
 MAX_URIS = 10_000
-"""Resources that one connection may watch."""
+"""Resources, and tasks, that one connection may watch."""
 
-TOO_MANY_URIS = f"a connection can watch {MAX_URIS} resources and no more: unsubscribe from others first"
+TOO_MANY_URIS = (
+    f"a connection can watch {MAX_URIS} resources and tasks, and no more: unsubscribe from others first"
+)
 
 BURST_SECONDS = 0.02
 """How long changes are collected, so that several of the same become one notification."""
@@ -146,6 +177,16 @@ RETRY_SECONDS = 0.1
 
 ACKNOWLEDGMENT_SECONDS = 0.5
 """How long `close` waits for an acknowledgment that is being sent."""
+
+
+class TaskSource(Protocol):
+    """What this page needs of tasks (mcp_ref/extensions/tasks)."""
+
+    def agreed_ids(self, wanted: Any, context: RequestContext) -> list[str]:
+        """The tasks whose changes a subscription may hear of."""
+
+    def described(self, task_id: str) -> Json | None:
+        """What those that listen to a task are told of it; None if it is gone."""
 
 
 class Publisher(Protocol):
@@ -171,10 +212,15 @@ def on_listen(server: Publisher, params: Json, context: RequestContext) -> Defer
     # spec: basic/index/support-base-versioning-patterns
     """
     # Step 1: agree to the part of the filter that this server can serve.
-    agreed = _agree(server, params["notifications"])
+    wanted = params["notifications"]
+    agreed = _agree(server, wanted)
+    if "taskIds" in wanted and server.offers("tasks"):
+        agreed["taskIds"] = server.listeners.tasks.agreed_ids(wanted["taskIds"], context)
     # Step 2: add the stream, so that changes from now on wait for it.
     kinds = {kind for kind, member in FILTER_MEMBERS.items() if member in agreed}
-    stream = Stream(context, kinds, set(agreed.get("resourceSubscriptions", ())))
+    stream = Stream(
+        context, kinds, set(agreed.get("resourceSubscriptions", ())), frozenset(agreed.get("taskIds", ()))
+    )
     server.listeners.add(stream)
     # Step 3: acknowledge it, before any change is reported.
     stream.say(ACKNOWLEDGED, {"notifications": agreed}, wait=None)
@@ -223,14 +269,14 @@ class Listener:
         self.connection = connection
         # Guarded by the lock of Listeners.
         self.uris: AbstractSet[str] = frozenset()  # a set from the first subscription on
-        self.pending: dict[Change, None] = {}
+        self.pending: dict[AnyChange, None] = {}
 
     @property
     def ready(self) -> bool:
         """Whether notifications may be sent to it; its changes wait until then."""
         return self.connection.session.is_ready
 
-    def wants(self, change: Change) -> bool:
+    def wants(self, change: AnyChange) -> bool:
         """Whether this client is to hear of a change.
 
         # spec: schema/list-changed-unsubscribed
@@ -247,21 +293,29 @@ class Listener:
 class Stream(Listener):
     """A subscriptions/listen request: hears of the changes that its filter names, and of no others."""
 
-    def __init__(self, context: RequestContext, kinds: set[str], uris: set[str]) -> None:
+    def __init__(
+        self,
+        context: RequestContext,
+        kinds: set[str],
+        uris: set[str],
+        task_ids: AbstractSet[str] = frozenset(),
+    ) -> None:
         super().__init__(context.connection)
         self.context, self.acknowledged = context, False
-        self.kinds, self.uris = kinds, uris
+        self.kinds, self.uris, self.task_ids = kinds, uris, task_ids
 
     @property
     def ready(self) -> bool:
         """Whether it was acknowledged."""
         return self.acknowledged
 
-    def wants(self, change: Change) -> bool:
+    def wants(self, change: AnyChange) -> bool:
         """Whether the filter names a change.
 
         # spec: basic/patterns/subscriptions/only-requested-types
         """
+        if change.task_id is not None:
+            return change.task_id in self.task_ids
         return change.kind in self.kinds if change.uri is None else change.uri in self.uris
 
     def say(self, method: str, params: Json | None, wait: float | None) -> None:
@@ -293,7 +347,8 @@ class Stream(Listener):
 class Listeners:
     """All clients and subscriptions that hear of the changes of one server."""
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: TaskSource) -> None:
+        self.tasks = tasks
         forks.register(self)
         self.forked()
 
@@ -349,7 +404,7 @@ class Listeners:
             beside = [
                 each for each in streams if each.context.arrival.outbox is stream.context.arrival.outbox
             ]
-            if sum(len(each.uris) for each in (*beside, stream)) > MAX_URIS:
+            if sum(len(each.uris) + len(each.task_ids) for each in (*beside, stream)) > MAX_URIS:
                 raise TooManyRequests(TOO_MANY_URIS, 1.0)
             self._streams[stream.connection] = [*streams, stream]
         stream.context.ends_with(lambda reason: self._remove(stream))
@@ -396,10 +451,13 @@ class Listeners:
                 return
             pause.wait(0.005)  # a worker is sending the acknowledgment
 
-    def publish(self, change: Change) -> None:
+    def publish(self, change: AnyChange) -> None:
         """Report a change soon to all that want it; many of the same become one notification."""
+        if change.task_id is not None and not self._streams:
+            return  # tasks change often, and are listened to on streams alone
         with self._lock:
-            wanting = [listener for listener in self._all() if listener.wants(change)]
+            among = self._all() if change.task_id is None else self._all_streams()
+            wanting = [listener for listener in among if listener.wants(change)]
             for listener in wanting:
                 listener.pending[change] = None
         if wanting:
@@ -408,6 +466,10 @@ class Listeners:
     def _all(self) -> Iterator[Listener]:
         """All listeners of both eras. With _lock held."""
         yield from self._sessions.values()
+        yield from self._all_streams()
+
+    def _all_streams(self) -> Iterator[Stream]:
+        """All subscriptions of the modern era. With _lock held."""
         for streams in self._streams.values():
             yield from streams
 
@@ -448,21 +510,32 @@ class Listeners:
         return [listener for listener in self._all() if listener.pending and listener.ready]
 
     def _tell_one(self, listener: Listener) -> bool:
-        """Send the pending changes of a listener; False if its client does not read just now."""
+        """Send the pending changes of a listener; False if its client does not read just now.
+
+        Also if the store of tasks fails: what a task is by now is asked for again.
+        """
         with self._lock:
             changes = list(listener.pending)
             listener.pending.clear()
         for number, change in enumerate(changes):
-            params = None if change.uri is None else {"uri": change.uri}
             try:
-                listener.say(change.method, params, wait=0.0)
-            except Full:
+                self._say(listener, change)
+            except (Full, StoreError):
                 with self._lock:
                     listener.pending = dict.fromkeys([*changes[number:], *listener.pending])
                 return False
             except ConnectionClosed:
                 self._leave(listener)
         return True
+
+    def _say(self, listener: Listener, change: AnyChange) -> None:
+        """Send one change; of a task, what it is by now, unless it is gone."""
+        params = None if change.uri is None else {"uri": change.uri}
+        if change.task_id is not None:
+            params = self.tasks.described(change.task_id)
+            if params is None:
+                return
+        listener.say(change.method, params, wait=0.0)
 
     def _leave(self, listener: Listener) -> None:
         """Remove a listener whose connection is closed; for a subscription, that may be its stream alone."""

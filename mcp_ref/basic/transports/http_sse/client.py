@@ -25,6 +25,7 @@ Threads     `mcp_ref reader` reads the stream, from `open` to the end. It never 
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import threading
 from typing import Protocol
@@ -85,12 +86,15 @@ class HttpSse(Sender):
 
         Raises HttpError or RefusedByStatus where there is no such stream.
         """
+        deadline = Deadline(self.connection.timeout, self.connection.clock)
         self._reader.start()
-        seconds = self.connection.timeout
-        if self._is_begun.wait(seconds):
+        while not self._is_begun.wait(deadline.pause()) and deadline.left() > 0:
+            pass
+        if self._is_begun.is_set():
             problem = self._problem or ConnectionClosed("the client was closed")
         else:
-            problem = RequestTimeout(f"no endpoint event from the server within {seconds:g} s")
+            seconds = deadline.reached()
+            problem = RequestTimeout(f"no endpoint event from the server within {seconds}")
         if self.target is None:
             self.connection.end("the stream did not begin")
             raise problem
@@ -114,7 +118,8 @@ class HttpSse(Sender):
 
     def _read_stream(self) -> None:
         """Open the stream and read all of it. Always raises, by its end at the latest."""
-        with self.exchanges.new(None) as exchange:
+        # On the clock of the connection, which stands still while a person is asked for authorization.
+        with self.exchanges.new(Deadline(math.inf, self.connection.clock)) as exchange:
             exchange.send("GET", {"Accept": STREAM})
             if exchange.status != 200:
                 raise refusal(exchange, None)
@@ -141,7 +146,9 @@ class HttpSse(Sender):
             self.target = self._endpoint(event)
             self._is_begun.set()
         elif event.name == "message" and event.data:
-            self.connection.receive(event.data.encode())
+            data = event.data.encode()
+            self.exchanges.tell("<", data)
+            self.connection.receive(data)
         else:  # a second endpoint event too: it could redirect our messages
             _log.info("ignored an event %.40r", event.name)
 

@@ -34,9 +34,15 @@ from urllib.parse import parse_qs, quote
 from mcp_ref.basic.index.batching import wants_answer
 from mcp_ref.basic.index.error_responses import InvalidRequest, ProtocolError
 from mcp_ref.basic.index.messages import Json, classify, is_broken_response, is_id
-from mcp_ref.basic.transports.streamable_http.receiving import AnswerStyle, HttpStream
+from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
+from mcp_ref.basic.transports.streamable_http.receiving import Kind
+from mcp_ref.basic.transports.streamable_http.responding import (
+    AnswerStyle,
+    HttpStream,
+    accepted,
+    refusal_body,
+)
 from mcp_ref.basic.transports.streamable_http.security import Refused, accepts
-from mcp_ref.basic.transports.streamable_http.sending import accepted, refusal_body
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion, is_modern
 from mcp_ref.runtime import events
 from mcp_ref.runtime.errors import ConnectionClosed
@@ -44,7 +50,6 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.places import NoPlace
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.index.context import RequestContext
     from mcp_ref.basic.transports.streamable_http.endpoint import Application, Handler
     from mcp_ref.runtime.errors import McpError
     from mcp_ref.runtime.http_server.reply import HttpReply
@@ -59,19 +64,15 @@ class _SessionStream(HttpStream):
     """The stream of a session: all messages of the server, responses included, none of which ends it."""
 
     closes = False
-    event = "message"  # spec: basic/transports/streamable-http/sse-message-events
 
     def __init__(self, endpoint: str, style: AnswerStyle) -> None:
-        super().__init__(style=style)
         # spec: basic/transports/streamable-http/sse-endpoint-event
-        self._endpoint = events.encode(endpoint.encode("ascii"), name="endpoint")
+        preface = events.encode(endpoint.encode("ascii"), name="endpoint")
+        # spec: basic/transports/streamable-http/sse-message-events
+        super().__init__(kind=Kind(preface=preface, event="message"), style=style)
         self.pending: set[_PostOutgoing] = set()
         """POSTs with requests that are still to be answered."""
         self._closing: ConnectionClosed | None = None
-
-    def opening(self) -> bytes:
-        """The endpoint event."""
-        return self._endpoint
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """Send a response on the one stream, as any other message."""
@@ -93,24 +94,24 @@ class _SessionStream(HttpStream):
             self.fail(self._closing)
 
 
-class _PostOutgoing:
+class _PostOutgoing(WayOut):
     """The outgoing side of one POST: sends on the session's stream, and has the facts of its HTTP request."""
-
-    closes = False
-    two_way = True
-    is_busy = False
 
     def __init__(self, stream: _SessionStream, reply: HttpReply) -> None:
         self._stream = stream
         self._environ, self._principal = reply.environ, reply.principal
-        self.send = stream.send
-        self.release = stream.release
-        self.flush = stream.flush
-        self.fail = stream.fail
+
+    def send(self, line: bytes, wait: float | None = None) -> None:
+        """Send a message on the one stream."""
+        self._stream.send(line, wait)
 
     def begins(self, context: RequestContext) -> None:
         """Give a request that is about to run the facts of its HTTP request."""
         context.arrival.environ, context.principal = self._environ, self._principal
+
+    def fail(self, problem: BaseException) -> None:
+        """End the one stream."""
+        self._stream.fail(problem)
 
     def answer(self, line: bytes, problem: McpError | None = None, wait: float | None = None) -> None:
         """Send a response on the one stream, as any other message."""
@@ -167,16 +168,12 @@ class OldTransport:
         self._sessions = {}
         self._workers = None
 
-    def paths(self) -> dict[str, Handler]:
-        """The handlers by method and path. The application has authenticated the request.
+    def paths(self) -> dict[str, dict[str, Handler]]:
+        """The handlers of each path, by method. The application has authenticated the request.
 
         # spec: basic/transports/streamable-http/sse-two-endpoints
         """
-        streams, posts = self._streams_at, self._posts_at
-        return {
-            f"GET {streams}": self._open,
-            f"POST {posts}": self._post,
-        }
+        return {self._streams_at: {"GET": self._open}, self._posts_at: {"POST": self._post}}
 
     # -- the stream ------------------------------------------------------------------------------
 
@@ -211,7 +208,8 @@ class OldTransport:
         session = self._find(reply)
         outgoing = _PostOutgoing(session.stream, reply)
         try:
-            message = self._app.receive(reply, ())
+            message = self._app.bodies.receive(reply.environ, (), lambda: None)
+            self._app.start()  # it came slowly, perhaps, and the server has ended meanwhile
             if type(message) is list:
                 if any(map(wants_answer, message)):
                     session.stream.pending.add(outgoing)

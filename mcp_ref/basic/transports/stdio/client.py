@@ -65,7 +65,8 @@ MAX_COMMAND_CHARACTERS = 1000
 """Length of a command in the error that says why it did not start."""
 
 MAX_LABEL_CHARACTERS = 200
-"""Length of a command in the error that says how it ended: `python -c` may have a whole program in it."""
+"""Length of a command in the error of a write: `python -c` may have a whole program in it."""
+
 
 LAST_WORDS_SECONDS = 5.0
 """How long `close` waits for `on_stderr` to take the last lines of the server."""
@@ -109,7 +110,7 @@ class Child:
         self.command = [os.fspath(part) for part in command]
         self.grace = grace
         self._on_stderr = on_stderr
-        self._last_words: deque[str] = deque(maxlen=20)
+        self._said = LastWords()
         self._closing = threading.RLock()  # a handler of a signal may close what is being closed
         self._had_read = True
         self._is_started = False
@@ -183,7 +184,12 @@ class Child:
                 if events or self.process.poll() is not None:
                     return False
 
-        read_lines(self._stdout, receive, too_long, limit, ready)
+        def hear(line: bytes) -> None:
+            if not line.lstrip().startswith((b"{", b"[")):  # a `print` for debugging, or a banner
+                self._said.add(self._said.stdout, line)
+            receive(line)
+
+        read_lines(self._stdout, hear, too_long, limit, ready)
         stdin = self.process.stdin
         self._had_read = stdin is None or stdin.closed or unread(self._stdin) == 0
 
@@ -228,7 +234,7 @@ class Child:
     def _on_stderr_line(self, line: bytes) -> None:
         """Give a line to `on_stderr`, or print it; the last ones are stored for `exit_reason`."""
         text = line.decode("utf-8", "replace")
-        self._last_words.append(one_line(text[:500]))
+        self._said.add(self._said.stderr, line)
         process = forks.count
         try:
             if self._on_stderr is not None:
@@ -243,19 +249,24 @@ class Child:
             forks.end_child()
 
     def exit_reason(self) -> str:
-        """Why the output ended: the exit code and the last lines of stderr."""
+        """Why the output ended: the exit code, the last lines of stderr, and stray lines of stdout."""
         import subprocess
 
-        command = _label(self.command, MAX_LABEL_CHARACTERS)
         try:
             code = self.process.wait(0.5)
         except subprocess.TimeoutExpired:
             # spec: basic/transports/stdio/server-closes-stdout
-            return f"the server {command} closed its output"
+            return self._shown("closed its output")
         self._stderr_thread.join(0.5)
-        how = f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}"
-        words = "\n  ".join(self._last_words)
-        return f"the server {command} {how}" + (f"; it said last:\n  {words}" if words else "")
+        return self._shown(f"exited with code {code}" if code >= 0 else f"was ended by signal {-code}")
+
+    def silence(self) -> str:
+        """What is known of a child that does not answer."""
+        return self._shown("is running")
+
+    def _shown(self, what: str) -> str:
+        """The whole command, what is to be said of it, and what it said last."""
+        return f"the server {_label(self.command, MAX_COMMAND_CHARACTERS)} {what}{self._said}"
 
     @property
     def crashed(self) -> bool:
@@ -323,6 +334,26 @@ class Child:
                 stream.close()
         self._wakes.forked()
         self.release()
+
+
+class LastWords:
+    """The last lines that a child wrote and that were no messages, for the error about its end."""
+
+    def __init__(self) -> None:
+        self.stderr: deque[str] = deque(maxlen=20)
+        self.stdout: deque[str] = deque(maxlen=5)
+
+    def add(self, to: deque[str], line: bytes) -> None:
+        """A line was written."""
+        to.append(one_line(line.decode("utf-8", "replace")[:500]))
+
+    def __str__(self) -> str:
+        said = ""
+        if self.stderr:
+            said += "\n  ".join(["; it said last:", *self.stderr])
+        if self.stdout:
+            said += "\n  ".join(["; it wrote to stdout, which is for messages alone:", *self.stdout])
+        return said
 
 
 class _Wakes:

@@ -7,9 +7,12 @@
 The server's way of a request is eight steps, in `endpoint`. The headings of the page, and where they are:
 
     Security & Endpoint                         endpoint: steps 1 and 2; security: steps 1 and 3
-    Sending Messages                            sending: the client's POST, and what one brings to the server
-                                                (steps 4 and 5); http_errors: what a refusal means
-    Receiving Messages, Cancellation            receiving: one object or events, on both sides (steps 7 and 8)
+    Sending Messages                            sending: the client's POST; responding: what one brings to the
+                                                server, and its response (steps 4, 5, 7 and 8);
+                                                http_errors: what a refusal means
+    Receiving Messages, Cancellation            receiving: one object or events: what a response becomes, and
+                                                how a client reads one
+    Listening for Messages from the Server      listening: streams that last, on both sides
     Session Management (until 2025-11-25)       sessions
     Resumability (2025-03-26 to 2025-11-25)     resumability
     Request Metadata                            request_metadata

@@ -32,6 +32,7 @@ Threads     A request runs from its first byte to its last on the thread that it
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 import threading
@@ -41,37 +42,34 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.error_responses import ProtocolError
-from mcp_ref.basic.index.messages import Json, decode
+from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.lifecycle import ServerFacts
+from mcp_ref.basic.transports.streamable_http.listening import EventReader
 from mcp_ref.basic.transports.streamable_http.options import HttpOptions
-from mcp_ref.basic.transports.streamable_http.receiving import (
+from mcp_ref.basic.transports.streamable_http.responding import (
     AnswerStyle,
-    EventReader,
     HttpStream,
-    Kind,
+    ModernEra,
     Posted,
+    accepted,
+    refusal_body,
+    shutting_down,
 )
 from mcp_ref.basic.transports.streamable_http.security import (
     Authenticate,
     BodyBudget,
     Gate,
-    Rates,
+    Guard,
     Refused,
-    authenticated,
-    check_post,
     log_request,
-    prefers_events,
-    read_body,
     requests_log,
 )
-from mcp_ref.basic.transports.streamable_http.sending import ModernEra, accepted, refusal_body
-from mcp_ref.basic.transports.streamable_http.sessions import LegacyEra, Sessions
+from mcp_ref.basic.transports.streamable_http.sessions import LegacyEra, Sessions, is_initialize
 from mcp_ref.basic.versioning import is_modern
 from mcp_ref.runtime.checks import check_bool, check_callable, check_count, check_seconds, check_text
 from mcp_ref.runtime.errors import ConnectionClosed
 from mcp_ref.runtime.http_server.attendant import Attendant
 from mcp_ref.runtime.http_server.reply import HttpReply
-from mcp_ref.runtime.json_text import MAX_JSON_PARTS
 from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.places import NoPlace, Places
@@ -93,14 +91,6 @@ ACCEPT_BY_ANSWERS = {
     "stream": ("application/json", "text/event-stream"),
 }
 """What the Accept of a POST must take, by the option `answers`."""
-
-BYTES_OF_A_PART = 16
-"""A body may have one part (basic/index/messages) for so many of the bytes that it may have: so that what it
-becomes in memory is in proportion to them.
-"""
-
-FEW_PARTS = 10_000
-"""Parts that a body may have besides, however short it must be."""
 
 USUAL = HttpOptions()
 
@@ -177,18 +167,20 @@ class Application:
         stateless: bool = False,
         allowed_hosts: str | Iterable[str] | None = None,
         allowed_origins: str | Iterable[str] | None = None,
-        authenticate: Authenticate | None = None,
+        authenticate: Authenticate | Guard | None = None,
         threads: int | None = None,
         keep_alive: float = 15.0,
         options: HttpOptions = USUAL,
     ) -> None:
         """`health_path` tells a load balancer how it is; `sse_path` serves the transport of 2024-11-05 as
-        well. `stateless` opens no sessions. `authenticate(request)` names the principal of a request.
+        well. `stateless` opens no sessions. `authenticate(request)` names the principal of a request, or a
+        Guard does, which also says what it may do.
         `threads` says how many the WSGI server has, so that streams and calls are refused before the last is
         used up. `keep_alive` is how long a stream may be silent. HttpOptions has the rest.
         """
         check_text(path=path)
-        check_callable(authenticate=authenticate)
+        if not isinstance(authenticate, Guard):
+            check_callable(authenticate=authenticate)
         check_bool(stateless=stateless)
         if threads is not None:
             check_count(1, threads=threads)
@@ -200,9 +192,8 @@ class Application:
         if self.health_path == self.path:
             raise ValueError(f"health_path and path are both {self.path}")
         self.stateless, self.options = stateless, options
-        self.max_body_bytes, together = options.body_bounds(server.options.max_message_bytes)
-        self.bodies = BodyBudget(together)
-        self._max_parts = min(MAX_JSON_PARTS, self.max_body_bytes // BYTES_OF_A_PART + FEW_PARTS)
+        one, together = options.body_bounds(server.options.max_message_bytes)
+        self.bodies = BodyBudget(together, one)
         check_seconds("keep_alive", keep_alive)
         self.style = AnswerStyle(options.answers, keep_alive, options.retry_ms, can_ask=threads != 1)
         self.places = Places(
@@ -214,19 +205,22 @@ class Application:
         self.attendant = Attendant(min(MAX_PAUSE_SECONDS, keep_alive / 2))
         self.style.flush_soon = self.attendant.flush_soon
         self.sessions = Sessions(options.max_sessions, options.session_idle, options.most_sessions_each())
-        self.gate = Gate(allowed_hosts, allowed_origins, options.browser_origins)
-        self._authenticate, self._rates = authenticate, Rates(options.rate)
+        self.gate = Gate(
+            allowed_hosts,
+            allowed_origins,
+            options.browser_origins,
+            authenticate,
+            options.rate,
+            self.health_path,
+        )
         self.modern, self.legacy = ModernEra(self), LegacyEra(self)
         self._life = Life(self)
-        self._decoding = threading.Lock()  # held while a large body becomes a message
         self._old = self._old_transport(sse_path)
-        self._others = {} if self._old is None else self._old.paths()
         forks.register(self)
 
     def forked(self) -> None:
         """Begin anew, with the first request, in a forked child: what was served is the parent's."""
-        self._decoding = threading.Lock()
-        parts = (self._life, self.places, self.attendant, self.sessions, self.bodies, self._rates, self._old)
+        parts = (self._life, self.places, self.attendant, self.sessions, self.bodies, self._old)
         for part in parts:
             if part is not None:
                 part.forked()
@@ -244,11 +238,19 @@ class Application:
     def __call__(self, environ: Json, start_response: Callable[..., Any]) -> Iterable[bytes]:
         """One HTTP request, as WSGI has it. The steps go on in `_post`."""
         begun, reply = time.monotonic(), HttpReply(environ, start_response)
+        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        path = path if path == self.path else _normal(path)
         try:
-            # Step 1: whether it may ask; which path and method it asks for; who it is, and how often it asks.
-            handle = self._admit(reply)
-            # Step 2: what that path and method do.
-            body = handle(reply)
+            # Step 1: whether a request for this host, and from this page, may ask at all.
+            if path not in self.gate.open_paths:
+                reply.headers = self.gate.check(environ)
+            # Step 2: what that path and method do, and who asks for it.
+            if path == self.path and environ["REQUEST_METHOD"] == "POST":
+                if self.gate.identifies or not self._life.is_open:
+                    self._identify(reply)
+                body = self._post(reply)
+            else:
+                body = self._find(path, reply)(reply)
         except (Refused, ProtocolError) as problem:
             body = refusal_body(reply, problem)
         except NoPlace as problem:
@@ -258,64 +260,54 @@ class Application:
             log_request(environ, reply.status, time.monotonic() - begun, reply.principal)
         return body
 
-    def _admit(self, reply: HttpReply) -> Handler:
-        """Step 1. Raises Refused."""
-        environ = reply.environ
-        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
-        if path != self.path:
-            path = _normal(path)
-        if path == self.health_path:  # by any host name: it has nothing to hide
-            return self._health
-        reply.headers = self.gate.check(environ)
-        is_post = path == self.path and environ["REQUEST_METHOD"] == "POST"
-        handle = self._post if is_post else self._handler(path, environ)
-        if handle != self._preflight:  # a browser asks that on its own, and does not say for whom
-            if self._authenticate is not None:
-                reply.principal = authenticated(self._authenticate, environ)
-            if self.options.rate is not None:
-                self._rates.check(reply.principal or "")
-            if not self._life.is_open:
-                self._life.begin()
+    def _identify(self, reply: HttpReply) -> None:
+        """Step 2. Raises Refused."""
+        if self.gate.identifies:
+            reply.principal = self.gate.identify(reply.environ)
+        if not self._life.is_open:
+            self._life.begin()
+
+    def _find(self, path: str, reply: HttpReply) -> Handler:
+        """What answers to a path and a method other than the POST of a message. Raises Refused."""
+        document = self.gate.documents.get(path)
+        if document is not None:
+            return document
+        handle = self._handler(path, reply.environ)
+        if handle not in (self._health, self._preflight):  # a browser asks that for no one
+            self._identify(reply)
         return handle
 
     def _handler(self, path: str, environ: Json) -> Handler:
-        """What answers to a path and a method other than the POST of a message. Raises Refused."""
-        method = environ["REQUEST_METHOD"]
-        if path != self.path:
-            return self._other(path, method)
-        if method == "OPTIONS":
-            return self._preflight
-        # spec: basic/transports/streamable-http/get-sse-or-405
-        # spec: basic/transports/streamable-http/session-delete-405
-        if method in ("GET", "DELETE") and self._has_sessions(environ):
-            return self.legacy.get if method == "GET" else self.legacy.delete
-        allowed = "POST, GET, DELETE" if self._has_sessions(environ) else "POST"
+        """The same, whoever asks.
+
         # spec: basic/transports/streamable-http/get-405-allow-header
         # spec: basic/transports/streamable-http/session-delete-405-allow
         # spec: basic/transports/streamable-http/get-delete-405
-        raise Refused(405, f"{method[:20]} is not allowed here", [("Allow", allowed)])
-
-    def _other(self, path: str, method: str) -> Handler:
-        """What answers at a path that is not the endpoint's (basic/transports/http_sse/server). Raises
-        Refused.
         """
-        known = {kind: handle for kind, handle in self._others.items() if kind.endswith(f" {path}")}
+        method = environ["REQUEST_METHOD"]
+        if path == self.health_path:
+            return self._health
+        known = self._handlers(path, environ.get("HTTP_MCP_PROTOCOL_VERSION"))
         if not known:
             raise Refused(404, "there is nothing at this path")
         if method == "OPTIONS":
             return self._preflight
-        found = known.get(f"{method} {path}")
-        if found is None:
-            allowed = ", ".join(kind.partition(" ")[0] for kind in known)
-            raise Refused(405, f"{method[:20]} is not allowed here", [("Allow", allowed)])
-        return found
+        if method not in known:
+            raise Refused(405, f"{method[:20]} is not allowed here", [("Allow", ", ".join(known))])
+        return known[method]
 
-    def _has_sessions(self, environ: Json) -> bool:
-        version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
-        return bool(self.legacy.dates) and not self.stateless and version not in self.server.versions.modern
+    def _handlers(self, path: str, version: str | None) -> dict[str, Handler]:
+        """What answers at a path, by method; to a client that says this version."""
+        if path != self.path:
+            return {} if self._old is None else self._old.paths().get(path, {})
+        has_sessions = self.legacy.dates and not self.stateless and version not in self.server.versions.modern
+        # spec: basic/transports/streamable-http/get-sse-or-405
+        # spec: basic/transports/streamable-http/session-delete-405
+        in_session: dict[str, Handler] = {"GET": self.legacy.get, "DELETE": self.legacy.delete}
+        return {"POST": self._post, **(in_session if has_sessions else {})}
 
     def _preflight(self, reply: HttpReply) -> Iterable[bytes]:
-        headers, reply.headers = self.gate.preflight(reply.environ), []
+        headers, reply.headers = self.gate.preflight(reply.environ, reply.headers), []
         reply.begin(204, headers)
         return ()
 
@@ -329,10 +321,16 @@ class Application:
 
     def _post(self, reply: HttpReply) -> Iterable[bytes]:
         """One message (or a batch of them).  # spec: basic/transports/streamable-http/endpoint-post"""
-        # Step 3: the headers say what the body is, and that its answer can be read; then it is read.
-        message = self.receive(reply, ACCEPT_BY_ANSWERS[self.options.answers])
+        # Step 3: the headers say what the body is, and that its answer can be read; then it is read. What its
+        # token does not allow goes no further: 403, before anything has run or any stream has begun.
+        need = ACCEPT_BY_ANSWERS[self.options.answers]
+        message = self.bodies.receive(
+            reply.environ, need, functools.partial(self.legacy.check_session, reply)
+        )
+        if not self._life.is_open:  # it came slowly, and the server has ended meanwhile
+            self._life.begin()
         # Step 4: its era.
-        era = self.modern if self._is_modern(reply.environ, message) else self.legacy
+        era = self._era_of(reply.environ, message)
         # Step 5: what it is, who sent it, and what may come back: its kind, its connection, its stream.
         try:
             kind, connection, stream = era.take(reply, message)
@@ -371,44 +369,21 @@ class Application:
             posted.connection.route(message, posted.connection.outbox)
         return accepted(reply)
 
-    def receive(self, reply: HttpReply, need: tuple[str, ...]) -> Any:
-        """The message in the body of a POST whose answer has these types. Raises Refused, ParseError."""
-        environ = reply.environ
-        check_post(environ, need)
-        share = self.bodies.share(environ)
-        if share is None:
-            message = decode(read_body(environ, self.max_body_bytes), self._max_parts)
-        else:  # a large one: what can be said without it is said first
-            self.legacy.check_session(reply)
-            body = read_body(environ, self.max_body_bytes, share)
-            with self._decoding:  # no other thread runs meanwhile: those that wait get their turn between two
-                message = decode(body, self._max_parts)
-        if not self._life.is_open:  # it came slowly, and the server has ended meanwhile
-            self._life.begin()
-        return message
-
-    def _is_modern(self, environ: Json, message: Any) -> bool:
-        """Whether a message is of the modern era, by its `_meta` or else by its headers."""
+    def _era_of(self, environ: Json, message: Any) -> ModernEra | LegacyEra:
+        """The era of a message, by its `_meta` or else by its headers."""
         params = message.get("params") if type(message) is dict else None
         if type(params) is dict and is_modern(params):
-            return True
+            return self.modern
         if not self.legacy.dates:
-            return not (type(message) is dict and message.get("method") == "initialize")
+            return self.legacy if is_initialize(message) else self.modern
         version = environ.get("HTTP_MCP_PROTOCOL_VERSION")
         if version is None or version in self.legacy.dates:
-            return False
+            return self.legacy
         # An unknown version within a session is a mistake of the legacy era's.
-        return "HTTP_MCP_SESSION_ID" not in environ or version in self.server.versions.modern
+        in_session = "HTTP_MCP_SESSION_ID" in environ and version not in self.server.versions.modern
+        return self.legacy if in_session else self.modern
 
     # -- for both eras, and for HTTP+SSE --------------------------------------------------------------
-
-    def kind_of(self, environ: Json, *, is_modern: bool, primes: bool = False) -> Kind:
-        """What the response to a request may be."""
-        answers = self.options.answers
-        likes_events = answers == "stream" or (
-            answers == "auto" and prefers_events(environ.get("HTTP_ACCEPT"))
-        )
-        return Kind(is_modern, answers == "json", likes_events, primes)
 
     def open_reader(
         self,
@@ -514,7 +489,7 @@ class Life:
         """A request: enter the lifespan if it is the first in this process. Raises Refused at the end."""
         with self._lock:
             if self.is_closing:
-                raise self._app.modern.over()
+                raise shutting_down()
             if not self.is_open:
                 self._entered.enter_context(self._app.server.lifespan.used())
                 self._app.modern.begin()

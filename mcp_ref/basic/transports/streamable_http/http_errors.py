@@ -44,7 +44,7 @@ _READ = 65536
 """Bytes of a body that may hold an error."""
 
 _STATUS_WORDS = {
-    401: "it wants to know who asks: send an Authorization header",
+    401: "it wants to know who asks: write connect(url, auth=...)",
     403: "it does not allow this",
     404: "there is no MCP at this URL, or the session is over",
     405: "it does not take this method at this URL",

@@ -13,6 +13,7 @@ else the one would act upon the header, the other upon the body.
 The last two may hold what a header cannot: it goes there as =?base64?...?=, UTF-8 in base64.
 
     client      mirror      a request -> its headers
+                mirror_draft    a message within a session, by the interim draft -> its headers
     server      check       a message and its headers -> HeaderMismatch, unless they agree
                 check_draft the same within a session, by the interim draft
 
@@ -29,7 +30,7 @@ from __future__ import annotations
 import base64
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Required, TypeAlias, TypedDict
 
 from mcp_ref.basic.index.error_responses import (
@@ -40,6 +41,7 @@ from mcp_ref.basic.index.error_responses import (
     TooManyRequests,
 )
 from mcp_ref.basic.index.general_fields import InvalidMeta, MissingRequiredClientCapability
+from mcp_ref.basic.transports.streamable_http.schema_extension import DRAFT_HEADER_MISMATCH
 from mcp_ref.basic.versioning import UnsupportedProtocolVersion
 from mcp_ref.runtime.errors import LocalError, McpError
 from mcp_ref.runtime.typing.mismatch import place, summary
@@ -59,6 +61,7 @@ __all__ = [
     "encode_value",
     "header_of",
     "mirror",
+    "mirror_draft",
     "mirrored",
 ]
 
@@ -125,7 +128,7 @@ class DraftHeaderMismatch(HeaderMismatch):
 
     def __init__(self, problem: HeaderMismatch) -> None:
         ProtocolError.__init__(self, problem.message)
-        self.code = -32001
+        self.code = DRAFT_HEADER_MISMATCH
 
 
 STATUS: dict[type[McpError], int] = {
@@ -402,11 +405,19 @@ def mirror(method: str, params: Json | None, date: str, annotated: Paths | None 
     # spec: basic/transports/streamable-http/append-param-headers
     # spec: basic/transports/streamable-http/append-encoded-values
     """
+    return {"MCP-Protocol-Version": date, **_repeated(method, params or {}, _MODERN_NAMES, annotated)}
+
+
+def mirror_draft(method: str, params: Json | None, annotated: Paths | None = None) -> dict[str, str]:
+    """The headers of a message within a session, by the interim draft. Raises LocalError, as `mirror`."""
+    return _repeated(method, params or {}, _NAME_PARAMS, annotated)
+
+
+def _repeated(method: str, params: Json, names: Mapping[str, str], annotated: Paths | None) -> dict[str, str]:
     if not (method.isascii() and method.isprintable()):
         raise LocalError(f"{summary(method)} cannot go into the header Mcp-Method")
-    headers = {"MCP-Protocol-Version": date, "Mcp-Method": method}
-    params = params or {}
-    member = _MODERN_NAMES.get(method)
+    headers = {"Mcp-Method": method}
+    member = names.get(method)
     if member is not None and isinstance(params.get(member), str):
         # spec: basic/transports/streamable-http/mcp-name-header
         headers["Mcp-Name"] = _encoded("Mcp-Name", params[member], (member,))

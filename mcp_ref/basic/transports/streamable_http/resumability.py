@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.transports.streamable_http.receiving import HttpStream
+    from mcp_ref.basic.transports.streamable_http.responding import HttpStream
 
 __all__ = ["OVERHEAD", "Log", "StoredEvents"]
 
@@ -39,7 +39,7 @@ class StoredEvents:
     __slots__ = ("_lines", "first", "sent", "unsent_bytes")
 
     def __init__(self) -> None:
-        self._lines: deque[bytes] = deque()
+        self._lines: list[bytes] = []
         self.first = 1
         """The number of the oldest that is still there."""
         self.sent = 0
@@ -49,61 +49,61 @@ class StoredEvents:
     def __len__(self) -> int:
         return len(self._lines)
 
+    @property
+    def last(self) -> int:
+        """The number of the newest."""
+        return self.first + len(self._lines) - 1
+
     def add(self, line: bytes) -> int:
         """One more; its number."""
         self._lines.append(line)
         self.unsent_bytes += len(line)
-        return self.first + len(self._lines) - 1
+        return self.last
 
     def has(self, number: int) -> bool:
         """Whether all after this event is still there."""
-        return self.first - 1 <= number < self.first + len(self._lines)
+        return self.first - 1 <= number <= self.last
 
     def rewind(self, number: int) -> None:
         """Its client has seen this event, and nothing after it."""
         self.sent = number
-        self.unsent_bytes = sum(len(line) for line in self._unsent())
+        self.unsent_bytes = sum(map(len, self._unsent()))
 
-    def _unsent(self) -> itertools.islice[bytes]:
-        return itertools.islice(self._lines, max(0, self.sent + 1 - self.first), None)
+    def _unsent(self) -> list[bytes]:
+        return self._lines[max(0, self.sent + 1 - self.first) :]
 
     def take(self) -> list[tuple[int, bytes]]:
         """What was not sent yet, each with its number: it counts as sent from now on."""
         taken = list(enumerate(self._unsent(), max(self.sent + 1, self.first)))
         if taken:
-            self.sent = taken[-1][0]
-        self.unsent_bytes = 0
+            self.mark_sent()
         return taken
 
     def mark_sent(self) -> None:
         """All of them were sent."""
-        self.sent = self.first + len(self._lines) - 1
-        self.unsent_bytes = 0
+        self.sent, self.unsent_bytes = self.last, 0
 
     def forget_sent(self) -> None:
         """Its client cannot come back for what it was sent."""
-        while self.first <= self.sent and self._lines:
-            self._lines.popleft()
-            self.first += 1
+        self._drop(max(0, min(self.sent + 1 - self.first, len(self._lines))))
 
-    def clear(self) -> None:
-        """No client can come for any of it."""
-        self._lines.clear()
-        self.unsent_bytes = 0
+    def _drop(self, count: int) -> None:
+        del self._lines[:count]
+        self.first += count
 
-    def can_forget(self, but: int, *, is_read: bool) -> bool:
-        """Whether there are more than `but`, and the oldest is not one that a client has still to be sent."""
-        return len(self._lines) > but and not (is_read and self.first > self.sent)
+    def spare(self, but: int, *, is_read: bool) -> int:
+        """How many of the oldest can go: all `but` so many, and none that a client has still to be sent."""
+        most = len(self._lines) - but
+        return min(most, self.sent + 1 - self.first) if is_read else most
 
     def forget(self, size: int, but: int, *, is_read: bool) -> int:
         """Drop the oldest: as many as make so many bytes. Returns how many they make."""
-        freed = 0
-        while freed < size and self.can_forget(but, is_read=is_read):
-            line = self._lines.popleft()
-            freed += len(line) + OVERHEAD
-            if self.first > self.sent:
-                self.unsent_bytes -= len(line)
-            self.first += 1
+        freed, count, spare = 0, 0, self.spare(but, is_read=is_read)
+        while freed < size and count < spare:
+            freed += len(self._lines[count]) + OVERHEAD
+            count += 1
+        self._drop(count)
+        self.rewind(self.sent)
         return freed
 
 
@@ -114,26 +114,25 @@ class Log:
     """
 
     def __init__(self, tag: str, limit: int) -> None:
-        self.tag = tag
-        """In all ids of this session, so that the id of another one is known for what it is."""
+        """The `tag` is in all ids of this session, so that the id of another one is known for what it is."""
         self.limit = limit
+        self.names: Iterator[str] = map(f"{tag}-%d".__mod__, itertools.count(1))
+        """Of its streams: their ids begin so.
+
+        # spec: basic/transports/streamable-http/event-id-names-stream
+        """
         self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
         # Guarded by _lock, under which the locks of streams in the log are taken; a stream that enters it is
         # not in it yet.
         self._size = 0
         self._streams: dict[str, HttpStream] = {}
         self._newest: HttpStream | None = None  # that said something
 
-    def enter(self, stream: HttpStream) -> str:
-        """A stream begins: its name, with which its ids begin.
-
-        # spec: basic/transports/streamable-http/event-id-names-stream
-        """
-        name = f"{self.tag}-{next(self._numbers)}"
-        with self._lock:
-            self._streams[name] = stream
-        return name
+    def enter(self, name: str, stream: HttpStream) -> None:
+        """A stream that has begun. It may be in the log."""
+        if name not in self._streams:
+            with self._lock:
+                self._streams[name] = stream
 
     def keep(self, stream: HttpStream, size: int) -> None:
         """One more event; those of the oldest streams go where there are too many, the newest last."""
@@ -149,14 +148,8 @@ class Log:
             with self._lock:
                 self._trim()
 
-    def drop(self, stream: HttpStream) -> None:
-        """A stream is over, and no event will tell: it goes now, unless there is something left of it."""
-        with self._lock:
-            if stream.is_spent:
-                self._streams.pop(stream.name, None)
-
     def remove(self, name: str) -> None:
-        """A stream had no events after all."""
+        """Nothing is left of a stream, or it had no events after all."""
         with self._lock:
             self._streams.pop(name, None)
 
@@ -164,18 +157,20 @@ class Log:
         """Not what a client who is there has yet to be sent: ROOM bounds that. With _lock held."""
         target = self.limit - self.limit // FREED_AT_ONCE // OVERHEAD * OVERHEAD
         while self._size > target and (stream := self._oldest()) is not None:
-            self._size -= stream.forget(self._size - target, but=int(stream is self._newest))
-            if stream.is_spent:
-                del self._streams[stream.name]
+            with stream.lock:
+                self._size -= stream.machine.forget(self._size - target, but=int(stream is self._newest))
+                if stream.machine.is_spent:
+                    del self._streams[stream.machine.name]
 
     def _oldest(self) -> HttpStream | None:
         """The stream that can spare events most easily: one that is over, before one that goes on."""
         spare = None
         for stream in self._streams.values():
-            if stream.can_forget(but=int(stream is self._newest)):
-                if stream.is_over:
-                    return stream
-                spare = spare or stream
+            with stream.lock:
+                can_forget = stream.machine.can_forget(but=int(stream is self._newest))
+            if can_forget and stream.machine.is_over:
+                return stream
+            spare = spare or (stream if can_forget else None)
         return spare
 
     def find(self, event_id: str) -> tuple[HttpStream, int] | None:
@@ -188,7 +183,10 @@ class Log:
             return None
         with self._lock:
             stream = self._streams.get(name)
-        return None if stream is None or not stream.has(int(number)) else (stream, int(number))
+        if stream is None:
+            return None
+        with stream.lock:
+            return (stream, int(number)) if stream.machine.has(int(number)) else None
 
     def streams(self) -> list[HttpStream]:
         """Those that something is left of."""

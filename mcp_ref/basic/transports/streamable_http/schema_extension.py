@@ -31,7 +31,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-from mcp_ref.basic.index.error_responses import HEADER_MISMATCH, ErrorResponse
+from mcp_ref.basic.index.error_responses import HEADER_MISMATCH, ErrorResponse, RefusedByStatus
 from mcp_ref.basic.index.json_schema_usage import DATA_KEYWORDS
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.logs import logger
@@ -203,9 +203,20 @@ def usable(tools: list[Json], *, over_http: bool = True) -> list[Json]:
     return kept
 
 
-def is_about_headers(method: str, problem: Any) -> bool:
+def is_about_headers(method: str, problem: Any, *, is_draft: bool = False) -> bool:
     """Whether a call was refused for its headers: then the tools are asked for anew.
+
+    In a session, by the interim draft, the code alone does not say so: servers give it other meanings.
 
     # spec: basic/transports/streamable-http/header-mismatch-refresh
     """
-    return method == "tools/call" and isinstance(problem, ErrorResponse) and problem.code == HEADER_MISMATCH
+    if method != "tools/call" or not isinstance(problem, ErrorResponse):
+        return False
+    if is_draft:
+        is_refused = isinstance(problem, RefusedByStatus) and problem.status == 400
+        return is_refused and problem.code == DRAFT_HEADER_MISMATCH
+    return problem.code == HEADER_MISMATCH
+
+
+DRAFT_HEADER_MISMATCH = -32001
+"""The code of a HeaderMismatch in the interim draft."""

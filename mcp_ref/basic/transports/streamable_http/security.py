@@ -6,12 +6,13 @@ asks: in `Origin`, and in `Host` the name it was given. So each request passes, 
 its message is read,
 
     Gate.check      403   the Host or the Origin is a stranger's
-    authenticated   401   the server's own hook does not know who asks
+    Gate.identify   401   the server's own hook does not know who asks, or the token is no good
     Rates.check     429   this principal asks too often
     check_post      415   the body is not plain JSON         406   the answer would not be understood
                     501   the body is framed in a way that is not understood
     BodyBudget      503   too many large bodies are under way
     read_body       413   it is too long          400, 411   its length is wrong, or is not told
+    Allows.check    403   the token has not the scopes for what the message asks
 
 and what does not pass is a `Refused`: a status, headers, and as body a JSON-RPC error without id. `Denied` is
 for an `authenticate` hook of the application's:
@@ -20,6 +21,9 @@ for an `authenticate` hook of the application's:
         if request.authorization is None:
             raise Denied("a token, please")
 
+A `Guard` stands in the place of such a hook where the server is protected by OAuth (basic/authorization,
+api/resource_server).
+
 Nothing here looks at X-Forwarded-For or other headers by which a proxy vouches for a client.
 
 Revisions   2024-11-05  the Origin is checked
@@ -27,8 +31,8 @@ Revisions   2024-11-05  the Origin is checked
 Not here    what a message's own headers must say (basic/transports/streamable_http/request_metadata), on
             which address a server listens (basic/transports/streamable_http/endpoint).
 Threads     whichever the WSGI server serves a request on. What was decided about the
-            value of a header is kept in dicts that need no lock; `Rates` has one for its table, and
-            `BodyBudget` one for its shares.
+            value of a header is kept in dicts that need no lock; `BodyBudget` has one for its
+            shares, and one for large messages.
 """
 
 from __future__ import annotations
@@ -37,28 +41,34 @@ import functools
 import math
 import re
 import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from weakref import WeakSet
 
-from mcp_ref.basic.index.error_responses import TooManyRequests
-from mcp_ref.basic.index.messages import Json, encode
+from mcp_ref.basic.index.error_responses import InvalidRequest, TooManyRequests
+from mcp_ref.basic.index.messages import Json, decode, encode
+from mcp_ref.basic.patterns.index.context import ALLOWED
 from mcp_ref.runtime.errors import McpError
 from mcp_ref.runtime.http_server.hosts import Hosts, Origins
 from mcp_ref.runtime.http_server.request import BadRequest
-from mcp_ref.runtime.limits import Limit, Limiter
+from mcp_ref.runtime.json_text import MAX_JSON_PARTS
+from mcp_ref.runtime.limits import Limit, Limiters
 from mcp_ref.runtime.logs import logger
 
 if TYPE_CHECKING:
     from werkzeug.wrappers import Request
 
+    from mcp_ref.runtime.http_server.reply import HttpReply
+
 __all__ = [
+    "Allows",
     "Authenticate",
     "BodyBudget",
     "BodyShare",
     "Denied",
+    "Forbidden",
     "Gate",
+    "Guard",
     "Rates",
     "Refused",
     "accepts",
@@ -109,6 +119,14 @@ class Denied(Refused):
         super().__init__(status, message, [("WWW-Authenticate", challenge)] if challenge else ())
 
 
+class Forbidden(InvalidRequest):
+    """A handler found that its caller may not: its status and headers, where nothing was sent yet."""
+
+    def __init__(self, refused: Refused) -> None:
+        super().__init__(refused.message)
+        self.refused = refused
+
+
 _log = logger("mcp_ref.http")
 requests_log = logger("mcp_ref.http.requests")
 
@@ -117,6 +135,25 @@ Environ: TypeAlias = dict[str, Any]
 
 Authenticate: TypeAlias = "Callable[[Request], str | None]"
 """A hook that says who asks: a name, None for anybody, or raises `Denied`."""
+
+
+class Allows(Protocol):
+    """What the caller of one request may do: its environ has it, under ALLOWED."""
+
+    def check(self, message: Any) -> None:
+        """Raise Refused for a message, or a batch, that asks for more."""
+
+
+class Guard:
+    """What stands before a protected server: `wsgi_app(auth=...)` makes one (api/resource_server)."""
+
+    documents: Mapping[str, Callable[[HttpReply], Iterable[bytes]]]
+    """What it answers itself, by path: to every host, to every page, and without a token."""
+
+    def admit(self, environ: Environ) -> str:
+        """The principal of a request; what it allows is in the environ then. Raises Refused."""
+        raise NotImplementedError
+
 
 KEPT = 256
 """Values of one header of which it is kept what was decided."""
@@ -135,10 +172,10 @@ METHODS = "GET, POST, DELETE"
 """What may be asked of an endpoint."""
 
 ASKABLE = "Content-Type, Accept, Authorization, Mcp-Session-Id, Last-Event-ID, "
-ASKABLE += "MCP-Protocol-Version, Mcp-Method, Mcp-Name"
+ASKABLE += "MCP-Protocol-Version, Mcp-Method, Mcp-Name, DPoP"
 """Headers that a web page may send; with them go the Mcp-Param-* that it asks for."""
 
-READABLE = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, Retry-After"
+READABLE = "Mcp-Session-Id, MCP-Protocol-Version, WWW-Authenticate, DPoP-Nonce, Retry-After"
 """Headers that a web page may read."""
 
 PARAMETERS = 64
@@ -148,13 +185,16 @@ _PARAMETER = re.compile(r"mcp-param-[!#$%&'*+.^_`|~0-9a-z-]{1,128}", re.IGNORECA
 
 
 class Gate:
-    """Which names this server goes by, and which web pages may talk to it."""
+    """Which names this server goes by, which web pages may talk to it, and who asks, how often."""
 
     def __init__(
         self,
         allowed_hosts: str | Iterable[str] | None = None,
         allowed_origins: str | Iterable[str] | None = None,
         browser_origins: str | Iterable[str] = (),
+        authenticate: Authenticate | Guard | None = None,
+        rate: Limit | None = None,
+        health_path: str | None = None,
     ) -> None:
         if allowed_origins is None:
             allowed_origins = [f"{scheme}://{name}:*" for scheme in ("http", "https") for name in LOCAL]
@@ -163,65 +203,58 @@ class Gate:
             raise ValueError("allowed_hosts names no host, so that every request would be refused")
         self._origins = Origins("allowed_origins", allowed_origins)
         self._browsers = Origins("browser_origins", browser_origins)
-        # Values that were let in, and the headers for their answers.
-        self._known_hosts: dict[str, None] = {}
-        self._known_origins: dict[str, list[tuple[str, str]]] = {}
+        self._rates = Rates(rate)
+        self._principal_of: Callable[[Environ], str | None] = lambda environ: None
+        self.documents: Mapping[str, Callable[[HttpReply], Iterable[bytes]]] = {}
+        if isinstance(authenticate, Guard):
+            self._principal_of, self.documents = authenticate.admit, authenticate.documents
+        elif authenticate is not None:
+            self._principal_of = functools.partial(authenticated, authenticate)
+        self.open_paths = {health_path, *self.documents}
+        """What any host and any page may ask for: it has nothing to hide."""
+        self.identifies = not (authenticate is None and rate is None)
+        """Whether `identify` has anything to do."""
+        # What is let in is kept; what is refused raises, and is not.
+        self._let_in_host = functools.lru_cache(KEPT)(self._check_host)
+        self._let_in_origin = functools.lru_cache(KEPT)(self._check_origin)
 
     def check(self, environ: Environ) -> list[tuple[str, str]]:
         """Raise Refused for a stranger's Host or Origin. The headers with which a browser lets its page read.
 
         # spec: basic/transports/streamable-http/origin-validated
         """
-        host = environ.get("HTTP_HOST")
-        if host not in self._known_hosts:
-            self._check_host(host, environ)
-        origin = environ.get("HTTP_ORIGIN")
-        if origin is None:
-            return []
-        if origin not in self._known_origins:
-            self._check_origin(origin)
-        return self.cors(environ)
-
-    def _check_host(self, host: str | None, environ: Environ) -> None:
-        if host is None:
-            # No browser speaks HTTP/1.0, which knows requests without a Host.
-            if environ.get("SERVER_PROTOCOL") == "HTTP/1.0":
-                return
+        host, origin = environ.get("HTTP_HOST"), environ.get("HTTP_ORIGIN")
+        if host is not None:
+            self._let_in_host(host)
+        elif environ.get("SERVER_PROTOCOL") != "HTTP/1.0":  # which no browser speaks
             raise Refused(400, "the request has no Host header")
+        return [] if origin is None else list(self._let_in_origin(origin))
+
+    def _check_host(self, host: str) -> None:
         if Hosts.parse(host) is None:
             raise Refused(400, f"the Host header {host!r:.80} is not one host")
         if host not in self._hosts:
             raise Refused(403, f"the Host {host!r:.80} is not among the allowed_hosts of this server")
-        _keep(self._known_hosts, host, None)
 
-    def _check_origin(self, origin: str) -> None:
-        for_browsers = origin in self._browsers
-        if not for_browsers and origin not in self._origins:
-            # spec: basic/transports/streamable-http/origin-invalid-403
+    def _check_origin(self, origin: str) -> Sequence[tuple[str, str]]:
+        """With the headers for a page that may send no cookies: it has an Authorization header to itself."""
+        if origin in self._browsers:
+            readable = ("Access-Control-Expose-Headers", READABLE)
+            if self._browsers.has_all:
+                return ("Access-Control-Allow-Origin", "*"), readable
+            return ("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), readable
+        if origin not in self._origins:  # spec: basic/transports/streamable-http/origin-invalid-403
             raise Refused(403, f"the Origin {origin!r:.80} is not among the allowed_origins of this server")
-        _keep(self._known_origins, origin, self._cors_for(origin) if for_browsers else [])
+        return ()
 
-    def cors(self, environ: Environ) -> list[tuple[str, str]]:
-        """The headers with which a browser lets its page have the answer; none for all others."""
-        origin = environ.get("HTTP_ORIGIN")
-        if origin is None:
-            return []
-        known = self._known_origins.get(origin)
-        if known is None:
-            return self._cors_for(origin) if origin in self._browsers else []
-        return known.copy()
+    def identify(self, environ: Environ) -> str | None:
+        """Who asks, if that is known. Raises Refused for one who may not, or asks too often."""
+        principal = self._principal_of(environ)
+        self._rates.check(principal or "")
+        return principal
 
-    def _cors_for(self, origin: str) -> list[tuple[str, str]]:
-        """For a page that may send no cookies: it has an Authorization header to itself."""
-        if self._browsers.has_all:
-            allowed = [("Access-Control-Allow-Origin", "*")]
-        else:
-            allowed = [("Access-Control-Allow-Origin", origin), ("Vary", "Origin")]
-        return [*allowed, ("Access-Control-Expose-Headers", READABLE)]
-
-    def preflight(self, environ: Environ) -> list[tuple[str, str]]:
-        """The answer to OPTIONS, by which a browser learns what its page may ask."""
-        headers = self.cors(environ)
+    def preflight(self, environ: Environ, headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """The answer to OPTIONS, by which a browser learns what its page may ask; with those of `check`."""
         if not headers:
             raise Refused(405, "OPTIONS is for web pages among the browser_origins", [("Allow", METHODS)])
         asked = environ.get("HTTP_ACCESS_CONTROL_REQUEST_HEADERS", "")[: PARAMETERS * 160].split(",")
@@ -232,13 +265,6 @@ class Gate:
             ("Access-Control-Allow-Headers", ", ".join([ASKABLE, *names[:PARAMETERS]])),
             ("Access-Control-Max-Age", "7200"),
         ]
-
-
-def _keep(known: dict[str, Any], value: str, decided: Any) -> None:
-    """Remember what was decided about a value, of so many values."""
-    if len(known) >= KEPT:
-        known.clear()
-    known[value] = decided
 
 
 # -------------------------------------------------------------------- what kinds of body
@@ -333,28 +359,55 @@ SMALL_BODY_BYTES = 64 << 10
 """Bytes of a body that is always read: there are no more of these than the server has connections."""
 
 
-class BodyBudget:
-    """The large bodies that are under way together: so many bytes.
+BYTES_OF_A_PART = 16
+"""A body may have one part (basic/index/messages) for so many of the bytes that it may have: so that what it
+becomes in memory is in proportion to them.
+"""
 
-    Each has a share of it, which counts for as long as anything refers to it. A request's `environ` does, to
-    which its context refers: so a share is given back when its message is no longer in memory, for whatever
-    reason.
+FEW_PARTS = 10_000
+"""Parts that a body may have besides, however short it must be."""
+
+
+class BodyBudget:
+    """The bodies of requests: how long one may be, and all large ones together that are under way.
+
+    Each large one has a share, which counts for as long as anything refers to it. A request's `environ` does,
+    to which its context refers: so a share is given back when its message is no longer in memory, for
+    whatever reason.
     """
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, limit: int, one: int | None = None) -> None:
+        """All have so many bytes, and `one` has so many at most."""
+        self.limit, self.one = limit, one or limit
+        self._max_parts = min(MAX_JSON_PARTS, self.one // BYTES_OF_A_PART + FEW_PARTS)
         self.forked()
 
     def forked(self) -> None:
         """Begin with no body under way: at the start, and again in a forked child."""
         self._lock = threading.Lock()
         self._shares: WeakSet[BodyShare] = WeakSet()  # guarded by _lock
+        self._decoding = threading.Lock()  # held while a large body becomes a message
 
-    def share(self, environ: Environ) -> BodyShare | None:
-        """What the body of a request has of the budget; None if it is a small one, which needs no share."""
+    def receive(self, environ: Environ, need: tuple[str, ...], before_large: Callable[[], object]) -> Any:
+        """The message in the body of a POST whose answer has these types. Raises Refused, ParseError.
+
+        A message that its caller may not send goes no further, in either transport.
+        """
+        check_post(environ, need)
         said = environ.get("CONTENT_LENGTH")
         if said and len(said) <= 5 and said.isascii() and said.isdigit() and int(said) <= SMALL_BODY_BYTES:
-            return None
+            message = decode(read_body(environ, self.one), self._max_parts)
+        else:
+            before_large()  # what can be said without it is said first
+            body = read_body(environ, self.one, self.share(environ))
+            with self._decoding:  # no other thread runs meanwhile: those that wait get their turn between two
+                message = decode(body, self._max_parts)
+        if ALLOWED in environ:
+            environ[ALLOWED].check(message)
+        return message
+
+    def share(self, environ: Environ) -> BodyShare:
+        """What a large body has of the budget."""
         share = environ["mcp_ref.body_share"] = BodyShare(self)
         return share
 
@@ -472,33 +525,16 @@ def _unreadable(problem: Exception, size: int) -> Refused:
 
 # ---------------------------------------------------------------------------- who, and how often
 
-MAX_RATED_PRINCIPALS = 10_000
-"""Principals whose requests are counted; the one that has been silent for longest is forgotten."""
-
 
 class Rates:
     """So many requests a second for each principal."""
 
     def __init__(self, limit: Limit | None) -> None:
-        self._limit = limit
-        self._lock = threading.Lock()  # the table
-        self._limiters: OrderedDict[str, Limiter] = OrderedDict()
-
-    def forked(self) -> None:
-        """Count anew in a forked child: another thread may have held a lock."""
-        self._lock = threading.Lock()
-        self._limiters = OrderedDict()
+        self._limiters = None if limit is None else Limiters(limit)
 
     def check(self, principal: str) -> None:
         """Raise Refused if this one asks too often."""
-        if self._limit is None:
-            return
-        with self._lock:
-            limiter = self._limiters.pop(principal, None) or Limiter(self._limit)
-            self._limiters[principal] = limiter  # now the last
-            if len(self._limiters) > MAX_RATED_PRINCIPALS:
-                self._limiters.popitem(last=False)
-        wait = limiter.take()
+        wait = 0.0 if self._limiters is None else self._limiters.of(principal).take()
         if wait:
             seconds = max(1, math.ceil(wait))
             later = [("Retry-After", str(seconds))]

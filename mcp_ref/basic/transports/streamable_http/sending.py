@@ -1,4 +1,4 @@
-"""Messages to the server (page: basic/transports/streamable-http, "Sending Messages"), on both sides.
+"""Messages to the server (page: basic/transports/streamable-http, "Sending Messages"), on the client.
 
 Each message of the client's is a POST of its own. What a request gets is JSON, or an event stream that ends
 with the response:
@@ -10,8 +10,7 @@ with the response:
     client -> server   GET (legacy)            -> 200 text/event-stream   what belongs to no request, or 405
     client -> server   DELETE (legacy)         -> the session is over
 
-The server's half says what a POST of 2026-07-28 brings (`ModernEra`; for a session see sessions.LegacyEra),
-and answers what has no response of its own. The client's half:
+What the server makes of a POST is in `responding`.
 
 The thread that waits for a result reads it as well: the caller's thread POSTs its request, waits for the
 answer and takes it, without handing anything to another. Only where no thread waits (a future, a
@@ -31,8 +30,7 @@ Revisions   2025-03-26  sessions (sessions), the GET stream, resumption (receivi
                         cancels the request
 Errors      HttpError and RefusedByStatus (http_errors); ConnectionClosed, where a connection ended too early;
             Aborted, on a way whose request was given up.
-Threads     server: the thread of the request.
-            caller      POSTs its request, and reads the answer
+Threads     caller      POSTs its request, and reads the answer
             worker      one a request that no thread waits for, one a stream that another thread waits for;
                         others run what the server asks
             No thread that reads POSTs an answer: that is for `_senders`, of which there are four.
@@ -42,30 +40,17 @@ Threads     server: the thread of the request.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from mcp_ref.basic.index.error_responses import (
-    InvalidParams,
-    InvalidRequest,
-    ParseError,
-    ProtocolError,
-    error_response,
-)
-from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION, InvalidMeta
-from mcp_ref.basic.index.messages import (
-    Json,
-    classify,
-    decode,
-    encode,
-    encode_error,
-    encode_notification,
-    is_id,
-)
+from mcp_ref.basic.index.error_responses import ParseError, error_response
+from mcp_ref.basic.index.general_fields import PROTOCOL_VERSION
+from mcp_ref.basic.index.messages import Json, decode, encode_notification
 from mcp_ref.basic.lifecycle import KnowsServer
 from mcp_ref.basic.patterns.index.connection import Connection
+from mcp_ref.basic.patterns.index.context import WayOut
 from mcp_ref.basic.patterns.index.requester import Call
-from mcp_ref.basic.patterns.index.responder import IMMEDIATE, Endpoint
+from mcp_ref.basic.patterns.index.responder import Endpoint
 from mcp_ref.basic.transports.streamable_http import receiving, request_metadata
 from mcp_ref.basic.transports.streamable_http.http_errors import (
     JSON,
@@ -74,134 +59,23 @@ from mcp_ref.basic.transports.streamable_http.http_errors import (
     refusal,
     wrong_type,
 )
-from mcp_ref.basic.transports.streamable_http.receiving import JSON_OBJECT, HttpStream, Kind, Posted
-from mcp_ref.basic.transports.streamable_http.request_metadata import STATUS
-from mcp_ref.basic.transports.streamable_http.security import Refused
+from mcp_ref.basic.transports.streamable_http.listening import Background
 from mcp_ref.basic.transports.streamable_http.sessions import UrlSession
-from mcp_ref.basic.versioning import is_modern
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError, McpError, RequestTimeout
 from mcp_ref.runtime.http_client.client import MAX_EXTRA_EXCHANGES, HttpClient
 from mcp_ref.runtime.http_client.exchange import HttpExchange, TooLong
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
 from mcp_ref.runtime.json_text import weight
-from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
 from mcp_ref.runtime.threads.workers import QueueFull, Workers
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
-    from mcp_ref.basic.transports.streamable_http.endpoint import Application
     from mcp_ref.basic.transports.streamable_http.schema_extension import Paths
-    from mcp_ref.runtime.http_server.reply import HttpReply
 
 __all__ = ["Sender", "StreamableHttp", "UrlConnection", "Way"]
 
 _log = logger("mcp_ref.http")
-
-# ----------------------------------------------------------------------- server half
-
-
-def accepted(reply: HttpReply) -> Iterable[bytes]:
-    """The response to what has no answer.
-
-    # spec: basic/transports/streamable-http/notification-202
-    """
-    return reply.whole(202, b"", ())
-
-
-def refusal_body(
-    reply: HttpReply, problem: Refused | ProtocolError, message: Any = None, *, is_modern: bool = False
-) -> Iterable[bytes]:
-    """The response to what is refused: an error with the id of its request, or without one that can be read.
-
-    # spec: basic/transports/streamable-http/rejected-input-status
-    # spec: basic/transports/streamable-http/rejected-input-body
-    """
-    if isinstance(problem, Refused):
-        return reply.whole(problem.status, problem.body(), [JSON_OBJECT, *problem.headers])
-    status = STATUS.get(type(problem), 400) if is_modern else 400
-    request_id = message.get("id") if type(message) is dict else None
-    if is_id(request_id):
-        return reply.whole(status, encode_error(request_id, problem), [JSON_OBJECT])
-    return reply.whole(status, encode({"jsonrpc": "2.0", "error": problem.to_wire()}), [JSON_OBJECT])
-
-
-class ModernEra:
-    """What an application does for clients of 2026-07-28: each request brings its own context.
-
-    # spec: basic/transports/streamable-http/ignore-session-id
-    # spec: basic/transports/streamable-http/ignore-last-event-id
-    # spec: basic/transports/streamable-http/no-resumption
-    """
-
-    def __init__(self, app: Application) -> None:
-        self._app = app
-        self.connection: Connection
-        """All requests of the era: what differs between their clients is in the requests."""
-
-    def begin(self) -> None:
-        """The first request in this process."""
-        server = self._app.server
-        mute, notices = HttpStream(None, Kind(is_mute=True)), server.options.notices
-        self.connection = server.attach_shared(mute, None, notices=notices or MANY_NOTICES)
-
-    def take(self, reply: HttpReply, message: Any) -> Posted:
-        """A message: a request or a notification. Raises ProtocolError, Refused, NoPlace."""
-        app = self._app
-        if type(message) is list:
-            raise InvalidRequest("a batch; only 2025-03-26 has batches")
-        kind = classify(message)
-        if kind == "response":  # spec: basic/transports/streamable-http/client-no-responses
-            raise InvalidRequest("in 2026-07-28 a client sends requests and notifications, no responses")
-        if not app.server.versions.modern:
-            raise InvalidRequest(
-                f"this server speaks {', '.join(app.server.versions.supported)}: send initialize"
-            )
-        self._check_headers(reply.environ, message, kind)
-        if kind == "notification":
-            return Posted(kind, self.connection, None)
-        # Each request has a stream of its own, for what is said to it and for nothing else.
-        # spec: basic/transports/streamable-http/sse-request-notifications
-        # spec: basic/transports/streamable-http/sse-notifications-related
-        # spec: basic/transports/streamable-http/listen-no-request-scoped
-        form = app.kind_of(reply.environ, is_modern=True)
-        method = message["method"]
-        if method == "subscriptions/listen":  # it has no answer that could be JSON
-            stream = HttpStream(reply, form._replace(is_mute=False), app.style)
-            app.open_reader(stream, reply)
-            return Posted("quick", self.connection, stream)
-        return Posted(
-            "quick" if method in IMMEDIATE else kind, self.connection, HttpStream(reply, form, app.style)
-        )
-
-    def over(self) -> Refused:
-        """A request that came when the server was ending."""
-        return Refused(503, "The server is shutting down; retry in 5 s.", [("Retry-After", "5")])
-
-    def _check_headers(self, environ: Json, message: Json, kind: str) -> None:
-        """Raises ProtocolError where `_meta` lacks what every request brings, or headers differ from it."""
-        params = message.get("params", {})
-        if type(params) is not dict or not is_modern(params):
-            if kind == "notification":
-                return  # what headers and _meta it has, no page says
-            if type(params) is not dict:
-                raise InvalidParams(f"{message['method'][:80]}: params must be an object")
-            before = "; before 2026-07-28 initialize comes first, and then the Mcp-Session-Id that it gives"
-            raise InvalidMeta(
-                "params._meta: io.modelcontextprotocol/protocolVersion is missing"
-                f"{before if self._app.legacy.dates else ''}"
-            )
-        version = params["_meta"].get(PROTOCOL_VERSION)
-        if type(version) is str:  # else the door says what is wrong
-            paths = request_metadata.mirrored(self._app.server.tools, message)
-            request_metadata.check(request_metadata.header_of(environ), message, version, paths)
-
-
-MANY_NOTICES = Limit(rate=1e6, burst=1_000_000)
-"""Notifications to all modern clients together; each of them is bounded by how quickly it reads."""
-
-# ----------------------------------------------------------------------- client half
 
 REPEATABLE_METHODS = frozenset({"server/discover", "initialize", "ping"})
 """What may be sent again if a kept connection ended before a byte of the answer; and every list."""
@@ -250,34 +124,11 @@ class UrlConnection(Connection):
 # --------------------------------------------------------------------------- the ways out
 
 
-class Posts:
-    """What a pipe has and POSTs do without: no message waits here, each is on its way or was taken."""
-
-    begins: Callable[[RequestContext], object] | None = None
-    """Every message has a POST of its own: there is nothing to prepare."""
-    closes = False
-    two_way = True
-    is_busy = True  # each sender waits until the server has taken its message
-
-    def cancel(self, reason: str) -> None:
-        """Nothing was begun that would have to be ended."""
-
-    def release(self) -> bool:
-        """There is no client that could come back: this is one."""
-        return False
-
-    def flush(self, seconds: float) -> bool:
-        """`send` returned only when its message was written: nothing is left to wait for."""
-        return True
-
-    def fail(self, problem: BaseException) -> None:
-        """The connection says so itself."""
-
-
-class Way(Posts):
+class Way(WayOut):
     """The way of one request: a POST of its own, and perhaps GETs that resume its stream."""
 
     closes = True
+    is_busy = True  # each sender waits until the server has taken its message
 
     def __init__(self, sender: Sender, *, modern: bool = False) -> None:
         self._sender = sender
@@ -320,7 +171,7 @@ class Way(Posts):
                 responder.cancel(context, "the request that it was asked for is over")
 
 
-class Sender(Posts):
+class Sender(WayOut):
     """What POSTs the messages of a client, in either of the HTTP transports.
 
     # spec: basic/transports/streamable-http/new-post-per-message, basic/transports/streamable-http/use-post
@@ -328,6 +179,7 @@ class Sender(Posts):
     A message that may arrive twice is sent again if its kept connection turns out to have been too old.
     """
 
+    is_busy = True  # as on a Way
     connection: UrlConnection
     """Whose messages these are."""
     target: str | None = None
@@ -491,15 +343,23 @@ class StreamableHttp(Sender):
 
     answers_unreadable = False  # the error would be a message of its own, and belong to no request
 
-    def __init__(self, client: SendsToUrl, exchanges: HttpClient, max_message_bytes: int) -> None:
+    def __init__(
+        self,
+        client: SendsToUrl,
+        exchanges: HttpClient,
+        max_message_bytes: int,
+        *,
+        draft_headers: bool = False,
+    ) -> None:
+        """`draft_headers`: whether messages in sessions repeat their body, as an interim draft had it."""
         super().__init__(exchanges, max_message_bytes)
-        self.client = client
+        self.client, self._draft_headers = client, draft_headers
         # spec: basic/transports/streamable-http/multiple-streams
         # Another pool than the askers': they may wait until an exchange is free, and only readers free one.
         # In one pool they would deadlock.
         self.readers = Workers(exchanges.limit + MAX_EXTRA_EXCHANGES, 1000)
         self.session = UrlSession(self)
-        self.background: receiving.Background | None = None
+        self.background: Background | None = None
 
     def headers(
         self, method: str | None, params: Json | None, deadline: Deadline | None = None
@@ -516,7 +376,11 @@ class StreamableHttp(Sender):
         if self.client.negotiated.revision.mirrors_body:
             said = {} if method is None else {"Mcp-Method": method}
             return {**POST, "MCP-Protocol-Version": self.client.negotiated.revision.date, **said}
-        return {**POST, **({} if method == "initialize" else self.session.headers())}
+        in_session = {} if method == "initialize" else self.session.headers()
+        if self._draft_headers and method is not None:
+            annotated = self.client.annotated(params, deadline) if method == "tools/call" else None
+            in_session |= request_metadata.mirror_draft(method, params, annotated)
+        return {**POST, **in_session}
 
     def notify(self, method: str, params: Json | None, wait: float | None, outbox: WayOut | None) -> None:
         """POST a notification; that a request is given up, only where the end of its stream does not say so.
@@ -594,6 +458,7 @@ class StreamableHttp(Sender):
 
     def hear(self, data: bytes, outbox: WayOut) -> None:
         """One event of a stream; what is said to a request in it goes out by `outbox`. Never raises."""
+        self.exchanges.tell("<", data)
         try:
             message = decode(data)
         except ParseError as problem:
@@ -614,10 +479,11 @@ class StreamableHttp(Sender):
             self._here.reads = False
 
     def listen(self) -> None:
-        """Hear what belongs to no request."""
+        """Hear what belongs to no request: no request goes out before the server has begun to say it."""
         if self.background is not None:
             self.background.stop()
-        self.background = receiving.Background(self, Way(self))
+        self.background = Background(self, Way(self))
+        self.background.wait()
 
     # -- the end -----------------------------------------------------------------------------------------
 

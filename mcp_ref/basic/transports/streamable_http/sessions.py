@@ -56,13 +56,13 @@ from mcp_ref.basic.index.messages import Json, classify
 from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.patterns.index.responder import IMMEDIATE
 from mcp_ref.basic.transports.streamable_http import request_metadata
-from mcp_ref.basic.transports.streamable_http.receiving import (
+from mcp_ref.basic.transports.streamable_http.receiving import Kind, State
+from mcp_ref.basic.transports.streamable_http.responding import (
     USUAL_STYLE,
     AnswerStyle,
     HttpStream,
-    Kind,
     Posted,
-    State,
+    shutting_down,
 )
 from mcp_ref.basic.transports.streamable_http.resumability import Log
 from mcp_ref.basic.transports.streamable_http.security import Refused, accepts
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.transports.streamable_http.sending import StreamableHttp
     from mcp_ref.runtime.http_server.reply import HttpReply
 
-__all__ = ["HttpSession", "LegacyEra", "Sessions", "UrlSession", "session_owner_of"]
+__all__ = ["HttpSession", "LegacyEra", "Sessions", "UrlSession", "is_initialize", "session_owner_of"]
 
 _log = logger("mcp_ref.http")
 
@@ -216,7 +216,7 @@ class Sessions:
         """It was opened. Raises Refused if this is the end of all, or there is no room any more."""
         with self._lock:
             if self._closed:
-                raise Refused(503, "The server is shutting down; retry in 5 s.", [("Retry-After", "5")])
+                raise shutting_down()
             refusal = self._refusal(session.owner)  # others may have been opened meanwhile
             if refusal is not None:
                 raise refusal
@@ -328,7 +328,8 @@ class LegacyEra:
         if not self.dates:
             refuse_initialize(message.get("params"), app.server.versions.supported)
         version = self._version(environ)
-        if _is_initialize(message) and (app.stateless or "HTTP_MCP_SESSION_ID" not in environ):
+        if is_initialize(message) and (app.stateless or "HTTP_MCP_SESSION_ID" not in environ):
+            self._check_headers(environ, message)
             return self._initialize(reply, message)
         session, connection = self._client_of(reply, version)
         kind = self._kind(environ, message)
@@ -352,7 +353,7 @@ class LegacyEra:
     def _stream(self, reply: HttpReply, session: HttpSession | None) -> HttpStream:
         """For what is said while a request runs, and for its answer; on no other is any of that."""
         primes = session is not None and session.connection.session.revision.polls
-        kind = self._app.kind_of(reply.environ, is_modern=False, primes=primes)
+        kind = self._app.style.kind_of(reply.environ, is_modern=False, primes=primes)
         return HttpStream(reply, kind, self._app.style, None if session is None else session.log)
 
     def over(self) -> Refused:
@@ -386,7 +387,8 @@ class LegacyEra:
         session.connection.session.is_lasting = not app.stateless
         stream = HttpStream(reply, style=app.style)
         session.connection.route(message, stream)
-        if stream.is_result and not app.stateless:
+        response = stream.machine
+        if response.state is State.JSON and response.problem is None and not app.stateless:
             if app.server.options.ping_every is not None:
                 session.connection.lose = functools.partial(app.sessions.remove, session)
             try:
@@ -397,7 +399,7 @@ class LegacyEra:
             reply.headers = [*reply.headers, ("Mcp-Session-Id", session.id)]
         else:
             session.end("it is not to last")
-        if stream.state is State.UNDECIDED:  # a notification by that name
+        if response.state is State.UNDECIDED:  # a notification by that name
             return Posted("notification", session.connection, None)
         return Posted("answered", session.connection, stream)
 
@@ -425,10 +427,14 @@ class LegacyEra:
             return "batch"
         kind = classify(message)
         if kind != "response":
-            headers = request_metadata.header_of(environ)
-            paths = request_metadata.mirrored(self._app.server.tools, message)
-            request_metadata.check_draft(headers, message, paths, self._app.options.require_headers)
+            self._check_headers(environ, message)
         return kind
+
+    def _check_headers(self, environ: Json, message: Json) -> None:
+        """What headers repeat is so. Raises DraftHeaderMismatch."""
+        headers = request_metadata.header_of(environ)
+        paths = request_metadata.mirrored(self._app.server.tools, message)
+        request_metadata.check_draft(headers, message, paths, self._app.options.require_headers)
 
     # -- GET and DELETE ----------------------------------------------------------------------------
 
@@ -462,22 +468,20 @@ class LegacyEra:
         return ()
 
     def check_session(self, reply: HttpReply) -> None:
-        """A POST whose body is still to be read. Raises Refused if its headers name no session."""
+        """The headers of a POST whose body is still to be read. Raises InvalidRequest, Refused."""
         version = reply.environ.get("HTTP_MCP_PROTOCOL_VERSION")
         is_legacy = self.dates and not self._app.stateless and version not in self._app.server.versions.modern
         if is_legacy and "HTTP_MCP_SESSION_ID" in reply.environ:
             self._session_of(reply)
 
     def _session_of(self, reply: HttpReply) -> HttpSession:
-        """The session that a request names. Raises Refused."""
-        try:
-            self._version(reply.environ)
-        except InvalidRequest as problem:
-            raise Refused(400, str(problem)) from None
+        """The session that a request names. Raises InvalidRequest, Refused."""
+        self._version(reply.environ)
         return self._app.sessions.find(reply.environ.get("HTTP_MCP_SESSION_ID"), reply.principal)
 
 
-def _is_initialize(message: Any) -> bool:
+def is_initialize(message: Any) -> bool:
+    """Whether it opens a session."""
     return type(message) is dict and message.get("method") == "initialize"
 
 
@@ -589,6 +593,17 @@ class UrlSession:
                 self._renewing = None
         # Not here: the thread that noticed may hold locks that this needs.
         self._sender.readers.submit(self._restore, None, always=True)
+
+    def may_renew_for_stream(self, *, is_first: bool) -> bool:
+        """Whether 404 to a GET says that the session is over, as it does to every request with the id of one.
+
+        Not if the session was opened for that reason, and never had this stream either, of which the GET
+        `is_first`: its id is good, so that it is the GET which the server does not know.
+        """
+        if is_first and self.was_renewed_for_stream:
+            return False
+        self.was_renewed_for_stream = is_first
+        return True
 
     def _restore(self, nothing: None) -> None:
         """Make the new session what the old one was. Runs on a worker."""

@@ -3,13 +3,15 @@
 import json
 import logging
 import threading
+from types import SimpleNamespace
 
 import pytest
 from handlers import Handler, cancel, nothing_about
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, nothing_left
 
-from mcp_ref import Context, Server
-from mcp_ref.runtime.errors import RequestCancelled
+from mcp_ref import Context, Server, connect
+from mcp_ref.basic.patterns.index.context import ALLOWED, Arrival, ending
+from mcp_ref.runtime.errors import ConnectionClosed, RequestCancelled, WriteRefused
 from mcp_ref.runtime.threads.outbox import Outbox
 
 
@@ -27,6 +29,11 @@ def test_a_handler_knows_its_request(revision):
     with RawClient(handler.server, revision=revision) as raw:
         answer = raw.request("vendor/x", {"a": 1}, id="the id")
         assert answer["result"]["value"] == ["the id", "vendor/x", 1, revision, False]
+
+
+def test_over_http_it_has_what_a_protected_server_allows_its_caller():
+    for environ, access in ((None, None), ({}, None), ({ALLOWED: "all"}, "all")):
+        assert Arrival(Outbox(print), 1, environ=environ).access == access
 
 
 @pytest.mark.parametrize("revision", LEGACY)
@@ -313,8 +320,75 @@ def test_what_ends_with_a_request_is_forgotten_when_its_block_is_over():
     """A tool may ask a thousand times in one request: none of the answers is kept for it."""
     ended = []
     context = Context(None, 1, "tools/call", {}, Outbox(print))
-    with context.ending(ended.append):
+    with ending(context, ended.append):
         pass
-    with context.ending(ended.append):
+    with ending(context, ended.append):
         context.cancel("not wanted")
     assert ended == ["not wanted"]
+
+
+def test_who_speaks_to_a_client_that_is_gone_is_told_that_the_request_was_given_up():
+    """Not that a connection failed, which would count as a fault of the handler's own."""
+
+    class Lost:
+        def __init__(self):
+            self.responder, self.outbox = self, Outbox(print)
+
+        def serves(self, context):
+            return True
+
+        def may_notify(self):
+            return True
+
+        def notify(self, method, params, outbox):
+            raise ConnectionClosed("the client hung up")
+
+    context = Context(Lost(), 1, "tools/call", {})
+    with pytest.raises(RequestCancelled, match="tools/call: the client hung up"):
+        context.notify("notifications/x")
+
+
+def test_a_request_that_a_peer_cannot_be_told_of_before_its_answer_goes_on():
+    class Mute:
+        def __init__(self):
+            self.responder, self.outbox, self.asked = self, Outbox(print), 0
+
+        def serves(self, context):
+            return True
+
+        def may_notify(self):
+            return True
+
+        def notify(self, method, params, outbox):
+            self.asked += 1
+            raise WriteRefused("nothing can be sent before the answer")
+
+    mute = Mute()
+    Context(mute, 1, "tools/call", {}).notify("notifications/x")
+    assert mute.asked == 1
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_a_context_says_which_request_it_is(revision):
+    said = []
+    server = Server("notes")
+
+    @server.tool
+    def look(ctx: Context) -> None:
+        said.append(repr(ctx))
+        ctx.cancel("enough")
+        said.append(repr(ctx))
+
+    with connect(server, revision=revision) as client:
+        client.call_tool("look")
+    about = f"<Context of 'tools/call' 'look' by 'mcp_ref' in {revision}"
+    assert said == [f"{about}>", f"{about}, cancelled>"]
+
+
+def test_a_context_can_say_what_it_is_whatever_the_client_sent():
+    for params in ({}, {"name": {"a": 1}}, {"uri": "note://1"}, {"name": "a" * 10**6}):
+        context = Context(SimpleNamespace(outbox=None), 1, "x/y", params)
+        for info in ({}, None, [], {"name": ["a"]}):
+            context.client_info = info
+            assert repr(context).startswith("<Context of 'x/y'")
+            assert len(repr(context)) < 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -47,7 +46,7 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.basic.patterns.index import requester as module
-from mcp_ref.basic.patterns.index.context import Arrival
+from mcp_ref.basic.patterns.index.context import Arrival, Cancellation
 from mcp_ref.basic.patterns.index.requester import Call, Requester
 from mcp_ref.basic.patterns.progress import Report
 from mcp_ref.runtime.errors import LocalError
@@ -809,13 +808,13 @@ class Work:
 
     def __init__(self, cancelled: bool = False) -> None:
         self.ends: list[Any] = []
+        self.cancellation = Cancellation()
         self.cancelled = cancelled
         self.arrival = Arrival(None, 1)  # the usual way out
 
-    @contextlib.contextmanager
-    def ending(self, end: Any) -> Any:
+    def ends_with(self, end: Any) -> None:
         self.ends.append(end)
-        yield
+        self.cancellation.enders.append(end)
 
     def check_cancelled(self) -> None:
         if self.cancelled:
@@ -910,3 +909,17 @@ def test_one_ends_with_the_request_it_is_made_for(revision: str) -> None:
         assert call.cancel()
         assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
         assert eventually(lambda: not client.asker.connection.responder.serving)
+
+
+def test_an_error_is_one_callers_and_a_call_that_is_over_refers_to_nothing():
+    """By its frames an error refers to what its callers have, and a call to whom it told."""
+    told = []
+    call = Call(1, "tools/call", Deadline(1.0, Clock()), Outbox(lambda line: None))
+    call.on_done = told.append
+    call.finish(ErrorResponse(1, "no"))
+    assert told == [call]
+    assert call.on_done is None
+    with pytest.raises(ErrorResponse, match="no"):
+        call.result()
+    with pytest.raises(LocalError, match="tools/call: the error that came was raised before"):
+        call.result()

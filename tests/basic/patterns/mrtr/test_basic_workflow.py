@@ -31,6 +31,7 @@ from mcp_ref.basic.index.error_responses import InvalidParams
 from mcp_ref.basic.patterns.index.context import Handling
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused, InputRequired
+from mcp_ref.basic.utilities.tasks.behavior_requirements import TaskOptions
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client.elicitation.requests import Elicit
 from mcp_ref.client.elicitation.url_mode import ElicitUrl
@@ -1468,3 +1469,85 @@ def test_nobody_is_asked_anything_where_one_of_the_questions_is_none():
     ):
         client.call_tool("x")
     assert asked == []
+
+
+# -- questions of a task ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("date", [LEGACY[3], MODERN])
+def test_a_handler_that_runs_as_a_task_asks_and_waits(date):
+    """Also where its question, or its result, was on the way before there was a task."""
+    server = Server("tasks", tasks=TaskOptions(grace=0, poll_interval=0.01))
+
+    @server.tool(task="optional")
+    def first(ctx: Context) -> str:
+        answer = ctx.elicit("One?", {"type": "object", "properties": {}})
+        return answer.action + ctx.sample("Two?", max_tokens=9).text
+
+    @server.tool(task="required")
+    def late(ctx: Context) -> str:
+        return ctx.elicit("One?", {"type": "object", "properties": {}}).action
+
+    @server.tool(task="required")
+    def nothing(ctx: Context) -> int:
+        return len(ctx.ask_all())
+
+    options = {"elicitation": lambda request: {}, "sampling": lambda request: "!"}
+    with connect(server, revision=date, **options) as client:
+        assert client.start_tool("first").result(PATIENCE).text == "accept!"
+        assert client.start_tool("late").result(PATIENCE).text == "accept"
+        assert client.start_tool("nothing").result(PATIENCE).structured == {"result": 0}
+
+
+@pytest.mark.parametrize("date", [LEGACY[3], MODERN])
+def test_a_task_asks_for_nothing_that_its_client_did_not_declare(date):
+    server = Server("tasks", tasks=TaskOptions(grace=0, poll_interval=0.01))
+
+    @server.tool(task="required")
+    def late(ctx: Context) -> str:
+        with pytest.raises(McpError) as caught:
+            ctx.elicit("One?", {"type": "object", "properties": {}})
+        return str(caught.value)
+
+    with connect(server, revision=date) as client:
+        assert "elicitation" in client.start_tool("late").result(PATIENCE).text
+
+
+def test_a_request_of_the_servers_own_is_a_question_of_the_task():
+    server = Server("tasks", tasks=TaskOptions(poll_interval=0.01))
+
+    @server.tool(task="required")
+    def roots(ctx: Context) -> int:
+        return len(ctx.request("roots/list", {})["roots"])
+
+    with connect(server, revision=LEGACY[3], roots=["/"]) as client:
+        assert client.start_tool("roots").result(PATIENCE).structured == {"result": 1}
+
+
+def test_a_result_that_asks_and_that_a_handler_made_is_asked_by_its_task():
+    server = Server("tasks", tasks=TaskOptions(grace=0, poll_interval=0.01))
+    server.add_tool(lambda: "", name="own", task="required")
+
+    @server.around
+    def own(ctx, params, proceed):
+        if ctx.method != "tools/call":
+            return proceed(params)
+        if ctx.input_responses:
+            return {"content": [{"type": "text", "text": ctx.input_responses["q"]["action"]}]}
+        return {"resultType": "input_required", "inputRequests": {"q": FORM}}
+
+    with connect(server, revision=MODERN, elicitation=lambda request: {}) as client:
+        assert client.start_tool("own").result(PATIENCE).text == "accept"
+
+
+def test_too_many_questions_at_once_are_refused_before_any_is_asked():
+    client = SimpleNamespace(input_requests={"elicitation/create": None})
+    with pytest.raises(InvalidResponse, match="questions at once"):
+        mrtr.check_requests(client, "here", {str(n): FORM for n in range(mrtr.MAX_QUESTIONS + 1)})
+
+
+def test_to_ask_nothing_of_a_client_sends_nothing_and_a_modern_one_is_sent_no_request():
+    context = SimpleNamespace(revision=revision(MODERN))
+    assert mrtr.request_all(context, [], None) == []
+    with pytest.raises(LocalError, match="a server sends no requests"):
+        mrtr.request_all(context, [("ping", {})], None)

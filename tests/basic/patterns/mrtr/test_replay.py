@@ -449,3 +449,36 @@ def test_the_same_json_has_one_text(value):
     turned = dict(reversed(value.items()))
     assert canonical(value) == canonical(turned)
     assert json.loads(canonical(value)) == value
+
+
+# -- a request that became a task --------------------------------------------------------------------
+
+
+def answered(*messages):
+    """The exchange of a request that asked these before it became a task, and was answered."""
+    first = Exchange("tools/call")
+    with pytest.raises(InputRequired):
+        first.ask([question(message) for message in messages])
+    second = Exchange("tools/call", json.loads(json.dumps(first.state())))
+    second.take_responses({key: echo(key, asked) for key, asked in first.pending.items()}, taken)
+    return second
+
+
+def test_a_task_has_the_answers_of_the_rounds_before_it_in_order():
+    exchange = answered("a", "b")
+    assert exchange.replayed([question("a")]) == [{"said": "a"}]
+    assert exchange.replayed([question("b")]) == [{"said": "b"}]
+    assert exchange.replayed([question("c")]) is None
+
+
+def test_a_task_that_asks_something_else_than_before_gets_no_answer_of_before_from_then_on():
+    exchange = answered("a", "b", "c")
+    assert exchange.replayed([question("a"), question("other")]) is None
+    assert exchange.replayed([question("c")]) is None
+
+
+def test_a_task_that_changes_its_answers_does_not_change_what_was_answered():
+    exchange = answered("a")
+    (answer,) = exchange.replayed([question("a", read=lambda found: found)])
+    answer["said"] = "changed"
+    assert exchange.state()["answers"]["1"][1] == {"said": "a"}

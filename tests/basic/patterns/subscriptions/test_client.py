@@ -1112,3 +1112,44 @@ def test_in_a_forked_child_the_changes_wait_for_no_lock_of_a_thread_that_is_not_
             changes.forked()
             changes.push(Change("tool"))
             assert changes.next(0) == Change("tool")
+
+
+def test_changes_say_what_they_are_of():
+    with connect(Server("notes")) as client:
+        with client.listen(tools=True, prompts=True, resources=["note://1"]) as changes:
+            assert repr(changes) == "<Changes of ['prompts', 'tools', 'note://1']>"
+        assert repr(changes) == "<Changes of ['prompts', 'tools', 'note://1'], over>"
+
+
+@pytest.mark.parametrize("date", REVISIONS)
+def test_a_subscription_that_is_dropped_is_closed(date):
+    """The server of the modern era is told; the client forgets it in any case, and can go on."""
+    server = Server("notes")
+    server.add_resource(lambda: "", "note://1", name="note")
+    server.add_tool(lambda: None, name="first")
+    with connect(server, revision=date) as client:
+        changes = client.listen(tools=True, resources=["note://1"])
+        call = changes.call
+        assert (call is not None) == (date == MODERN)
+        assert len(client.asker.subscriptions) == 1
+        del changes
+        assert len(client.asker.subscriptions) == 0
+        assert call is None or eventually(lambda: call.done)
+        server.resource_updated("note://1")
+        with client.listen(tools=True) as changes:
+            server.add_tool(lambda: None, name="another")
+            assert changes.next(PATIENCE) == Change("tools")
+
+
+def test_a_subscription_that_a_forked_child_drops_is_its_parents():
+    with connect(Server("notes")) as client, client.listen(tools=True) as changes:
+        module._dropped(changes.opened, module.forks.count - 1)
+        assert not changes.call.done
+
+
+def test_another_subscription_under_the_name_of_a_dropped_one_stays():
+    """The name is an address in memory, which may be used again."""
+    with connect(Server("notes")) as client, client.listen(tools=True) as changes:
+        subscriptions = client.asker.subscriptions
+        subscriptions._forget(id(changes), None)
+        assert list(subscriptions) == [changes]

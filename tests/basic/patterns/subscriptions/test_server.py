@@ -13,7 +13,7 @@ from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, RawClient, eventual
 
 from mcp_ref import Server, connect
 from mcp_ref.basic.patterns.subscriptions import server as module
-from mcp_ref.basic.patterns.subscriptions.server import Change, SubscriptionsListenResult
+from mcp_ref.basic.patterns.subscriptions.server import Change, SubscriptionsListenResult, TaskChange
 from mcp_ref.basic.transports.stdio.framing import Writer
 from mcp_ref.runtime.threads.outbox import Outbox
 from mcp_ref.schema import checker
@@ -927,6 +927,12 @@ def test_both_eras_on_one_connection_are_told_in_the_way_of_each(date):
 def test_a_change_knows_the_notification_that_tells_it():
     assert Change("tools").method == NOTICES["toolsListChanged"]
     assert Change("resource", "demo://a").method == UPDATED
+
+
+def test_a_change_is_printed_with_what_it_is_about():
+    assert repr(Change("tools")) == "Change(kind='tools', uri=None)"
+    assert repr(Change("resource", "demo://a")) == "Change(kind='resource', uri='demo://a')"
+    assert repr(TaskChange("1")) == "TaskChange(task_id='1')"
 
 
 def test_nobody_subscribes_who_is_gone():

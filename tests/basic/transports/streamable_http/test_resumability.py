@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from peers import PATIENCE
 
-from mcp_ref.basic.transports.streamable_http.receiving import EventReader, HttpStream
+from mcp_ref.basic.transports.streamable_http.listening import EventReader
+from mcp_ref.basic.transports.streamable_http.responding import HttpStream
 from mcp_ref.basic.transports.streamable_http.resumability import OVERHEAD, Log, StoredEvents
 from mcp_ref.runtime.http_server.reply import HttpReply
 
@@ -23,7 +24,8 @@ class Reader:
 
     def take(self):
         """The events that are new, by their numbers."""
-        pieces = self.reader.stream.take(self.reader, 0.0) or []
+        pieces = self.reader.stream.machine.take(self.reader) or []
+        self.reader.stream.log.trim()
         events = [read_event(piece.decode().removesuffix("\n\n")) for piece in pieces]
         return {int(event.id.rpartition("-")[2]): event.data.encode() for event in events}
 
@@ -113,38 +115,31 @@ TestStoredEventsAreWhatAListOfThemSays = Model.TestCase
 TestStoredEventsAreWhatAListOfThemSays.settings = settings(max_examples=100, deadline=None)
 
 
-def test_events_that_no_client_can_come_for_are_cleared():
-    events = StoredEvents()
-    events.add(b"1")
-    events.clear()
-    assert (len(events), events.unsent_bytes) == (0, 0)
-
-
 def test_the_first_events_are_forgotten_as_many_as_make_so_many_bytes(log):
     stream = told(log, b"1", b"2", b"3", b"4")
-    assert stream.forget(1, but=0) == OVERHEAD + 1
-    assert stream.forget(OVERHEAD + 2, but=0) == 2 * (OVERHEAD + 1)
-    assert (stream.has(2), stream.has(3), stream.has(4)) == (False, True, True)
-    assert stream.can_forget(but=0)
-    assert not stream.can_forget(but=1)
-    assert stream.forget(1, but=1) == 0
-    assert not stream.is_spent
+    assert stream.machine.forget(1, but=0) == OVERHEAD + 1
+    assert stream.machine.forget(OVERHEAD + 2, but=0) == 2 * (OVERHEAD + 1)
+    assert (stream.machine.has(2), stream.machine.has(3), stream.machine.has(4)) == (False, True, True)
+    assert stream.machine.can_forget(but=0)
+    assert not stream.machine.can_forget(but=1)
+    assert stream.machine.forget(1, but=1) == 0
+    assert not stream.machine.is_spent
     stream.cancel("cancelled")
-    stream.forget(1, but=0)
-    assert stream.is_spent
+    stream.machine.forget(1, but=0)
+    assert stream.machine.is_spent
 
 
 def test_what_its_client_has_yet_to_be_sent_is_not_forgotten(log):
     stream = told(log, b"1")
     reader = Reader(stream)
-    assert stream.forget(1, but=0) == 0
+    assert stream.machine.forget(1, but=0) == 0
     assert reader.take() == {1: b"1"}
     stream.send(b"2")
-    assert stream.forget(10_000, but=0) == OVERHEAD + 1
+    assert stream.machine.forget(10_000, but=0) == OVERHEAD + 1
     assert reader.take() == {2: b"2"}
     stream.send(b"3")
     reader.leave()
-    assert stream.forget(10_000, but=0) == 2 * (OVERHEAD + 1)
+    assert stream.machine.forget(10_000, but=0) == 2 * (OVERHEAD + 1)
 
 
 # ------------------------------------------------------------------------------ the log of a session
@@ -157,7 +152,7 @@ def test_what_its_client_has_yet_to_be_sent_is_not_forgotten(log):
 )
 def test_an_id_leads_to_its_stream_and_number(log):
     first, second = told(log, b"1", b"2"), told(log, b"a")
-    assert (first.name, second.name) == ("tag-1", "tag-2")
+    assert (first.machine.name, second.machine.name) == ("tag-1", "tag-2")
     for number in (0, 1, 2):
         assert log.find(f"tag-1-{number}") == (first, number)
     assert log.find("tag-2-1") == (second, 1)
@@ -182,7 +177,7 @@ def test_streams_that_begin_at_once_have_names_of_their_own(log):
 
     def begin():
         together.wait(PATIENCE)
-        names.extend(told(log, b"1").name for _ in range(100))
+        names.extend(told(log, b"1").machine.name for _ in range(100))
 
     threads = [threading.Thread(target=begin) for _ in range(8)]
     for thread in threads:
@@ -228,9 +223,9 @@ def test_a_stream_that_is_over_leaves_the_log_with_its_last_event():
 
 def test_a_stream_is_found_before_its_answer_and_as_long_as_that_is_kept(log):
     stream = told(log, b"1")
-    assert not stream.is_spent
+    assert not stream.machine.is_spent
     stream.answer(b"2")
-    assert (stream.is_over, stream.is_spent) == (True, False)
+    assert (stream.machine.is_over, stream.machine.is_spent) == (True, False)
     assert log.find("tag-1-0") == (stream, 0)
 
 
@@ -279,8 +274,8 @@ def test_what_a_client_has_yet_to_be_sent_stays_beyond_the_limit():
 @pytest.mark.spec("basic/transports/streamable-http/event-id-unique")
 def test_the_numbers_go_on_when_all_events_were_forgotten(log):
     stream = told(log, b"1", b"2")
-    assert stream.forget(10_000, but=0) == 2 * (OVERHEAD + 1)
-    assert [stream.has(number) for number in range(4)] == [False, False, True, False]
+    assert stream.machine.forget(10_000, but=0) == 2 * (OVERHEAD + 1)
+    assert [stream.machine.has(number) for number in range(4)] == [False, False, True, False]
     stream.send(b"3")
     assert log.find("tag-1-1") is None
     assert Reader(stream, after=2).take() == {3: b"3"}
@@ -294,7 +289,9 @@ def test_a_session_that_is_over_keeps_nothing(log):
 
 def test_a_stream_that_had_no_events_after_all_is_forgotten(log):
     stream = HttpStream(log=log)
-    name = log.enter(stream)
+    name = next(log.names)
+    log.enter(name, stream)
+    log.enter(name, stream)
     assert log.streams() == [stream]
     log.remove(name)
     log.remove(name)
@@ -329,10 +326,10 @@ def test_a_log_keeps_the_newest_and_never_more_than_its_bytes(steps):
         if what == "end":
             streams[number] = HttpStream(log=log)
         kept = log.streams()
-        assert sum(OVERHEAD for each in kept for _ in range(len(each._events or ()))) <= log.limit
+        assert sum(OVERHEAD for each in kept for _ in range(len(each.machine.events or ()))) <= log.limit
         assert log._size <= log.limit
-        last = len(stream._events) + stream._events.first - 1
-        assert log.find(f"{stream.name}-{last - 1}") == (stream, last - 1), "the newest can be had"
+        last = len(stream.machine.events) + stream.machine.events.first - 1
+        assert log.find(f"{stream.machine.name}-{last - 1}") == (stream, last - 1), "the newest can be had"
 
 
 def test_events_of_a_stream_are_told_with_their_ids(log):

@@ -9,18 +9,16 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from http_peers import Peer, endpoint
+from http_peers import endpoint
 from peers import META, MODERN, PATIENCE, REVISIONS, eventually
 from web import ABLE, INFO, JSON, STREAM, opened, result_of, talking, text, web
 
 import mcp_ref
 from mcp_ref import Denied, Server, ServerOptions, connect
-from mcp_ref.basic.index.error_responses import ErrorResponse, InvalidRequest, MethodNotFound
+from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.transports.streamable_http import sessions
-from mcp_ref.basic.transports.streamable_http.http_errors import JSON as JSON_TYPE
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError
-from mcp_ref.basic.transports.streamable_http.security import Refused
-from mcp_ref.basic.transports.streamable_http.sending import Sender, Way, accepted, refusal_body
+from mcp_ref.basic.transports.streamable_http.sending import Sender, Way
 from mcp_ref.runtime.errors import (
     ConnectionClosed,
     InvalidResponse,
@@ -29,7 +27,6 @@ from mcp_ref.runtime.errors import (
     RequestTimeout,
 )
 from mcp_ref.runtime.http_client.sockets import Aborted
-from mcp_ref.runtime.http_server.reply import HttpReply
 
 
 class Exchange:
@@ -393,7 +390,7 @@ def test_an_error_of_another_request_is_not_taken_for_this_ones():
     ("status", "said"),
     [
         (400, "status 400: why"),
-        (401, "Authorization header"),
+        (401, r"auth="),
         (403, "does not allow"),
         (404, "no MCP at this URL"),
         (405, "does not take this method at this URL"),
@@ -1095,156 +1092,3 @@ def test_a_call_that_is_denied_says_so_too(status):
             with pytest.raises(mcp_ref.HttpError, match=f"HTTP status {status} from http://127") as refused:
                 call()
             assert refused.value.status == status
-
-
-# ------------------------------------------------------------------- the server's half: 202, and refusals
-
-
-def replied(make, *arguments, **options):
-    """Status, headers and body of what is made with a reply."""
-    heads = []
-    reply = HttpReply({"REQUEST_METHOD": "POST"}, lambda *head: heads.append(head))
-    body = b"".join(make(reply, *arguments, **options))
-    [(_, headers)] = heads
-    return reply.status, dict(headers), body
-
-
-@pytest.mark.spec("basic/transports/streamable-http/notification-202")
-def test_what_needs_no_answer_is_202_with_nothing():
-    assert replied(accepted) == (202, {"Content-Length": "0"}, b"")
-
-
-@pytest.mark.spec("basic/transports/streamable-http/rejected-input-body")
-@pytest.mark.parametrize(
-    ("message", "request_id"),
-    [
-        ({"id": 7}, 7),
-        ({"id": "a"}, "a"),
-        ({"id": None}, None),
-        ({"id": 1.5}, None),
-        ({"id": True}, None),
-        ({"id": []}, None),
-        ({}, None),
-        ([{"id": 7}], None),
-        (None, None),
-    ],
-    ids=str,
-)
-def test_a_refusal_has_the_id_of_its_request_if_that_can_be_read(message, request_id):
-    status, headers, body = replied(refusal_body, InvalidRequest("no"), message)
-    assert (status, headers) == (400, {"Content-Type": JSON_TYPE, "Content-Length": str(len(body))})
-    said = json.loads(body)
-    assert said.pop("error")["code"] == -32600
-    assert said == {"jsonrpc": "2.0", **({} if request_id is None else {"id": request_id})}
-
-
-@pytest.mark.spec("basic/transports/streamable-http/rejected-input-status")
-@pytest.mark.parametrize(("modern", "status"), [(True, 404), (False, 400)])
-def test_a_refusal_has_the_status_of_its_error_in_the_modern_era(modern, status):
-    found, _, _ = replied(refusal_body, MethodNotFound("x"), {"id": 1}, is_modern=modern)
-    assert found == status
-
-
-def test_a_refusal_by_http_has_its_own_status_and_headers():
-    status, headers, body = replied(refusal_body, Refused(405, "not here", [("Allow", "POST")]))
-    assert (status, headers["Allow"], headers["Content-Type"]) == (405, "POST", JSON_TYPE)
-    assert json.loads(body)["error"]["message"] == "not here"
-
-
-# ------------------------------------------------------------------- the server's half: the modern era
-
-
-@pytest.mark.parametrize(
-    ("message", "said"),
-    [
-        ([], "only 2025-03-26 has batches"),
-        ({"jsonrpc": "2.0", "id": 1, "result": {}}, "a client sends requests and notifications"),
-        ({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": []}, "params must be an object"),
-        ({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}, "protocolVersion is missing"),
-    ],
-    ids=["a batch", "a response", "no object", "no _meta"],
-)
-def test_what_is_no_request_of_the_modern_era_is_400_and_says_why(message, said):
-    with (
-        endpoint(Server("demo")) as at,
-        Peer(at.port) as peer,
-        peer.post(message, MCP_Protocol_Version=MODERN) as reply,
-    ):
-        assert reply.status == 400
-        assert said in reply.json()["error"]["message"]
-
-
-@pytest.mark.parametrize("params", [{}, {"params": []}, {"params": {"_meta": META}}], ids=str)
-def test_a_notification_of_the_modern_era_needs_no_meta(params):
-    with endpoint(Server("demo")) as at, Peer(at.port) as peer:
-        message = {"jsonrpc": "2.0", "method": "notifications/vendor", **params}
-        with peer.post(message, MCP_Protocol_Version=MODERN) as reply:
-            assert (reply.status, reply.body()) == (202, b"")
-
-
-def test_a_server_without_the_modern_era_says_what_it_speaks():
-    old = Server("old", revisions=["2025-11-25"])
-    with endpoint(old) as at, Peer(at.port) as peer, peer.ask("tools/list") as reply:
-        assert reply.status == 400
-        assert "2025-11-25" in reply.json()["error"]["message"]
-
-
-def test_a_server_of_the_modern_era_alone_does_not_name_initialize():
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    with (
-        endpoint(Server("new", revisions=[MODERN])) as at,
-        Peer(at.port) as peer,
-        peer.post(message, MCP_Protocol_Version=MODERN) as reply,
-    ):
-        assert "initialize" not in reply.json()["error"]["message"]
-
-
-@pytest.mark.spec(
-    "basic/transports/streamable-http/sse-request-notifications",
-    "basic/transports/streamable-http/listen-no-request-scoped",
-)
-def test_what_belongs_to_a_request_is_on_its_stream_and_on_no_other():
-    server = Server("demo")
-
-    @server.tool
-    def report(ctx: mcp_ref.Context) -> str:
-        ctx.progress(1)
-        return "done"
-
-    params = {"name": "report", "_meta": {"progressToken": "p"}}
-    with (
-        endpoint(server) as at,
-        Peer(at.port) as peer,
-        peer.ask("subscriptions/listen", {"notifications": {"toolsListChanged": True}}) as stream,
-    ):
-        assert stream.message()["method"] == "notifications/subscriptions/acknowledged"
-        with peer.ask("tools/call", params) as reply:
-            told = [message.get("method") for message in reply.messages()]
-        assert told == ["notifications/progress", None]
-        server.add_tool(lambda: "x", name="new")
-        assert stream.message()["method"] == "notifications/tools/list_changed"
-
-
-def test_a_request_that_waited_until_the_server_ended_is_503_and_never_runs(monkeypatch):
-    server = Server("demo", options=ServerOptions(workers=1))
-    begun, go = threading.Semaphore(0), threading.Event()
-
-    @server.tool
-    def hold() -> str:
-        begun.release()
-        return str(go.wait(PATIENCE))
-
-    with endpoint(server) as at, Peer(at.port) as peer:
-        held = peer.send("POST", peer.message("tools/call", {"name": "hold"}))
-        assert begun.acquire(timeout=PATIENCE)
-        waits = peer.send("POST", peer.message("tools/call", {"name": "hold"}))
-        assert eventually(lambda: at.app.places.taken == 2)
-        kind = type(at.app.modern.connection)
-        monkeypatch.setattr(kind, "failure", property(lambda connection: ConnectionClosed("the end")))
-        go.set()
-        answer = waits.response()
-        assert (answer.status, answer.headers["retry-after"]) == (503, "5")
-        assert held.response().status == 200
-        assert not begun.acquire(blocking=False)
-        assert eventually(lambda: not at.app.places.taken)
-        monkeypatch.undo()

@@ -12,10 +12,10 @@ from http_peers import Peer, Reply, endpoint
 from peers import LEGACY, MODERN, PATIENCE, eventually, nothing_left
 from web import opened, talking, text, web
 
-from mcp_ref import Context, Server, ServerOptions, connect
+from mcp_ref import ClientOptions, Context, McpError, Server, ServerOptions, connect
 from mcp_ref.basic.transports.streamable_http import sessions as http_sessions
 from mcp_ref.basic.transports.streamable_http.http_errors import HttpError, RefusedByStatus
-from mcp_ref.basic.transports.streamable_http.receiving import HttpStream
+from mcp_ref.basic.transports.streamable_http.responding import HttpStream
 from mcp_ref.basic.transports.streamable_http.security import Refused
 from mcp_ref.basic.transports.streamable_http.sessions import HttpSession, Sessions, session_owner_of
 from mcp_ref.runtime.errors import InvalidResponse, RequestTimeout
@@ -97,7 +97,7 @@ def test_an_id_is_random_and_visible_ascii(server, monkeypatch):
 @pytest.mark.spec("basic/transports/streamable-http/event-id-unique")
 def test_two_sessions_have_no_event_id_in_common(table):
     first, second = table.open_one(), table.open_one()
-    assert first.log.tag != second.log.tag
+    assert next(first.log.names) != next(second.log.names)
 
 
 # ------------------------------------------------------------------------------------- finding it
@@ -225,7 +225,7 @@ def test_one_that_was_opened_and_never_used_ends_soon(table, clock):
     clock.now += http_sessions.UNUSED_SECONDS + 1
     table.sweep()
     assert table.all() == [used]
-    assert unused.unrelated.is_over
+    assert unused.unrelated.machine.is_over
 
 
 def test_the_timer_looks_soon_enough_for_what_was_never_used(table, monkeypatch):
@@ -313,18 +313,18 @@ def test_what_was_not_used_for_long_ends(table, clock):
     clock.now += 2
     table.sweep()
     assert table.all() == [used]
-    assert old.unrelated.is_over
+    assert old.unrelated.machine.is_over
 
 
 def test_what_runs_or_is_open_is_not_idle(table, clock):
     idle, listening, serving = table.open_one(), table.open_one(), table.open_one()
-    listening.unrelated.attach(object(), None)
+    listening.unrelated.machine.resume(object(), None)
     running = SimpleNamespace(arrival=SimpleNamespace(outbox=HttpStream()), cancel=lambda reason: None)
     serving.connection.responder.serving[1] = running
     clock.now += 1000
     table.sweep()
     assert set(table.all()) == {listening, serving}
-    assert idle.unrelated.is_over
+    assert idle.unrelated.machine.is_over
     serving.connection.responder.serving.clear()
     table.sweep()
     assert table.all() == [listening]
@@ -368,8 +368,8 @@ def test_the_end_of_a_session_ends_its_streams_and_what_runs_in_it(table):
     stream = http_sessions.HttpStream(log=session.log)
     stream.send(b"{}\n")
     session.end("enough")
-    assert session.unrelated.is_over
-    assert stream.is_over
+    assert session.unrelated.machine.is_over
+    assert stream.machine.is_over
     assert session.connection not in session._server.listeners._sessions
 
 
@@ -1080,7 +1080,7 @@ def test_what_belongs_to_no_request_waits_for_a_get(demo_server):
     with endpoint(demo_server) as at, Peer(at.port, "2025-11-25") as peer:
         session = at.app.sessions.find(peer.session, None)
         demo_server.add_tool(lambda: "x", name="new")
-        assert eventually(lambda: session.unrelated.has(1))
+        assert eventually(lambda: session.unrelated.machine.has(1))
         with peer.get() as stream:
             assert stream.message()["method"] == CHANGED
 
@@ -1466,6 +1466,81 @@ def test_a_setting_requires_the_headers_of_the_draft(demo_server):
             assert (reply.status, reply.json()["error"]["code"]) == (400, -32001)
         peer.more = {"Mcp-Method": "tools/list"}
         assert "tools" in peer.request("tools/list")
+
+
+@pytest.mark.parametrize("stateless", [False, True])
+@pytest.mark.parametrize(("said", "status"), [(None, 400), ("tools/list", 400), ("initialize", 200)])
+def test_the_setting_holds_for_initialize_too(demo_server, stateless, said, status):
+    hello = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
+    with endpoint(demo_server, require_headers=True, stateless=stateless) as at, Peer(at.port, None) as peer:
+        peer.more = {} if said is None else {"Mcp-Method": said}
+        with peer.ask("initialize", hello) as reply:
+            assert reply.status == status
+            if status == 400:
+                assert reply.json()["error"]["code"] == -32001
+                assert "mcp-session-id" not in reply.headers
+
+
+@pytest.mark.parametrize("date", ["2025-03-26", "2025-06-18", "2025-11-25"])
+def test_a_client_sends_the_headers_of_the_draft_where_it_is_asked_to(demo_server, date):
+    options = ClientOptions(draft_headers=True)
+    with endpoint(demo_server, require_headers=True) as at:
+        url = f"http://127.0.0.1:{at.port}/mcp"
+        with connect(url, revision=date, options=options) as client:
+            assert client.call_tool("add", {"a": 1, "b": 2}).text == "3"
+            assert client.list_tools()
+        with pytest.raises(McpError, match="Mcp-Method header is missing"):
+            connect(url, revision=date)
+
+
+def test_in_sessions_with_these_headers_a_tool_whose_marks_cannot_be_is_left_out():
+    good = {"type": "object", "properties": {"to": {"type": "string", "x-mcp-header": "To"}}}
+    bad = {"type": "object", "properties": {"sum": {"type": "number", "x-mcp-header": "Sum"}}}
+    listed = {"tools": [{"name": name, "inputSchema": each} for name, each in (("good", good), ("bad", bad))]}
+    seen = []
+
+    def handle(request, wire):
+        if request.rpc == "tools/list":
+            wire.result(request, listed)
+            return
+        seen.append({name: request.headers.get(name) for name in ("mcp-method", "mcp-name", "mcp-param-to")})
+        wire.result(request, {"content": []})
+
+    usual = opened(handle, "2025-11-25", "s")
+    with web(lambda request, wire: (handle if request.rpc == "tools/list" else usual)(request, wire)) as site:
+        for draft, names in ((True, ["good"]), (False, ["good", "bad"])):
+            options = ClientOptions(draft_headers=draft)
+            with connect(site.url, revision="2025-11-25", options=options) as client:
+                assert [tool["name"] for tool in client.list_tools()] == names
+                client.call_tool("good", {"to": "ü"})
+    assert seen == [
+        {"mcp-method": "tools/call", "mcp-name": "good", "mcp-param-to": "=?base64?w7w=?="},
+        {"mcp-method": None, "mcp-name": None, "mcp-param-to": None},
+    ]
+
+
+@pytest.mark.parametrize(("status", "times"), [(400, 2), (200, 1)])
+def test_a_call_that_the_draft_refuses_for_its_headers_goes_once_more_and_another_error_does_not(
+    status, times
+):
+    seen = []
+
+    def handle(request, wire):
+        if request.rpc == "tools/list":
+            wire.result(request, {"tools": []})
+            return
+        seen.append(request.message["id"])
+        wire.error(request, -32001, "Header mismatch, or what else a server means by it", status=status)
+
+    with web(opened(handle, "2025-11-25", "s")) as site:
+        options = ClientOptions(draft_headers=True)
+        with connect(site.url, revision="2025-11-25", options=options) as client, pytest.raises(McpError):
+            client.call_tool("x")
+    assert len(seen) == times
 
 
 def test_json_is_what_a_legacy_client_gets_where_nothing_else_is_said(demo_server):

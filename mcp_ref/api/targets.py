@@ -1,0 +1,258 @@
+"""What `connect` takes for a server, and which of three things it makes of that.
+
+    "http://host/mcp"              a URL
+    "localhost:8000/mcp"           a URL, http://localhost:8000/mcp: for names of this machine alone
+    ["program", "argument"]        a command, which is started without a shell
+    "program 'an argument'"        a command, split into words as a shell would
+    "server.py --port 1"           a command, with this Python before it
+    Path("server.py")              a command, with this Python before it; another Path is a program
+    {"command": ..., "args": ...}  a command: an entry of `mcpServers`, with env and cwd
+    {"url": ..., "headers": ...}   a URL: an entry as well
+    Server("name")                 itself
+    a transport of one's own       itself (basic/transports/index)
+
+In the texts of an entry `${NAME}`, `${env:NAME}` and `${NAME:-default}` stand for variables of the
+environment. What is said in a call counts for more than what an entry says of the same.
+
+A text may be a command: one that comes from others is to be looked at before it is given to `connect`.
+
+Errors      TypeError and ValueError for anything else, with the line to write, if it is known
+            (runtime/suggestions); LocalError for a .py file that there is not. All of them before anything
+            is started.
+Threads     any.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+from mcp_ref.api.options import ClientOptions
+from mcp_ref.runtime.checks import check_object
+from mcp_ref.runtime.errors import LocalError
+from mcp_ref.runtime.suggestions import (
+    call_for,
+    call_for_command,
+    call_for_url,
+    is_address,
+    is_for_shell,
+    local_url,
+)
+
+__all__ = ["Headers", "Place", "place_of"]
+
+Headers: TypeAlias = Mapping[str, str] | Callable[[], Mapping[str, str]]
+
+
+class Place(NamedTuple):
+    """Where a server is, and what goes with that."""
+
+    target: Any
+    """A URL, a command as a list, a Server, or a transport."""
+    headers: Headers | None
+    options: ClientOptions
+
+
+def place_of(target: Any, headers: Headers | None, options: ClientOptions) -> Place:
+    """What a target is. Raises TypeError, ValueError, LocalError: before anything is started."""
+    if isinstance(target, Mapping):
+        target, headers, options = _of_entry(target, headers, options)
+    elif isinstance(target, os.PathLike):
+        target = _of_path(target, options)
+    elif isinstance(target, str):
+        target = _of_text(target, options)
+    _check(target)
+    return Place(target, headers, options)
+
+
+# -- text, and paths ---------------------------------------------------------------------------------
+
+
+def is_url(text: str) -> bool:
+    """Whether a text begins as a URL of ours does."""
+    return text.lower().startswith(("http:", "https:"))
+
+
+def _of_text(text: str, options: ClientOptions) -> str | list[str]:
+    """A URL or a command."""
+    if is_url(text):
+        return text
+    words = text.strip()
+    if words.endswith(".py") and _is_file(words, options):
+        return [sys.executable, words]
+    url = local_url(words)
+    if url is not None:
+        return url
+    if not words or is_address(words) or is_for_shell(words):
+        raise _refused(f"not {_without_user(f'{text!r:.200}'):.80}", call_for(text))
+    import shlex  # start-up time
+
+    try:
+        command = shlex.split(words)
+    except ValueError as problem:
+        raise ValueError(f"{text!r:.80} is no command: {problem}; write it as a list of its words") from None
+    return _script(command, options) if command[0].endswith(".py") else command
+
+
+def _of_path(path: os.PathLike[Any], options: ClientOptions) -> list[str]:
+    """The command for a file. A program is not looked for on the PATH."""
+    text = os.fspath(path)
+    if not isinstance(text, str):
+        raise _refused(f"not {path!r:.80}", None)
+    if text.endswith(".py"):
+        return _script([text], options)
+    return [text if os.sep in text else f"./{text}"]
+
+
+def _script(command: list[str], options: ClientOptions) -> list[str]:
+    """The command for a file of Python code and its arguments. Raises LocalError if it is not there."""
+    script = command[0]
+    if not _is_file(script, options):
+        advice = call_for_command(command) if script.startswith("~") else None
+        where = "" if Path(script).is_absolute() else f" in {Path(options.cwd or os.curdir).resolve()}"
+        raise LocalError(f"there is no file {script!r:.200}{where}" + (f"; write {advice}" if advice else ""))
+    return [sys.executable, *command]
+
+
+def _is_file(path: str, options: ClientOptions) -> bool:
+    return Path(options.cwd or os.curdir, path).is_file()
+
+
+# -- entries of other hosts' settings ------------------------------------------------------------------
+
+
+def _of_entry(entry: Mapping[Any, Any], headers: Headers | None, options: ClientOptions) -> Place:
+    """The target, the headers and the options of an entry."""
+    _check_entry(entry)
+    cwd = entry.get("cwd") if options.cwd is None else options.cwd
+    env = {**_texts("env", entry), **(options.env or {})}
+    if (env, cwd) != ({}, None):
+        options = replace(options, env=env, cwd=_expanded("cwd", cwd))
+    target: Any = _expanded("url", entry.get("url"))
+    if target is None:
+        target = [_expanded("command", word) for word in (entry["command"], *(entry.get("args") or ()))]
+    return Place(target, _with_headers(_texts("headers", entry), headers), options)
+
+
+def _check_entry(entry: Mapping[Any, Any]) -> None:
+    """An entry is either of a command, perhaps with arguments, or of a URL. Raises TypeError."""
+    for many in ("mcpServers", "servers"):
+        if many in entry:
+            raise TypeError(
+                "connect takes one server, and this dict has several; "
+                f"write connect_all(config), or connect(config[{many!r}]['name'])"
+            )
+    command, url, args = entry.get("command"), entry.get("url"), entry.get("args") or []
+    if (command is None) == (url is None):
+        has = ", ".join(map(str, entry)) or "nothing"
+        raise TypeError(f"an entry of mcpServers has either command or url, and this one has {has:.200}")
+    if url is not None and args:
+        raise TypeError("args is for a command, not for a URL")
+    if not isinstance(args, list | tuple):
+        raise TypeError(f"args is a list of strings, not {args!r:.60}")
+
+
+def _with_headers(of_entry: dict[str, str], given: Headers | None) -> Headers | None:
+    """The headers of an entry, and those of the call in place of them. Raises TypeError."""
+    if not of_entry or given is None:
+        return of_entry or given
+    if not isinstance(given, Mapping):
+        raise TypeError("headers are a function here, and the entry has some, too: have one of both say all")
+    names = {str(name).lower() for name in given}
+    return {**{name: v for name, v in of_entry.items() if name.lower() not in names}, **given}
+
+
+def _texts(key: str, entry: Mapping[Any, Any]) -> dict[str, str]:
+    """The variables or the headers of an entry. Raises TypeError, ValueError."""
+    given = entry.get(key)
+    check_object(**{key: given})
+    return {name: _expanded(f"{key}[{name}]", value) for name, value in (given or {}).items()}
+
+
+_VARIABLE = r"\$\{(?:env:)?(?P<name>\w+)(?::-(?P<default>[^}]*))?\}|(?P<other>\$\{[^}]*\})"
+
+
+def _expanded(place: str, text: Any) -> Any:
+    """A text of an entry, with the values of its variables. Raises ValueError, which repeats no value."""
+
+    def value(found: re.Match[str]) -> str:
+        if found["other"] is not None:
+            raise ValueError(f"{place} has {found['other']:.60}, which only another program could replace")
+        known = os.environ.get(found["name"], found["default"])
+        if known is None:
+            raise ValueError(f"{place} has {found[0]:.60}, and there is no such variable in the environment")
+        return known
+
+    return re.sub(_VARIABLE, value, text) if isinstance(text, str) and "${" in text else text
+
+
+# -- what is refused -----------------------------------------------------------------------------------
+
+
+def _check(target: Any) -> None:
+    """Raises TypeError, ValueError for what is no URL, no command and no server."""
+    if isinstance(target, str):
+        _check_url(target)
+    elif isinstance(target, bytes):
+        raise _refused(f"not {target!r:.80}", call_for(target))
+    elif isinstance(target, list | tuple):
+        _check_command(target)
+    elif isinstance(target, type):
+        meant = "connect(Server('name'))" if hasattr(target, "attach") else None
+        raise _refused(f"not the class {target.__name__}", meant)
+    elif not hasattr(target, "attach") and not hasattr(target, "open_stream"):
+        raise _refused(f"not {target!r:.80}", None)
+
+
+def _refused(what: str, meant: str | None) -> TypeError:
+    """`meant` is the call that works, if it is known."""
+    advice = f"; write {meant}" if meant is not None else ""
+    return TypeError(f"connect takes a URL, a command, a .py file or a Server, {what}{advice}")
+
+
+def _check_command(command: Sequence[Any]) -> None:
+    """Raises TypeError, ValueError."""
+    if not command:
+        raise ValueError("the command is empty; write connect(['program', 'argument', ...])")
+    for part in command:
+        if not isinstance(part, str | os.PathLike):
+            advice = f"; write {str(part)!r}" if isinstance(part, int | float) else ""
+            raise TypeError(f"the command is made of strings, not of {part!r:.60}{advice}")
+    first = command[0]
+    if len(command) == 1 and isinstance(first, str) and is_url(first):
+        _check_url(first)
+        raise _refused(f"not a URL in a list, {first!r:.80}", f"connect({first!r})")
+
+
+def _check_url(url: str) -> None:
+    """Raises ValueError, which never repeats a password."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as problem:
+        raise ValueError(f"{_without_user(url)!r} is no URL: {problem}") from None
+    right = call_for_url(url)
+    advice = f"; write {right}" if right is not None else ""
+    if parts.username is not None or parts.password is not None:
+        raise ValueError(f"credentials do not belong into a URL, but into an Authorization header{advice}")
+    if parts.fragment or url.endswith("#"):
+        raise ValueError(f"the URL of a server has no fragment: {url[:200]!r}{advice}")
+    if not host or not is_url(url) or not url.replace(" ", "\n").isprintable():
+        raise ValueError(f"{url[:200]!r} is no URL of a server, which has a host and no spaces{advice}")
+
+
+def _without_user(text: str) -> str:
+    """Without what may be a password: what stands before an `@` in a URL, also in one without a scheme."""
+    return " ".join(map(_without_user_in_word, text[:200].split(" ")))
+
+
+def _without_user_in_word(word: str) -> str:
+    if "//" not in word and ":" not in word.partition("@")[0]:
+        return word  # the name of a package, such as @scope/server, or an address of mail
+    return "//".join(part.rpartition("@")[2] for part in word.split("//"))

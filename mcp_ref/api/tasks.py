@@ -1,0 +1,736 @@
+"""A task as its client sees it (pages: basic/utilities/tasks, extensions/tasks).
+
+    task = client.start_tool("render", {"film": "x"}, ttl=60)     returns at once
+    task.id, task.status, task.message                            as they were when last looked at
+    for state in task.updates(): ...                              each change, until the task is over
+    result = task.result(timeout=300)                             waits; answers what the task asks
+    task.cancel()
+    client.task("786512e2-...")                                   the same task, from another process
+
+One class for both eras. What it sends is in the pages' client halves; which of the two is used is in `WAYS`,
+by `Revision.tasks`.
+
+    2025-11-25   `result` is one tasks/result, which waits on the server; what the task asks comes beside it
+    2026-07-28   `result` looks with tasks/get, answers with tasks/update, and looks again: when
+                 notifications/tasks says that something has changed, or else after a pause
+
+Errors      the error that the call ended with; RequestCancelled if the task was cancelled; RequestTimeout if
+            it is not over in time: then it goes on, and may be asked for again. InputRefused where it asks
+            what this client cannot answer, and ConnectionClosed: it goes on then, too.
+Threads     any, also several at once: a question is answered by the thread that sees it first. `_turn` guards
+            what they share, and is held while a tasks/result is sent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp_ref.api.results import PendingCall, Result
+from mcp_ref.basic.index.error_responses import (
+    ErrorResponse,
+    InvalidRequest,
+    MethodNotFound,
+    TooManyRequests,
+    error_response,
+)
+from mcp_ref.basic.index.messages import Json
+from mcp_ref.basic.patterns.progress import OnProgress
+from mcp_ref.basic.patterns.subscriptions.client import Changes
+from mcp_ref.basic.utilities.tasks import protocol_messages as tasks_of_2025
+from mcp_ref.basic.utilities.tasks.data_types import FIELDS, FINAL, Words
+from mcp_ref.basic.utilities.tasks.protocol_messages import TaskNews
+from mcp_ref.extensions import tasks as task_extension
+from mcp_ref.runtime.checks import check_seconds
+from mcp_ref.runtime.errors import (
+    ConnectionClosed,
+    InvalidResponse,
+    LocalError,
+    McpError,
+    RequestCancelled,
+    RequestTimeout,
+)
+from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
+from mcp_ref.server.utilities import pagination
+
+if TYPE_CHECKING:
+    from mcp_ref.api.requests import Asker
+
+__all__ = ["Task", "awaited", "call_in_time", "start", "submit_call", "task_of", "tasks_of"]
+
+_log = logger("mcp_ref.tasks")
+
+FIRST_PAUSE_SECONDS = 0.1
+MAX_PAUSE_SECONDS = 5.0
+"""The pauses between two looks grow from the one to the other, where the server suggests none."""
+
+MAX_SUGGESTED_SECONDS = 3600.0
+"""The longest pause that a server can suggest: a task is looked at now and then, whatever it says."""
+
+LOOK_SECONDS = 0.005
+"""Less is too little for a look, at the end of the time for which a task is waited for."""
+
+JITTER = 0.1
+"""The part of a pause that is left to chance, so that many clients do not look at the same moment."""
+
+LISTEN_SECONDS = 5.0
+"""For which a server may take to say whether it reports changes; a task is looked at without them, too."""
+
+MAX_LOSSES = 3
+"""Requests for one result that may be lost, though the server is there."""
+
+RESULT_SECONDS = FOR_PEOPLE
+"""For which one request waits for a result. It is asked again after that: tasks take as long as they take."""
+
+
+class TaskWay(Protocol):
+    """How one era asks for a task and waits for it."""
+
+    words: Words
+
+    def checked(self, state: Json) -> Json:
+        """A task as the server tells of it. Raises InvalidResponse."""
+
+    def see_to(self, task: Task) -> None:
+        """Have what the task asks answered."""
+
+    def outcome(self, task: Task, deadline: float | None) -> Json:
+        """The result of the call, once the task is over. Raises what came instead."""
+
+    def news(self, task: Task, deadline: float | None) -> News:
+        """What tells that the task has changed."""
+
+
+class News(Protocol):
+    """What tells that a task has changed."""
+
+    def wait(self, seconds: float) -> Json | None:
+        """The task as soon as the server tells of it; None if it is to be looked at, after so long or now."""
+
+    def close(self) -> None: ...
+
+
+class Task:
+    """A call of a tool that goes on, on the server.  # spec: extensions/tasks/lifecycle-exposed"""
+
+    def __init__(
+        self, asker: Asker, state: Json, params: Json | None, finished: Result | None = None
+    ) -> None:
+        """`params` are those of the call, if it was made here. `finished`: it never was a task."""
+        self.asker, self.params, self.state = asker, params, state
+        self.way = WAYS[asker.negotiated.revision.tasks]
+        self.is_seed = True
+        """Whether it was never looked at: then only the answer to the call has told of it."""
+        self.on_end: Callable[[], object] = _nothing
+        """Called when the task is known to be over."""
+        self._finished = finished
+        self._is_recorded = finished is not None  # in the audit, that it has ended
+        self._pause = FIRST_PAUSE_SECONDS
+        self._due = self._next_look()
+        self._turn = threading.Lock()
+        # 2025-11-25: the tasks/result under way. Guarded by _turn
+        self._fetching: PendingCall[Result] | None = None
+        self.checks = False
+        """Whether `result` raises ToolError where the tool failed, as `connect(check=True)` has it."""
+        self.answers = task_extension.Answers()
+        """2026-07-28: the questions that were answered."""
+
+    def __repr__(self) -> str:
+        return f"<Task {self.id} {self.status}{f': {self.message}' if self.message else ''}>"
+
+    # -- as it was when last looked at -----------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """Its name on the server; empty for a call that was answered at once, and so is no task."""
+        return str(self.state.get("taskId", ""))
+
+    @property
+    def status(self) -> str:
+        """working, input_required, completed, failed or cancelled."""
+        return str(self.state["status"])
+
+    @property
+    def message(self) -> str | None:
+        """What the server says of it, for people."""
+        return self.state.get("statusMessage")
+
+    @property
+    def ttl(self) -> float | None:
+        """Seconds for which the server keeps it, from its creation; None for ever."""
+        ttl = self.state.get(self.way.words.ttl)
+        return None if ttl is None else ttl / 1000
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its status is final."""
+        return self.status in FINAL
+
+    # -- what its client does with it ------------------------------------------------------------------
+
+    def refresh(self) -> Task:
+        """Look at it anew."""
+        if self._finished is None:
+            self.look(None)
+        return self
+
+    def updates(self, timeout: float | None = None) -> Iterator[Task]:
+        """The task as it is, and after each change of its status or message, until it is over.
+
+        What it asks meanwhile is answered by the callbacks of the client. Raises RequestTimeout.
+        """
+        return self.changes(_deadline(timeout))
+
+    def result(self, timeout: float | None = None) -> Result:
+        """What the call gives, once it is there; what the task asks until then is answered.
+
+        `timeout` bounds the wait for the server, in seconds. The task goes on if it passes.
+        """
+        deadline = _deadline(timeout)
+        if self._finished is None:
+            self._finished = self._ended(deadline)
+        return self._finished.raise_for_error() if self.checks else self._finished
+
+    def cancel(self) -> None:
+        """Have the server stop it, if it can. Raises ErrorResponse in 2025-11-25 if it is over already.
+
+        # spec: basic/patterns/cancellation/task-uses-tasks-cancel
+        # spec: extensions/tasks/cancel-not-by-notification
+        # spec: basic/utilities/tasks/related-task-not-in-requests
+        """
+        if self._finished is not None:
+            return
+        check_offers(self.asker, "cancel")
+        answer = self.asker.request("tasks/cancel", {"taskId": self.id})
+        if self.asker.negotiated.revision.tasks == "asked for":
+            self.set(self.way.checked(answer))
+
+    # -- the wait for its end ----------------------------------------------------------------------------
+
+    def changes(self, deadline: float | None) -> Iterator[Task]:
+        """See `updates`.
+
+        # spec: basic/utilities/tasks/poll-until-terminal, basic/utilities/tasks/keep-polling
+        # spec: basic/utilities/tasks/status-notification-not-relied, extensions/tasks/poll-until-terminal
+        # spec: extensions/tasks/poll-beside-notifications
+        """
+        yield self
+        if self.is_over:
+            return
+        with contextlib.closing(self.way.news(self, deadline)) as news:
+            while not self.is_over:
+                if self.status == "input_required":
+                    self.way.see_to(self)
+                seen = self.status, self.message
+                self._next(news, deadline)
+                if (self.status, self.message) != seen:
+                    yield self
+
+    def _next(self, news: News, deadline: float | None) -> None:
+        """Hear of the task, or look at it when it is time for that. Raises RequestTimeout.
+
+        # spec: basic/utilities/tasks/respect-poll-interval, extensions/tasks/poll-interval-honoured
+        """
+        until = self._due if deadline is None else min(self._due, deadline)
+        told = news.wait(max(0.0, until - time.monotonic()))
+        if told is not None:
+            self.set(told)
+        elif deadline is not None and deadline - time.monotonic() < LOOK_SECONDS:
+            raise self.late()
+        else:
+            try:
+                self.look(deadline)
+            except ErrorResponse as problem:
+                if problem.code != TooManyRequests.code:
+                    raise
+                _log.info("a task is looked at later: %s", problem)
+
+    def look(self, deadline: float | None) -> None:
+        """tasks/get. Raises RequestTimeout, ErrorResponse, InvalidResponse."""
+        usual = self.asker.connection.timeout
+        timeout = usual if deadline is None else min(usual, _left(deadline))
+        try:
+            answer = self.asker.request("tasks/get", {"taskId": self.id}, timeout=timeout)
+            self.set(self.way.checked(answer))
+        except RequestTimeout:
+            if timeout < usual:
+                raise self.late() from None
+            raise
+        finally:
+            self._due = self._next_look()
+
+    def _next_look(self) -> float:
+        """When to look again, if nothing is heard before."""
+        suggested = self.state.get(self.way.words.poll)
+        if isinstance(suggested, int) and suggested > 0:
+            pause = min(suggested, 1000 * MAX_SUGGESTED_SECONDS) / 1000
+        else:
+            pause, self._pause = self._pause, min(1.5 * self._pause, MAX_PAUSE_SECONDS)
+        return time.monotonic() + pause * (1 + JITTER * random.random())
+
+    def set(self, state: Json) -> None:
+        """Take what the server says of the task. Once it is over it stays what it is.
+
+        Raises InvalidResponse where it is another one.
+        """
+        if state["taskId"] != self.id:
+            raise InvalidResponse(f"tasks/get: the answer is about the task {state['taskId']!r:.80}")
+        if self.is_over and state["status"] != self.status:
+            _log.info("a task that was %s is said to be %s, which is ignored", self.status, state["status"])
+            return
+        if state["status"] != self.status:
+            self._pause = FIRST_PAUSE_SECONDS
+        self.state, self.is_seed = state, False
+        if self.is_over:
+            self.on_end()
+
+    def _ended(self, deadline: float | None) -> Result:
+        """The result, checked and recorded in the audit; so is what came instead, if the task is over."""
+        try:
+            result = self._checked(self.way.outcome(self, deadline))
+        except McpError as problem:
+            if self.is_over:
+                self._record(problem)
+            if isinstance(problem, ErrorResponse):
+                raise self.asker.explained(problem) from None
+            raise
+        self._record(result)
+        return result
+
+    def _checked(self, raw: Json) -> Result:
+        if raw.get("resultType", "complete") != "complete":
+            raise InvalidResponse(f"tools/call: a task has no result of the type {raw['resultType']!r:.60}")
+        return self.asker.checked("tools/call", self.params or {}, raw)
+
+    def _record(self, outcome: Json | McpError) -> None:
+        """spec: basic/utilities/tasks/requestor-logs"""
+        self.on_end()
+        if not self._is_recorded and self.params is not None:
+            self._is_recorded = True
+            self.asker.ended("tools/call", self.params, outcome, task_id=self.id)
+
+    def fetching(self) -> PendingCall[Result]:
+        """2025-11-25: the tasks/result under way; a new one if the last has failed."""
+        with self._turn:
+            if self._fetching is None or _has_failed(self._fetching):
+                params = {"taskId": self.id}
+                self._fetching = self.asker.submit("tasks/result", params, timeout=RESULT_SECONDS)
+            return self._fetching
+
+    def late(self) -> RequestTimeout:
+        """The task is not over in time."""
+        return RequestTimeout(f"the task {self.id} is not over in time: it is {self.status}")
+
+    def cancelled(self) -> RequestCancelled:
+        """The task was cancelled."""
+        return RequestCancelled(self.message or "the task was cancelled")
+
+
+def _left(deadline: float) -> float:
+    return max(0.001, deadline - time.monotonic())
+
+
+def _deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + check_seconds("timeout", timeout)
+
+
+def _has_failed(call: PendingCall[Result]) -> bool:
+    return call.done() and (call.cancelled() or call.exception() is not None)
+
+
+# --------------------------------------------------------------------------------- 2025-11-25
+
+
+class NewsByStatus:
+    """notifications/tasks/status.  # spec: basic/utilities/tasks/notify-not-relied"""
+
+    def __init__(self, task: Task) -> None:
+        self._task_news, self._news = task.asker.task_news, TaskNews(task.id)
+        self._task_news.add(self._news)
+
+    def wait(self, seconds: float) -> Json | None:
+        """What the server said last; None after so long."""
+        end = time.monotonic() + seconds
+        while True:
+            is_told = self._news.told.wait(max(0.0, end - time.monotonic()))
+            self._news.told.clear()
+            state, self._news.state = self._news.state, None
+            if state is not None and _is_good(tasks_of_2025.checked, state):
+                return state
+            if not is_told:
+                return None
+
+    def close(self) -> None:
+        """Hear no longer."""
+        self._task_news.discard(self._news)
+
+
+def _is_good(check: Callable[[Json], object], state: Json) -> bool:
+    """Whether a notification has its shape. One that has not is no reason to give up."""
+    try:
+        check(state)
+    except InvalidResponse as problem:
+        _log.info("ignored what a notification says of a task: %s", problem)
+        return False
+    return True
+
+
+class AskedFor:
+    """Tasks that the client asks for."""
+
+    words = FIELDS
+
+    def checked(self, state: Json) -> Json:
+        """A Task."""
+        return tasks_of_2025.checked(state)
+
+    def see_to(self, task: Task) -> None:
+        """Ask for the result, which the server does not have yet: beside that it sends what the task asks.
+
+        # spec: basic/utilities/tasks/call-result-on-input-required
+        """
+        task.fetching()
+
+    def news(self, task: Task, deadline: float | None) -> News:
+        """notifications/tasks/status."""
+        return NewsByStatus(task)
+
+    def outcome(self, task: Task, deadline: float | None) -> Json:
+        """What tasks/result gives.  # spec: basic/utilities/tasks/poll-beside-result"""
+        lost = 0
+        while True:
+            try:
+                result = task.fetching().result(None if deadline is None else _left(deadline))
+                # spec: basic/utilities/tasks/failed-status
+                status, message = ("failed", result.text) if result.is_error else ("completed", None)
+                task.set({**task.state, "status": status, "statusMessage": message})
+                return result
+            except (ErrorResponse, RequestTimeout) as problem:
+                _look_after(task, problem, deadline)
+                if task.is_over:
+                    raise problem
+            except (ConnectionClosed, CancelledError) as problem:
+                lost += 1
+                _look_after(task, problem, deadline)
+                if lost > MAX_LOSSES:
+                    raise
+            except TimeoutError:
+                raise task.late() from None
+            for _ in task.changes(deadline):  # there is no waiting for the result: the task is looked at
+                pass
+
+
+def _look_after(task: Task, problem: McpError | CancelledError, deadline: float | None) -> None:
+    """Look at a task whose result cannot be had. Raises the problem if nothing can be had."""
+    try:
+        task.look(deadline)
+    except RequestTimeout:
+        raise
+    except McpError:
+        raise problem from None
+    if task.status == "cancelled":
+        raise task.cancelled() from None
+
+
+# --------------------------------------------------------------------------------- 2026-07-28
+
+
+class NewsByListening:
+    """notifications/tasks, by a subscription to this task; pauses alone, where the server has none.
+
+    # spec: extensions/tasks/listen-by-task-ids
+    """
+
+    def __init__(self, task: Task, deadline: float | None) -> None:
+        self._id, self._pause = task.id, threading.Event()
+        self._changes: Changes | None = Changes(task.asker, (), (), (task.id,))
+        self._call: object = None  # the subscription since which the task was looked at
+        try:
+            self._changes.open(LISTEN_SECONDS if deadline is None else min(LISTEN_SECONDS, _left(deadline)))
+            if self._changes.refused:
+                self._stop("it does not report them")
+        except McpError as problem:
+            self._stop(str(problem))
+
+    def wait(self, seconds: float) -> Json | None:
+        """What the server said last. None after so long; and at once for a subscription that is new, since
+        the task may have changed before it.
+        """
+        end = time.monotonic() + seconds
+        while self._changes is not None:
+            if self._call is not self._changes.call:
+                self._call = self._changes.call
+                return None
+            try:
+                change = self._changes.next(max(0.0, end - time.monotonic()))
+            except McpError as problem:
+                self._stop(str(problem))
+                break
+            state = self._changes.task_states.pop(self._id, None)
+            if state is not None and _is_good(task_extension.checked, state):
+                return state
+            if change is None:
+                if self._changes.is_over:
+                    self._stop("it has ended the subscription")
+                break
+        self._pause.wait(max(0.0, end - time.monotonic()))
+        return None
+
+    def _stop(self, why: str) -> None:
+        _log.info("a task is looked at now and then; there is no hearing of its changes: %s", why)
+        self.close()
+
+    def close(self) -> None:
+        """Listen no longer."""
+        changes, self._changes = self._changes, None
+        if changes is not None:
+            changes.close()
+
+
+class Decided:
+    """Tasks that the server decides on."""
+
+    words = task_extension.WORDS
+
+    def checked(self, state: Json) -> Json:
+        """A DetailedTask."""
+        return task_extension.checked(state)
+
+    def see_to(self, task: Task) -> None:
+        """Answer what the task asks, each question once. What was answered is sent, though another question
+        cannot be answered.
+
+        # spec: extensions/tasks/client-fulfils-inputs, extensions/tasks/observe-after-update
+        """
+        if task.is_seed:
+            return  # the answer to the call does not say what is asked
+        asked = task.state["inputRequests"]
+        try:
+            task.answers.gather(task.asker.answering, asked)
+        finally:
+            responses = task.answers.unsent(asked)
+            if responses:
+                params = {"taskId": task.id, "inputResponses": responses}
+                task.asker.request("tasks/update", params)
+                task.answers.sent(responses)
+
+    def news(self, task: Task, deadline: float | None) -> News:
+        """notifications/tasks."""
+        return NewsByListening(task, deadline)
+
+    def outcome(self, task: Task, deadline: float | None) -> Json:
+        """What the task itself says, once it is over."""
+        for _ in task.changes(deadline):
+            pass
+        if task.is_seed:
+            task.look(deadline)
+        if task.status == "cancelled":
+            raise task.cancelled()
+        if task.status == "failed":
+            raise error_response(task.state["error"])
+        result: Json = task.state["result"]
+        return result
+
+
+WAYS: dict[str, TaskWay] = {"asked for": AskedFor(), "decided": Decided()}
+"""By `Revision.tasks`."""
+
+
+# --------------------------------------------------------------------------- how a client begins one
+
+
+def start(
+    asker: Asker,
+    params: Json,
+    *,
+    ttl: float | None,
+    timeout: float | None,
+    on_progress: OnProgress | None,
+) -> Task:
+    """Call a tool as a task: it is there when this returns, or the call was answered at once."""
+    if ttl is not None:
+        check_seconds("ttl", ttl)
+    check_tasks(asker)
+    if asker.negotiated.revision.tasks == "asked for":
+        return _start_asked_for(asker, params, ttl, timeout, on_progress)
+    heard = None if on_progress is None else _logged(on_progress)
+    result = asker.request("tools/call", params, timeout=timeout, on_progress=heard, as_task=True)
+    if task_extension.is_created(result):
+        return Task(asker, result, params)
+    return _never_a_task(asker, params, result)
+
+
+def _logged(on_progress: OnProgress) -> OnProgress:
+    """The same, but its failure is logged and ends nothing, as in 2025-11-25, where it has its own thread."""
+
+    def heard(progress: float, total: float | None, message: str | None) -> None:
+        try:
+            on_progress(progress, total, message)
+        except Exception:
+            _log.exception("on_progress failed")
+
+    return heard
+
+
+def check_tasks(asker: Asker) -> None:
+    """Check that both sides know tasks. Raises LocalError."""
+    agreed = asker.negotiated
+    if agreed.revision.tasks not in WAYS:
+        raise LocalError(f"there are no tasks in {agreed.revision}; use call_tool, or submit")
+    if agreed.revision.tasks == "decided" and not asker.knows_tasks:
+        raise LocalError("this client does not know tasks: connect with options=ClientOptions(tasks=True)")
+
+
+def check_offers(asker: Asker, part: str) -> None:
+    """Check that a server of 2025-11-25 declared tasks/list, or tasks/cancel. Raises LocalError."""
+    agreed = asker.negotiated
+    declared = (agreed.server_capabilities or {}).get("tasks", {})
+    if agreed.revision.tasks == "asked for" and part not in declared:
+        raise LocalError(f"tasks/{part}: the server did not declare the capability 'tasks.{part}'")
+
+
+def _never_a_task(asker: Asker, params: Json, result: Result) -> Task:
+    return Task(asker, {"status": "completed"}, params, finished=result)
+
+
+def _start_asked_for(
+    asker: Asker, params: Json, ttl: float | None, timeout: float | None, on_progress: OnProgress | None
+) -> Task:
+    """2025-11-25: ask for a task, and hear of its progress until it is over."""
+    tasks_of_2025.check_may_augment(asker, asker.tools.known(asker, params["name"]))
+    sent = tasks_of_2025.augmented(params, ttl)
+    # Not the id of the request, which ends before the task does.
+    # spec: basic/patterns/progress/task-token-lives-on
+    token, stop = (None, _nothing) if on_progress is None else asker.report_to(on_progress)
+    try:
+        result = asker.request("tools/call", sent, timeout=timeout, progress_token=token)
+        if "task" not in result:  # a server that knows no tasks ignores the wish
+            stop()
+            return _never_a_task(asker, params, asker.checked("tools/call", params, result, timeout))
+        task = Task(asker, tasks_of_2025.created("tools/call", result), params)
+    except BaseException:
+        stop()
+        raise
+    task.on_end = stop
+    return task
+
+
+def _nothing() -> None:
+    """No progress is heard of."""
+
+
+# ------------------------------------------------------------------------ calls that may become tasks
+
+
+def call_in_time(
+    asker: Asker, params: Json, *, timeout: float | None, on_progress: OnProgress | None, rounds: int | None
+) -> Result:
+    """The result of a call, also where the server runs it as a task: then its end is waited for.
+
+    # spec: basic/utilities/tasks/tool-required, extensions/tasks/client-handles-both
+    """
+    if not _must_start(asker, params["name"]):
+        try:
+            result = asker.request(
+                "tools/call", params, timeout=timeout, on_progress=on_progress, rounds=rounds
+            )
+        except ErrorResponse as problem:
+            if not _is_required_now(asker, params["name"], problem, timeout):
+                raise
+        else:
+            return awaited(asker, params, result, timeout)
+    task = start(asker, params, ttl=None, timeout=timeout, on_progress=on_progress)
+    return _end_of(task, timeout)
+
+
+def submit_call(
+    asker: Asker,
+    params: Json,
+    make: Callable[[Result], Any],
+    *,
+    timeout: float | None,
+    on_progress: OnProgress | None,
+) -> PendingCall[Any]:
+    """The future of a call, which waits for the end of its task where the server runs it as one.
+
+    In 2025-11-25 the call itself has to ask for a task, if the tool runs as one alone: so the list of tools
+    is fetched there, once, from a server that has such tools.
+    """
+    agreed = asker.negotiated
+    if agreed.revision.tasks == "asked for" and tasks_of_2025.may_augment(
+        agreed.server_capabilities or {}, "tools/call"
+    ):
+        tool = asker.tools.known(asker, params["name"])
+        if tasks_of_2025.must_augment(asker, tool):
+            params = tasks_of_2025.augmented(params, None)
+    return asker.submit(
+        "tools/call", params, timeout=timeout, on_progress=on_progress, make=make, follows=True
+    )
+
+
+def _must_start(asker: Asker, name: str) -> bool:
+    """Whether a tool is known to run as a task alone.
+
+    It is looked up where a person is to confirm the call, once; otherwise the server is left to refuse it.
+    """
+    if asker.negotiated.revision.tasks != "asked for":
+        return False
+    tool = asker.tools.find(name) if asker.confirm is None else asker.tools.known(asker, name)
+    return tool is not None and tasks_of_2025.must_augment(asker, tool)
+
+
+def _is_required_now(asker: Asker, name: str, problem: ErrorResponse, timeout: float | None) -> bool:
+    """Whether a call was refused because the tool runs as a task alone, which was not known here."""
+    if asker.negotiated.revision.tasks != "asked for":
+        return False
+    if problem.code not in (MethodNotFound.code, InvalidRequest.code):
+        return False
+    if not tasks_of_2025.may_augment(asker.negotiated.server_capabilities or {}, "tools/call"):
+        return False
+    return tasks_of_2025.must_augment(asker, asker.tools.fetch(asker, name, timeout=timeout))
+
+
+def awaited(asker: Asker, params: Json, result: Result, timeout: float | None) -> Result:
+    """The result itself; or, where it is a task of 2026-07-28, what comes of that."""
+    return _end_of(Task(asker, result, params), timeout) if asker.is_task(result) else result
+
+
+def _end_of(task: Task, timeout: float | None) -> Result:
+    """The result of a task that the caller has no hold of: it is cancelled if it is given up."""
+    try:
+        return task.result(max(timeout or 0.0, task.asker.connection.max_timeout))
+    except BaseException:
+        if not task.is_over:
+            with contextlib.suppress(McpError):
+                task.asker.submit("tasks/cancel", {"taskId": task.id})
+        raise
+
+
+# ------------------------------------------------------------------------------- tasks by their ids
+
+
+def task_of(asker: Asker, task_id: str) -> Task:
+    """A task that was begun before, perhaps by another process. Raises ErrorResponse for an unknown one."""
+    check_tasks(asker)
+    return Task(asker, {"taskId": task_id, "status": "working"}, None).refresh()
+
+
+def tasks_of(asker: Asker) -> list[Task]:
+    """The tasks that the server has for this client. In 2026-07-28 it does not say.
+
+    # spec: basic/utilities/tasks/list-cursor-opaque
+    """
+    check_tasks(asker)
+    if asker.negotiated.revision.tasks != "asked for":
+        raise LocalError(
+            "there is no list of tasks in 2026-07-28: keep their ids, and ask by client.task(id)"
+        )
+    check_offers(asker, "list")
+    listed = pagination.everything(asker, "tasks/list", "tasks")
+    return [Task(asker, tasks_of_2025.checked(state), None) for state in listed]

@@ -1,0 +1,791 @@
+"""How a task is run (page: basic/utilities/tasks, "Behavior Requirements", "Security Considerations").
+
+    start       the request gets a task, which the store has before anyone is told of it
+    run         its handler runs on a worker of the receiver's, with the context of the request
+    ask         the handler asks the requestor: the task is "input_required", and the handler waits
+    finish      what came of it is kept until the task expires
+
+`Receiver` has all tasks of one server, or of one client. A `TaskRun` is one request that runs as a task, or
+may become one: in 2026-07-28 a call is answered as usual if it is quick, and is handed out as a task if not.
+Both eras are served by this code; what they say differently is in the `Plan` of a run.
+
+Where a store is shared, any process may answer for a task: what was asked, the answers and the outcome are
+in the store, and the process that runs the task looks there.
+
+Revisions   2025-11-25, and 2026-07-28 (mcp_ref/extensions/tasks).
+Errors      TooManyRequests where a limit is reached; InternalError where the store fails; TaskNotFound for a
+            task that is not there, has expired, or belongs to another principal: which of them is not said.
+Threads     `mcp_ref worker N` of the receiver runs the handler, one a task. `TaskRun.wait` is called by the
+            thread of the request. `_turn` decides between the end of a quick call and its being handed out,
+            and is held while the store adds the task. `Receiver._lock` guards the table of runs.
+            `Receiver.hear` runs on the thread that changed a task, or on the store's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import threading
+import time
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from mcp_ref.basic.index.error_responses import (
+    InternalError,
+    InvalidParams,
+    ProtocolError,
+    TooManyRequests,
+    error_response,
+)
+from mcp_ref.basic.index.messages import Json, encode
+from mcp_ref.basic.patterns.mrtr.basic_workflow import (
+    handler_made_questions,
+    is_input_required,
+    resume_in_task,
+)
+from mcp_ref.basic.patterns.mrtr.replay import Question
+from mcp_ref.basic.utilities.tasks.data_types import (
+    RELATED_TASK,
+    TaskIsOver,
+    Words,
+    abandoned,
+    described,
+    ended,
+    error_text,
+    is_over,
+    step,
+    with_state,
+    writable,
+)
+from mcp_ref.runtime import audit
+from mcp_ref.runtime.checks import check_count, check_seconds
+from mcp_ref.runtime.errors import InvalidResponse, McpError, RequestCancelled, RequestTimeout
+from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.stores.store import Entry, StoreError, StoreFull
+from mcp_ref.runtime.threads import forks
+from mcp_ref.runtime.threads.timers import later
+from mcp_ref.runtime.threads.workers import QueueFull, Workers
+
+if TYPE_CHECKING:
+    from mcp_ref.basic.lifecycle import Session
+    from mcp_ref.basic.patterns.index.context import RequestContext
+    from mcp_ref.runtime.stores.store import Store
+
+__all__ = ["Plan", "Receiver", "TaskNotFound", "TaskOptions", "TaskRun"]
+
+_log = logger("mcp_ref.tasks")
+
+ID_BYTES = 16
+"""Of chance in an id: who does not know it cannot guess it.
+
+# spec: basic/utilities/tasks/unguessable-ids, extensions/tasks/unguessable-ids
+"""
+
+MIN_TTL_SECONDS = 1.0
+"""A task is kept for so long at least: it must be possible to fetch what came of it.
+
+# spec: basic/utilities/tasks/ttl-override
+"""
+
+WATCH_SECONDS = 1.0
+"""How often it is looked whether a task that runs has expired."""
+
+WAIT_SECONDS = 0.5
+"""For how long a thread waits for a change of a task before it looks whether it should go on waiting."""
+
+IDLE_SECONDS = 1.0
+"""After which a thread ends that has no task to run."""
+
+MAX_TAKERS = 4
+"""Threads that give answers to tasks, which takes no longer than a change of the store."""
+
+MAX_QUESTIONS = 100
+"""Questions that one task may ask."""
+
+MAX_PAUSE_SECONDS = 5.0
+"""The pauses grow to this while an outcome cannot be kept, because the store fails."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TaskOptions:
+    """Where the tasks of a server are kept, and within which bounds they run.
+
+    Raises TypeError or ValueError for an option that cannot be, by its name.
+    """
+
+    store: Store | None = None
+    """A SqliteStore outlives the process, and may be shared by several; by default a MemoryStore."""
+    ttl: float = 3600.0
+    """Seconds for which a task is kept, where its requestor does not say."""
+    max_ttl: float = 86_400.0
+    """Seconds for which a task is kept at most."""
+    poll_interval: float = 1.0
+    """Seconds that a requestor is to wait between two looks at a task."""
+    grace: float = 1.0
+    """Seconds that an optional task of 2026-07-28 has to be done, so that there is no need for a task."""
+    most_live: int = 1000
+    """Tasks of one principal that may be under way at once; without principals, of all together."""
+    workers: int = 100
+    """Tasks that run at once; others wait, and count as working."""
+
+    def __post_init__(self) -> None:
+        if self.store is not None and not hasattr(self.store, "on_abandoned"):
+            raise TypeError(f"store is a MemoryStore or a SqliteStore, not {self.store!r:.60}")
+        for name in ("ttl", "max_ttl", "poll_interval"):
+            check_seconds(name, getattr(self, name))
+        if self.grace != 0:  # then every call is a task from the start
+            check_seconds("grace", self.grace)
+        check_count(1, most_live=self.most_live, workers=self.workers)
+        if self.ttl > self.max_ttl:
+            raise ValueError(
+                f"ttl is at most max_ttl, not {self.ttl:g} s with a max_ttl of {self.max_ttl:g} s"
+            )
+
+
+USUAL_OPTIONS = TaskOptions()
+
+
+class TaskNotFound(InvalidParams):
+    """There is no such task, or none that this requestor may see.
+
+    # spec: basic/utilities/tasks/unknown-task-32602, basic/utilities/tasks/reject-foreign-tasks
+    """
+
+    def __init__(self, task_id: str) -> None:
+        super().__init__(f"Task not found: {task_id[:64]!r}; it may have expired")
+
+
+class Plan(Protocol):
+    """How one era runs a request as a task."""
+
+    words: Words
+    """How it describes a task."""
+    ttl: int | None
+    """Milliseconds, where the requestor says so."""
+    at_once: bool
+    """Whether the request is a task from the start, and not only if it takes long."""
+    relates: bool
+    """Whether the messages of a task name it in their `_meta`."""
+
+    def created(self, task: Json) -> Json:
+        """The result that hands out a task."""
+
+    def notify(self, run: TaskRun, entry: Entry) -> None:
+        """Tell the requestor that the task has changed."""
+
+
+# --------------------------------------------------------------------------- all tasks
+
+
+class Receiver:
+    """The tasks of one server, or of one client."""
+
+    def __init__(
+        self,
+        options: TaskOptions = USUAL_OPTIONS,
+        declared: Callable[[RequestContext], Json] = lambda context: _declared_in(context.session),
+    ) -> None:
+        """`declared` is what the requestor of a request was told of tasks; by default, by a server."""
+        self.options, self.declared = options, declared
+        self.is_offered = False
+        """Whether anything may run as a task."""
+        self.on_change: Callable[[Entry], object] | None = None
+        """Hears of every change of a task (mcp_ref/extensions/tasks)."""
+        self._lock = threading.Lock()
+        self._runs: dict[str, TaskRun] = {}
+        # All below guarded by _lock, when they are written.
+        self._store: Store | None = None
+        self._workers: Workers | None = None
+        self._takers: Workers | None = None
+        self._waiting = 0  # requests tasks/result
+        self._is_watching = False
+        forks.register(self)
+
+    def forked(self) -> None:
+        """Begin without runs in a forked child: they are the parent's."""
+        self._lock, self._runs, self._is_watching, self._waiting = threading.Lock(), {}, False, 0
+
+    @property
+    def store(self) -> Store:
+        """Where the tasks are kept. It is opened when it is first needed."""
+        if self._store is not None:
+            return self._store
+        with self._lock:
+            if self._store is None:
+                store = self.options.store or _new_memory_store()
+                # spec: basic/utilities/tasks/clean-up
+                store.on_abandoned(abandoned)
+                store.listen(self.hear)
+                self._store = store
+            return self._store
+
+    @property
+    def workers(self) -> Workers:
+        """The threads that run tasks. As many may wait for one as may be under way."""
+        if self._workers is not None:
+            return self._workers
+        with self._lock:
+            if self._workers is None:
+                self._workers = Workers(self.options.workers, self.options.most_live, IDLE_SECONDS)
+            return self._workers
+
+    @property
+    def takers(self) -> Workers:
+        """The threads that give answers to tasks. Those that run tasks may all be waiting for one."""
+        with self._lock:
+            if self._takers is None:
+                self._takers = Workers(MAX_TAKERS, idle=IDLE_SECONDS)
+            return self._takers
+
+    @contextlib.contextmanager
+    def waiting(self, most: int) -> typing.Iterator[None]:
+        """Around the wait for the end of a task. Raises TooManyRequests if so many wait already.
+
+        # spec: basic/utilities/tasks/rate-limit
+        """
+        with self._lock:
+            if self._waiting >= most:
+                raise TooManyRequests("too many requests wait for results of tasks: poll with tasks/get", 1.0)
+            self._waiting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting -= 1
+
+    def close(self, wait: float) -> None:
+        """The tasks are not asked for any more: those that run are cancelled, and may take so long to end."""
+        with self._lock:
+            runs, pools = list(self._runs.values()), (self._workers, self._takers)
+        for run in runs:
+            run.context.cancel("this side was closed")
+        for pool in pools:
+            if pool is not None:
+                pool.close(wait)
+
+    # -- what a requestor may do ---------------------------------------------------------------------
+
+    def find(self, task_id: str, owner: str | None) -> Entry:
+        """A task of this owner. Raises TaskNotFound, InternalError.
+
+        # spec: basic/utilities/tasks/bind-authorization
+        """
+        with Explained():
+            entry = self.store.get(task_id)
+        if entry is None or entry.owner != owner:
+            raise TaskNotFound(task_id)
+        return entry
+
+    def cancel(self, task_id: str, owner: str | None, message: str) -> Entry:
+        """Cancel a task. Raises TaskNotFound, TaskIsOver, InternalError.
+
+        # spec: basic/utilities/tasks/cancel-before-response, basic/utilities/tasks/cancelled-stays
+        # spec: basic/utilities/tasks/cancel-terminal-32602, basic/utilities/tasks/cancel-stops
+        """
+        self.find(task_id, owner)
+        entry = self.changed(task_id, lambda entry: _cancelled(entry, message))
+        record("cancelled", entry)
+        return entry
+
+    def answer(self, task_id: str, key: str, answer: Json) -> None:
+        """Take the answer to a question of a task; one that is not outstanding is ignored.
+
+        # spec: basic/utilities/tasks/leave-input-required
+        """
+
+        def make(entry: Entry) -> Entry:
+            asked = dict(entry.state.get("asked", {}))
+            if is_over(entry) or key not in asked:
+                return entry
+            del asked[key]
+            answers = {**entry.state.get("answers", {}), key: answer}
+            if asked:
+                return with_state(entry, {"asked": asked, "answers": answers})
+            return step(entry, "answer", asked=None, answers=answers)
+
+        self.changed(task_id, make)
+
+    def changed(self, task_id: str, make: Callable[[Entry], Entry]) -> Entry:
+        """A task after a change. Raises TaskNotFound, InternalError, and what `make` raises."""
+        with Explained():
+            entry = self.store.change(task_id, make)
+        if entry is None:
+            raise TaskNotFound(task_id)
+        return entry
+
+    def waited(self, entry: Entry, seconds: float = WAIT_SECONDS) -> Entry:
+        """The task after its next change, or as it is after so long. Raises TaskNotFound, InternalError."""
+        with Explained():
+            after = self.store.wait(entry.id, entry.version, seconds)
+        if after is None:
+            raise TaskNotFound(entry.id)
+        return after
+
+    # -- the runs of this process ----------------------------------------------------------------------
+
+    def hear(self, entry: Entry) -> None:
+        """A task was added or changed, perhaps by another process: tell those that it concerns."""
+        run = self._runs.get(entry.id)
+        if run is not None:
+            run.changed(entry)
+        if self.on_change is not None:
+            self.on_change(entry)
+
+    def enter(self, run: TaskRun, entry: Entry) -> None:
+        """Keep a new task, for its run. Raises TooManyRequests, InternalError.
+
+        # spec: basic/utilities/tasks/limit-concurrent
+        """
+        self._runs[entry.id] = run
+        try:
+            with Explained():
+                self.store.add(entry, most_live=self.options.most_live)
+        except BaseException:
+            self.leave(entry.id)
+            raise
+        if not self._is_watching:
+            self._watch()
+
+    def leave(self, task_id: str) -> None:
+        """The handler of a task has come to its end."""
+        self._runs.pop(task_id, None)
+
+    def _watch(self) -> None:
+        """See to tasks that expire while they run."""
+        with self._lock:
+            if self._is_watching or not self._runs:
+                return
+            self._is_watching = True
+        with contextlib.suppress(RuntimeError):  # the system is out of threads: the next task tries again
+            later(WATCH_SECONDS, self._cancel_expired)
+            return
+        self._is_watching = False
+
+    def _cancel_expired(self) -> None:
+        """Runs on the thread for timers.  # spec: basic/utilities/tasks/ttl-delete"""
+        with self._lock:
+            self._is_watching = False
+            runs, now = list(self._runs.values()), time.time()
+        for run in runs:
+            if run.expires is not None and run.expires <= now:
+                run.context.cancel("its task has expired")
+        self._watch()
+
+
+def _declared_in(session: Session | None) -> Json:
+    """What a server declared of tasks when a session began."""
+    declared: Json = {} if session is None else session.server_capabilities.get("tasks", {})
+    return declared
+
+
+def record(event: str, entry: Entry) -> None:
+    """A line for the audit.
+
+    # spec: basic/utilities/tasks/log-events, basic/utilities/tasks/log-context
+    """
+    audit.record_task(event, entry.state["method"], entry.id, entry.owner)
+
+
+def _new_memory_store() -> Store:
+    from mcp_ref.runtime.stores.memory import MemoryStore  # start-up time
+
+    return MemoryStore()
+
+
+def _cancelled(entry: Entry, message: str) -> Entry:
+    """A task that was cancelled; its outcome says so to a requestor that asks for it."""
+    return ended(entry, "cancel", error_text(InternalError(message).to_wire()), message=message)
+
+
+class Explained:
+    """Around what a store does: what it cannot do becomes the error that the peer is told.
+
+    A class, since @contextmanager takes 3 µs, in each request about a task.
+    # spec: basic/utilities/tasks/internal-32603, basic/utilities/tasks/standard-errors
+    # spec: basic/utilities/tasks/informative-errors
+    """
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
+        if isinstance(problem, StoreFull):
+            raise TooManyRequests(str(problem), 1.0) from problem
+        if isinstance(problem, StoreError):
+            _log.error("the store of tasks fails: %s", problem)
+            raise InternalError("the store of tasks fails now; the log of this side says why") from problem
+
+
+# --------------------------------------------------------------------------- one task
+
+
+class TaskRun:
+    """One request that runs as a task, or may become one."""
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        context: RequestContext,
+        plan: Plan,
+        call: Callable[[], Json],
+        encode: Callable[[Json], bytes],
+    ) -> None:
+        """`call` is what answers the request; `encode` makes JSON of what it returns."""
+        self.context, self.plan = context, plan
+        context.handling.run = self
+        self.id: str | None = None
+        """Of its task, once there is one."""
+        self.expires: float | None = None
+        self._receiver, self._call, self._encode = receiver, call, encode
+        self._turn = threading.Lock()
+        # Set when it is done, or was handed out. A task from the start is waited for by no thread.
+        self._settled = None if plan.at_once else threading.Event()
+        # Guarded by _turn.
+        # What came of the handler, once it has ended.
+        self._came: tuple[Json | None, BaseException | None] | None = None
+        self._task: Json | None = None  # as it was handed out
+        self._message: str | None = None  # what was said before there was a task
+        self._told = 1  # the version that the requestor knows: the first by the answer; guarded by `speaking`
+        self._taken: set[str] = set()  # the keys of the questions whose answers the handler has
+
+    # -- the thread of the request -------------------------------------------------------------------
+
+    def answer(self) -> Json:
+        """The answer to the request, in three steps: the task, or what the handler gives soon.
+
+        # spec: basic/utilities/tasks/create-result-returned, basic/utilities/tasks/create-result-soon
+        """
+        # Step 1: a request that is a task from the start is kept before it runs.
+        if self.plan.at_once and not self.hand_out():
+            raise RequestCancelled(self.context.reason or "the request was cancelled")
+        # Step 2: a worker runs the handler.
+        try:
+            if not self._receiver.workers.submit(TaskRun.run, self):
+                raise TooManyRequests("The server is shutting down; retry in 5 s.", 5.0)
+        except (QueueFull, TooManyRequests) as problem:
+            self._end(None, TooManyRequests(str(problem), 1.0))
+            raise TooManyRequests("too many tasks are waiting", 1.0) from None
+        # Step 3: wait for its end for a while. What takes longer is handed out as a task.
+        if self._settled is not None and not self._settled.wait(self._receiver.options.grace):
+            self._hand_out_or_wait(self._settled)
+        return self._given()
+
+    def _given(self) -> Json:
+        """The task that was handed out, or what came of the handler."""
+        if self._task is not None:
+            return self.plan.created(self._task)
+        result, problem = self._came or (None, None)
+        if problem is not None:
+            raise problem
+        return typing.cast(Json, result)
+
+    def _hand_out_or_wait(self, settled: threading.Event) -> None:
+        """Hand out what takes long. A call that has begun and cannot be a task is answered when it ends.
+
+        Raises RequestCancelled if that is not wanted any more.
+        """
+        self.become_task()
+        while not settled.wait(WAIT_SECONDS):
+            self.context.check_cancelled()
+
+    def become_task(self) -> bool:
+        """As `hand_out`; also False where the limit is reached, or the store fails."""
+        try:
+            return self.hand_out()
+        except ProtocolError as problem:
+            _log.warning("a call that takes long cannot be a task: %s", problem)
+            return False
+
+    def hand_out(self) -> bool:
+        """Make a task of the request, unless it has ended; False if it has, or was cancelled.
+
+        The store has the task when this returns. Raises TooManyRequests, InternalError.
+        # spec: basic/utilities/tasks/starts-working, basic/utilities/tasks/id-by-receiver
+        # spec: basic/utilities/tasks/id-unique
+        # spec: extensions/tasks/durable-before-return, extensions/tasks/consistency-awaited
+        """
+        with self._turn:
+            if self.id is not None:
+                return True
+            if self._came is not None or self.context.cancelled:
+                return False
+            with Explained():
+                entry = self._new_entry()
+                self._receiver.enter(self, entry)
+            self.id, self.expires = entry.id, entry.expires
+            self.context.handling.task = self
+            self._task = described(entry, self.plan.words)
+        if self._settled is not None:
+            self._settled.set()
+        record("created", entry)
+        return True
+
+    def _new_entry(self) -> Entry:
+        """A task that has just begun.
+
+        # spec: basic/utilities/tasks/limit-ttl
+        """
+        options, now = self._receiver.options, time.time()
+        most = options.max_ttl
+        # Compared as it is: an integer may be more than a float can hold.
+        wanted = options.ttl if self.plan.ttl is None else min(self.plan.ttl, 1000 * most) / 1000
+        seconds = min(max(wanted, MIN_TTL_SECONDS), most)
+        state: Json = {
+            "status": "working",
+            "method": self.context.method,
+            "updated": now,
+            "ttl": round(seconds * 1000),
+            "poll": round(options.poll_interval * 1000),
+        }
+        if self._message is not None:
+            state["message"] = writable(self._message)
+        return Entry(
+            id=os.urandom(ID_BYTES).hex(),
+            owner=self.context.principal,
+            created=now,
+            expires=now + seconds,  # spec: basic/utilities/tasks/ttl-delete
+            runner=self._receiver.store.runner,
+            state=state,
+        )
+
+    # -- the worker --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run the handler to its end. One whose task was cancelled before it began does not run."""
+        if self.context.cancelled:
+            self._end(None, RequestCancelled(self.context.reason or "the task was cancelled"))
+            return
+        result, problem = self._run_to_end(self._call)
+        while not self._end(result, problem):
+            again = functools.partial(self._call_again, typing.cast(Json, result))
+            result, problem = self._run_to_end(again)
+
+    def _run_to_end(self, call: Callable[[], Json]) -> tuple[Json | None, BaseException | None]:
+        """What a call returned, or else what it raised."""
+        process = forks.count
+        result, problem = None, None
+        try:
+            result = call()
+        except BaseException as raised:
+            problem = raised
+        if forks.count != process:  # the handler came back in a forked child: the task is the parent's
+            forks.end_child(problem)
+        return result, problem
+
+    def _end(self, result: Json | None, problem: BaseException | None) -> bool:
+        """What came of the handler: for the thread of the request, or for the store if there is a task.
+
+        False if the result asks, and there is a task by now: then this is not its end.
+        """
+        with self._turn:
+            if self.id is not None and is_input_required(result):
+                return False
+            self._came = result, problem
+            task_id = self.id
+        if task_id is not None:
+            try:
+                self._keep(task_id, self._ending(result, problem))
+            finally:
+                self._receiver.leave(task_id)
+        if self._settled is not None:
+            self._settled.set()
+        return True
+
+    def _call_again(self, result: Json) -> Json:
+        """Run the handler again, as a retry would, because its result asks, which that of a task does not.
+
+        It was unwound by a question just before there was a task, or it made such a result itself.
+        """
+        asked = handler_made_questions(self.context, result)
+        answers = self.ask(list(asked.values()), None) if asked else []
+        if asked is not None and not answers:
+            self.context.sleep(self._receiver.options.poll_interval)
+        resume_in_task(self.context, dict(zip(asked or (), answers, strict=True)))
+        return self._call()
+
+    def _ending(self, result: Json | None, problem: BaseException | None) -> Callable[[Entry], Entry]:
+        """What the end makes of the task.
+
+        # spec: basic/utilities/tasks/result-exact
+        """
+        if problem is None and result is not None:
+            try:
+                outcome = self._encode(result)
+            except Exception as reason:  # a hook, or a handler of the author's, made it
+                problem = reason
+            else:
+                failed = _failed(outcome)
+                message = None if failed is None else _text_of(failed)
+                return lambda entry: ended(
+                    entry, "complete", outcome, is_error=failed is not None or None, message=message
+                )
+        if isinstance(problem, RequestCancelled):
+            said = str(problem)
+            return lambda entry: _cancelled(entry, said)
+        if not isinstance(problem, ProtocolError):
+            _log.error("a task of %s failed", self.context.method, exc_info=problem)
+            problem = InternalError(f"{self.context.method} failed")
+        text, message = error_text(problem.to_wire()), problem.message
+        return lambda entry: ended(entry, "fail", text, message=message)
+
+    def _keep(self, task_id: str, make: Callable[[Entry], Entry]) -> None:
+        """Have the store keep the end of the task, however long the store fails; until the task expires."""
+        pause, waits = 0.1, threading.Event()
+        while True:
+            try:
+                entry = self._receiver.store.change(task_id, make)
+                if entry is not None:  # it has not expired
+                    record(entry.state["status"], entry)
+                return
+            except TaskIsOver:  # it was cancelled meanwhile: the first end counts
+                return
+            except StoreError as problem:
+                if self.expires is not None and time.time() >= self.expires:
+                    _log.error("the end of a task could not be kept: %s", problem)
+                    return
+                _log.warning("the end of a task cannot be kept now, which is tried again: %s", problem)
+            waits.wait(pause)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+
+    # -- the handler (api/context) ---------------------------------------------------------------------
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be said of it."""
+        return self._came is not None or self.context.cancelled
+
+    def ask(self, questions: Sequence[Question], timeout: float | None) -> list[Any]:
+        """Ask the requestor, and wait for all answers. Raises RequestCancelled, RequestTimeout.
+
+        # spec: basic/utilities/tasks/move-to-input-required
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        for question in questions:
+            encode(question.params)  # what has no JSON form is an error here, not where the task is told of
+        keys: list[str] = []
+
+        def add(entry: Entry) -> Entry:
+            count = entry.state.get("count", 0)
+            if count + len(questions) > MAX_QUESTIONS:
+                raise InternalError(f"a task asks at most {MAX_QUESTIONS} questions")
+            # The number makes a key unique over the life of the task.
+            # spec: extensions/tasks/input-keys-unique, extensions/tasks/input-keys-not-reused
+            # spec: extensions/tasks/input-keys-not-ambiguous
+            keys[:] = [f"{q.method.partition('/')[0]}-{n}" for n, q in enumerate(questions, count + 1)]
+            asked = {
+                key: {"method": q.method, "params": q.params} for key, q in zip(keys, questions, strict=True)
+            }
+            both = {**entry.state.get("asked", {}), **asked}
+            answers = entry.state.get("answers", {})
+            left = {key: answer for key, answer in answers.items() if key not in self._taken}
+            return step(entry, "ask", asked=both, answers=left or None, count=count + len(questions))
+
+        try:
+            entry = self._receiver.changed(typing.cast(str, self.id), add)
+            answers = self._answers(entry, keys, deadline)
+        except (TaskIsOver, TaskNotFound) as problem:
+            self.context.check_cancelled()
+            raise RequestCancelled(str(problem)) from None
+        return [question.read(_read(answer)) for question, answer in zip(questions, answers, strict=True)]
+
+    def _answers(self, entry: Entry, keys: Sequence[str], deadline: float | None) -> list[Json]:
+        """Wait until all these questions are answered."""
+        while True:
+            found = entry.state.get("answers", {})
+            if all(key in found for key in keys):
+                self._taken.update(keys)
+                return [found[key] for key in keys]
+            self.context.check_cancelled()
+            if is_over(entry):
+                raise RequestCancelled(entry.state.get("message", "the task is over"))
+            left = WAIT_SECONDS if deadline is None else min(WAIT_SECONDS, deadline - time.monotonic())
+            if left <= 0:
+                self._withdraw(entry.id, keys)
+                raise RequestTimeout("the requestor of the task has not answered in time")
+            try:
+                entry = self._receiver.waited(entry, left)
+            except InternalError:  # the store fails just now: the answer may still come
+                self.context.sleep(left)
+
+    def _withdraw(self, task_id: str, keys: Sequence[str]) -> None:
+        """Ask these questions no longer."""
+
+        def make(entry: Entry) -> Entry:
+            asked = {key: each for key, each in entry.state.get("asked", {}).items() if key not in keys}
+            if asked:
+                return with_state(entry, {"asked": asked})
+            return step(entry, "answer", asked=None)
+
+        with contextlib.suppress(TaskIsOver):
+            self._receiver.changed(task_id, make)
+
+    def set_message(self, message: str) -> None:
+        """What the handler says of the task's state; it is kept for a task that is yet to come."""
+        with self._turn:
+            self._message, task_id = message, self.id
+        if task_id is not None:
+            with contextlib.suppress(TaskNotFound, InternalError):  # it expired, or the store fails just now
+                self._receiver.changed(
+                    task_id,
+                    lambda entry: entry if is_over(entry) else with_state(entry, {"message": message}),
+                )
+
+    def notify(self, method: str, params: Json) -> None:
+        """Send what the handler says while it runs, to the connection that began the task, if it still is.
+
+        # spec: basic/patterns/progress/task-token-lives-on, basic/patterns/progress/task-same-token
+        # spec: basic/patterns/progress/task-stop-when-terminal
+        # spec: basic/utilities/tasks/related-task-everywhere
+        """
+        if not self.plan.relates or self.is_over:
+            return
+        related = {**params, "_meta": {**params.get("_meta", {}), RELATED_TASK: {"taskId": self.id}}}
+        with contextlib.suppress(McpError):  # that connection has ended: the task goes on without it
+            self.context.connection.notify(method, related, wait=0.0)
+
+    # -- changes ---------------------------------------------------------------------------------------
+
+    def changed(self, entry: Entry) -> None:
+        """The task has changed: its handler ends with it, and its requestor is told."""
+        if entry.runner is None and self._came is None:
+            self.context.cancel(entry.state.get("message", "the task is over"))
+        # Two threads may bring two changes in the wrong order: then the older one is not told of.
+        with self.context.reports.speaking, contextlib.suppress(McpError):
+            if entry.version > self._told:
+                self._told = entry.version
+                self.plan.notify(self, entry)
+
+
+def _read(answer: Json) -> Json:
+    """The result in an answer. Raises the error that came instead."""
+    if "invalid" in answer:
+        raise InvalidResponse(answer["invalid"])
+    if "error" in answer:
+        raise error_response(answer["error"])
+    return typing.cast(Json, answer["result"])
+
+
+def _failed(outcome: bytes) -> Json | None:
+    """The result of a tool that says it failed, as it was encoded: one that has no JSON form says so then."""
+    if b'"isError"' not in outcome:
+        return None
+    result: Json = json.loads(outcome)
+    return result if result.get("isError") is True else None
+
+
+MAX_MESSAGE_CHARACTERS = 500
+"""Of what a tool says of its failure, in the status of its task."""
+
+
+def _text_of(result: Json) -> str | None:
+    """What a tool says that failed."""
+    blocks = result.get("content")
+    texts = [b.get("text") for b in blocks if isinstance(b, dict)] if isinstance(blocks, list) else []
+    said = "\n".join(text for text in texts if isinstance(text, str))[:MAX_MESSAGE_CHARACTERS]
+    return said or None

@@ -1,0 +1,288 @@
+"""What a task is (page: basic/utilities/tasks, "Data Types" and "Task Status Lifecycle").
+
+    working  <->  input_required         either  ->  completed, failed or cancelled, which are final
+
+The status of a task changes by `step` alone, which follows one table.
+
+A store keeps a task as an entry (runtime/stores/store). Its `state` is a `TaskState`; its runner is the
+process that works on it, and is gone when the status is final. The two eras describe the same entry in
+different words (`FIELDS`), and differ on a tool that says it failed: see `described`.
+
+Revisions   2025-11-25: `Task`. 2026-07-28: the same with other names (mcp_ref/extensions/tasks).
+Errors      TaskIsOver: the table has no such step.
+Threads     plain values and functions.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import typing
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, NamedTuple, Required, TypeAlias, TypedDict
+
+from mcp_ref.basic.index.error_responses import Error, InternalError, InvalidParams
+from mcp_ref.basic.index.general_fields import NotificationMeta, RequestMeta
+from mcp_ref.basic.index.messages import NO_JSON_FORM, Json
+from mcp_ref.runtime.json_text import to_json
+from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.stores.store import Entry
+from mcp_ref.schema import since, until
+
+__all__ = [
+    "RELATED_TASK",
+    "Task",
+    "TaskIsOver",
+    "TaskMetadata",
+    "TaskState",
+    "TaskStatus",
+    "described",
+    "step",
+]
+
+_log = logger("mcp_ref.tasks")
+
+RELATED_TASK = "io.modelcontextprotocol/related-task"
+"""The member of `_meta` that says which task a message belongs to, as RelatedTaskMetadata."""
+
+# ---------------------------------------------------------------------------- shapes
+
+TaskStatus = Literal["working", "input_required", "completed", "failed", "cancelled"]
+
+
+class TaskMetadata(TypedDict, total=False):
+    """On a request: run this as a task, and keep its result for so many milliseconds."""
+
+    ttl: int
+
+
+class RelatedTaskMetadata(TypedDict, total=False):
+    taskId: Required[str]
+
+
+class Task(TypedDict, total=False):
+    taskId: Required[str]  # spec: basic/utilities/tasks/id-string
+    status: Required[TaskStatus]
+    statusMessage: str
+    createdAt: Required[str]
+    lastUpdatedAt: Required[str]
+    ttl: Required[int | None]
+    """Milliseconds from its creation; None for ever."""
+    pollInterval: int
+
+
+class TaskAugmentedRequestParams(TypedDict, total=False):
+    _meta: RequestMeta
+    task: TaskMetadata
+
+
+class CreateTaskResult(TypedDict, total=False):
+    """What answers at once to a request that is run as a task."""
+
+    _meta: Json
+    task: Required[Task]
+
+
+class TaskIdParams(TypedDict, total=False):
+    """Which task is meant."""
+
+    taskId: Required[str]
+
+
+class GetTaskResult(Task, total=False):
+    _meta: Json
+
+
+class GetTaskPayloadResult(TypedDict, total=False):
+    """Whatever the request would have given that the task is of."""
+
+    _meta: Json
+
+
+class CancelTaskResult(Task, total=False):
+    _meta: Json
+
+
+class ListTasksResult(TypedDict, total=False):
+    _meta: Json
+    tasks: Required[list[Task]]
+    nextCursor: str
+
+
+class TaskStatusNotificationParams(Task, total=False):
+    _meta: NotificationMeta
+
+
+_SHAPES: dict[str, Any] = {
+    "CreateTaskResult": CreateTaskResult,
+    "RelatedTaskMetadata": RelatedTaskMetadata,
+    "Task": Task,
+    "TaskAugmentedRequestParams": TaskAugmentedRequestParams,
+    "TaskMetadata": TaskMetadata,
+    "TaskStatus": TaskStatus,
+}
+DEFINITIONS: dict[str, Any] = {
+    name: Annotated[shape, since("2025-11-25"), until("2025-11-25")] for name, shape in _SHAPES.items()
+}
+
+# ----------------------------------------------------------------- the status, and what changes it
+
+TaskEvent: TypeAlias = Literal["ask", "answer", "complete", "fail", "cancel"]
+
+# spec: basic/utilities/tasks/valid-transitions, basic/utilities/tasks/terminal-is-final
+TRANSITIONS: dict[TaskStatus, dict[TaskEvent, TaskStatus]] = {
+    "working": {
+        "ask": "input_required",
+        "complete": "completed",
+        "fail": "failed",
+        "cancel": "cancelled",
+    },
+    "input_required": {
+        "ask": "input_required",
+        "answer": "working",
+        "complete": "completed",
+        "fail": "failed",
+        "cancel": "cancelled",
+    },
+    "completed": {},
+    "failed": {},
+    "cancelled": {},
+}
+"""What follows on an event. Where there is nothing, the event comes too late."""
+
+FINAL = frozenset(status for status, following in TRANSITIONS.items() if not following)
+"""The statuses that never change again."""
+
+
+class TaskState(TypedDict, total=False):
+    """What a store keeps of a task, beside its owner, its times and its outcome."""
+
+    status: Required[TaskStatus]
+    message: str
+    """For people: what is being done, or what went wrong."""
+    method: Required[str]
+    """Of the request that runs."""
+    updated: Required[float]
+    """Seconds since 1970."""
+    ttl: Required[int | None]
+    """Milliseconds from its creation."""
+    poll: Required[int]
+    """Milliseconds between two looks at it, as the receiver would have it."""
+    asked: dict[str, Json]
+    """The questions that wait for an answer: key -> {method, params}."""
+    answers: dict[str, Json]
+    """Those that were answered: key -> {result}, {error}, or {invalid: why}."""
+    count: int
+    """Questions asked until now: the next one's key is unique."""
+    is_error: bool
+    """Whether the outcome is the result of a tool that says it failed."""
+
+
+class TaskIsOver(InvalidParams):
+    """The status of a task is final, so that nothing more can happen to it."""
+
+    def __init__(self, event: str, status: str) -> None:
+        super().__init__(f"Cannot {event} task: already in terminal status {status!r}")
+
+
+def step(entry: Entry, event: TaskEvent, **changes: Any) -> Entry:
+    """The task after an event; `changes` are members of its state. Raises TaskIsOver.
+
+    Every change of a status is made here.
+    """
+    state = typing.cast(TaskState, entry.state)
+    following = TRANSITIONS[state["status"]].get(event)
+    if following is None:
+        raise TaskIsOver(event, state["status"])
+    return with_state(entry, {**changes, "status": following})
+
+
+def with_state(entry: Entry, changes: Json) -> Entry:
+    """The task with these members of its state; a member None is left out."""
+    state = {**entry.state, **changes, "updated": time.time()}
+    if isinstance(state.get("message"), str):
+        state["message"] = writable(state["message"])
+    return replace(entry, state={name: value for name, value in state.items() if _is_kept(name, value)})
+
+
+def writable(message: str) -> str:
+    """A message for people, in characters that UTF-8 has: half a surrogate pair is told by its number."""
+    return message.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _is_kept(name: str, value: Any) -> bool:
+    return name == "ttl" or value is not None
+
+
+def ended(entry: Entry, event: TaskEvent, outcome: bytes, **changes: Any) -> Entry:
+    """The task with its outcome: no process runs it any more, and what was asked is forgotten."""
+    over = step(entry, event, asked=None, answers=None, count=None, **changes)
+    return replace(over, runner=None, outcome=outcome)
+
+
+def error_text(error: Error) -> bytes:
+    """A JSON-RPC error as an outcome."""
+    try:
+        return to_json(error).encode("utf-8")
+    except (TypeError, ValueError, RecursionError):
+        _log.exception("the error of a task has no JSON form")
+        return to_json({"code": error["code"], "message": NO_JSON_FORM}).encode("utf-8")
+
+
+def abandoned(entry: Entry) -> Entry:
+    """A task whose process died: it failed, and says why."""
+    problem = InternalError("The process that ran this task has ended; start the task again.")
+    return ended(entry, "fail", error_text(problem.to_wire()), message=problem.message)
+
+
+def is_over(entry: Entry) -> bool:
+    """Whether the status of a task is final."""
+    return entry.state["status"] in FINAL
+
+
+# ------------------------------------------------------------------------- a task in words
+
+
+class Words(NamedTuple):
+    """How an era describes a task."""
+
+    ttl: str
+    poll: str
+    tool_error: TaskStatus
+    """The status of a task whose tool says that it failed."""
+
+
+# spec: basic/utilities/tasks/failed-status
+FIELDS = Words("ttl", "pollInterval", "failed")
+"""2025-11-25."""
+
+
+def described(entry: Entry, words: Words = FIELDS) -> Json:
+    """A task as it is told to its requestor.
+
+    # spec: basic/utilities/tasks/created-at, basic/utilities/tasks/last-updated-at
+    # spec: basic/utilities/tasks/ttl-actual, basic/utilities/tasks/poll-interval
+    # spec: basic/utilities/tasks/failed-status-message
+    """
+    state = typing.cast(TaskState, entry.state)
+    task: Json = {
+        "taskId": entry.id,
+        "status": words.tool_error if state.get("is_error") else state["status"],
+    }
+    if "message" in state:
+        task["statusMessage"] = state["message"]
+    task["createdAt"], task["lastUpdatedAt"] = timestamp(entry.created), timestamp(state["updated"])
+    task[words.ttl], task[words.poll] = state["ttl"], state["poll"]
+    return task
+
+
+def timestamp(seconds: float) -> str:
+    """A time as ISO 8601 has it, in UTC."""
+    whole = int(seconds)
+    return f"{_to_the_second(whole)}.{int(1000 * (seconds - whole)):03d}Z"
+
+
+@functools.lru_cache(maxsize=64)
+def _to_the_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

@@ -1,0 +1,11 @@
+"""Extensions of the protocol (section: extensions), one module a page.
+
+tasks                              io.modelcontextprotocol/tasks, 2026-07-28
+
+Of authorization, 2025-11-25 and 2026-07-28:
+
+client_credentials                 io.modelcontextprotocol/oauth-client-credentials
+enterprise_managed_authorization   io.modelcontextprotocol/enterprise-managed-authorization
+workload_identity                  io.modelcontextprotocol/auth/wif
+dpop                               io.modelcontextprotocol/auth/dpop
+"""

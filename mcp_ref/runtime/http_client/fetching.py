@@ -1,0 +1,329 @@
+"""HTTP to servers that strangers name: documents and forms, within bounds.
+
+    fetcher = Fetcher()
+    fetcher.get("https://auth.example/.well-known/oauth-authorization-server").json()
+    fetcher.post("https://auth.example/token", {"grant_type": "refresh_token", ...})
+
+A document of one stranger names the URLs of the next. So each URL is looked at before anything is sent:
+
+    scheme      https; http to this very machine, where that is allowed, or where options say so
+    address     the addresses of a name are looked up once, and looked at (addresses). The connection goes to
+                one of those: what the name stands for a moment later changes nothing. TLS checks the name.
+    redirects   a GET follows a few; each target is looked at likewise, and gets no credentials if it is
+                another origin. A POST follows none.
+    size, time  a body has a bound, and so has all of it together, however slowly it drips
+    number      one at a time
+
+Where the environment names a proxy, that looks the names up, and says which of them may be reached.
+
+Errors      FetchError: no answer, or one that is beyond bounds. It has the URL without its query. A status
+            is no error here.
+Threads     any; a Fetcher has one request under way, others wait for it within their time.
+"""
+
+from __future__ import annotations
+
+import http.client
+import ipaddress
+import re
+import socket
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import SplitResult, urlencode, urljoin, urlsplit
+
+import requests
+import urllib3
+from requests.adapters import HTTPAdapter
+from requests.utils import select_proxy
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
+
+from mcp_ref.runtime.errors import LocalError
+from mcp_ref.runtime.http_client.addresses import Reach, is_loopback, reach
+from mcp_ref.runtime.http_client.exchange import innermost_reason, without_query
+from mcp_ref.runtime.http_client.sockets import Aborted, Expired, Lease, leased_class, leasing
+from mcp_ref.runtime.json_text import NotJson, from_json
+from mcp_ref.runtime.threads.deadlines import Clock, Deadline, duration
+from mcp_ref.runtime.untrusted_text import one_line
+
+__all__ = ["FetchError", "Fetched", "Fetcher", "addresses_of"]
+
+MAX_DOCUMENT_BYTES = 256 << 10
+MAX_FETCH_SECONDS = 20.0
+"""For all of one document: the wait for the one before it, redirects, and the body."""
+MAX_REDIRECTS = 3
+MAX_ADDRESSES = 4
+"""Addresses of one name that are tried."""
+MAX_URL_CHARACTERS = 8000
+
+_URL_CHARACTERS = re.compile(r"[!-~]+")
+_FOLLOWED = (301, 302, 303, 307, 308)
+_NO_RETRIES = urllib3.Retry(total=False, redirect=False)
+_FAILURES = (HTTPError, OSError, ValueError, http.client.HTTPException)
+_CREDENTIALS = ("authorization", "dpop", "cookie")
+_HEADERS = {"User-Agent": "mcp_ref", "Accept": "application/json", "Accept-Encoding": "identity"}
+
+
+class FetchError(LocalError):
+    """Nothing was fetched, and why."""
+
+    def __init__(self, method: str, url: str, fault: str, *, is_for_address: bool = False) -> None:
+        self.url = one_line(without_query(url))[:300]
+        self.is_for_address = is_for_address
+        """Whether nothing was asked, because of where the URL leads."""
+        super().__init__(f"{method} {self.url}: {fault}")
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """A response as a whole."""
+
+    method: str
+    url: str
+    """Where it came from at last."""
+    status: int
+    headers: Mapping[str, str]
+    """By names in lower case."""
+    body: bytes
+
+    def __repr__(self) -> str:
+        return f"Fetched({self.status}, {one_line(without_query(self.url))!r}, {len(self.body)} bytes)"
+
+    @property
+    def media_type(self) -> str:
+        """Its Content-Type, without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    def json(self) -> dict[str, Any]:
+        """The JSON object that the body is. Raises FetchError."""
+        try:
+            value = from_json(self.body)
+        except NotJson as problem:
+            raise self.error(f"the answer is no JSON: {problem!s:.200}") from None
+        if type(value) is not dict:
+            raise self.error("the answer is no JSON object")
+        return value
+
+    def error(self, fault: str) -> FetchError:
+        """An error that names where this came from."""
+        return FetchError(self.method, self.url, fault)
+
+
+def addresses_of(host: str, port: int) -> list[str]:
+    """The IP addresses of a name, as the system finds them. Raises OSError."""
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(place[0]) for *_, place in found))
+
+
+class Fetcher:
+    """Fetches from whomever a URL names, if its address is of an allowed kind."""
+
+    def __init__(
+        self,
+        *,
+        allowed: Collection[Reach] = (),
+        allow_http: bool = False,
+        session: requests.Session | None = None,
+        seconds: float = MAX_FETCH_SECONDS,
+        limit: int = MAX_DOCUMENT_BYTES,
+        resolve: Callable[[str, int], Sequence[str]] = addresses_of,
+    ) -> None:
+        """`allowed` are kinds of addresses beside public ones. Of a session, its certificates and proxies."""
+        self.allowed = frozenset({Reach.PUBLIC, *allowed}) - {Reach.UNUSABLE}
+        self._allows_http = allow_http
+        self._session = session
+        self._seconds, self._limit = seconds, limit
+        self._resolve = resolve
+        self._lock = threading.Lock()  # one document at a time
+        self._lease: Lease | None = None
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """End what is under way, and begin nothing more. Any thread."""
+        self._is_stopped = True
+        lease = self._lease
+        if lease is not None:
+            lease.abort()
+
+    def get(self, url: str, headers: Mapping[str, str] | None = None) -> Fetched:
+        """A document. Raises FetchError."""
+        return self._fetch("GET", url, headers or {}, None)
+
+    def post(
+        self, url: str, form: Mapping[str, str] | bytes, headers: Mapping[str, str] | None = None
+    ) -> Fetched:
+        """The answer to a form; or to a body, whose type is among the headers. Raises FetchError."""
+        if isinstance(form, bytes):
+            return self._fetch("POST", url, headers or {}, form)
+        given = {"Content-Type": "application/x-www-form-urlencoded", **(headers or {})}
+        return self._fetch("POST", url, given, urlencode(form).encode())
+
+    def check(self, url: str) -> None:
+        """Look at a URL, without a request. Raises ValueError, which says what is wrong with it."""
+        if len(url) > MAX_URL_CHARACTERS or _URL_CHARACTERS.fullmatch(url) is None:
+            raise ValueError("it is no URL, or too long for one")
+        parts = urlsplit(url)
+        if parts.scheme not in ("https", "http"):
+            raise ValueError("it is no https URL")
+        if not parts.hostname or parts.port == 0:
+            raise ValueError("it names no server")
+        if "@" in parts.netloc:
+            raise ValueError("it has a user name in it")
+        if parts.scheme == "http" and not self._may_be_http(parts.hostname):
+            raise ValueError("it is http, which anybody on the way can read and change, and not https")
+
+    def _may_be_http(self, host: str) -> bool:
+        return self._allows_http or (is_loopback(host) and Reach.LOOPBACK in self.allowed)
+
+    # -- one request after another -------------------------------------------------------------------------
+
+    def _fetch(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None) -> Fetched:
+        deadline = Deadline(self._seconds, Clock())
+        if not self._lock.acquire(timeout=self._seconds):
+            raise FetchError(method, url, f"there was no room for it within {duration(self._seconds)}")
+        try:
+            for _ in range(MAX_REDIRECTS + 1):
+                fetched = self._one(method, url, headers, body, deadline)
+                moved = fetched.headers.get("location")
+                if method != "GET" or fetched.status not in _FOLLOWED or moved is None:
+                    return fetched
+                headers = _headers_for(headers, url, urljoin(url, moved))
+                url = urljoin(url, moved).partition("#")[0]
+        except ValueError as problem:  # of urljoin
+            raise FetchError(method, url, f"it redirects to what is no URL: {problem!s:.100}") from None
+        finally:
+            self._lock.release()
+        raise FetchError(method, url, f"more than {MAX_REDIRECTS} redirects lead there")
+
+    def _one(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, deadline: Deadline
+    ) -> Fetched:
+        """One request, to the first of the addresses that takes the connection."""
+        try:
+            self.check(url)
+        except ValueError as problem:
+            raise FetchError(method, url, f"this URL is not asked: {problem}") from None
+        pools = self._pools(method, url)
+        while True:
+            pool, target = pools.pop(0)
+            lease = self._lease = Lease(deadline)
+            try:
+                with leasing(lease), pool:
+                    if self._is_stopped:
+                        raise Aborted
+                    return self._answer(method, url, pool, target, {**_HEADERS, **headers}, body, lease)
+            except (NewConnectionError, ConnectTimeoutError) as problem:
+                if not pools or lease.is_late:
+                    raise FetchError(method, url, f"no connection: {innermost_reason(problem)}") from None
+            except Expired:
+                raise FetchError(method, url, f"no answer within {duration(deadline.span)}") from None
+            except Aborted:
+                raise FetchError(method, url, "the client was closed") from None
+            except _FAILURES as problem:
+                raise FetchError(method, url, innermost_reason(problem)) from None
+            finally:
+                self._lease = None
+
+    def _answer(
+        self,
+        method: str,
+        url: str,
+        pool: Any,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        lease: Lease,
+    ) -> Fetched:
+        response = pool.urlopen(
+            *(method, target, body, {"Host": urlsplit(url).netloc, **headers}, _NO_RETRIES, False, False),
+            timeout=urllib3.Timeout(connect=lease.connect_seconds, read=None),
+            preload_content=False,
+            decode_content=False,
+        )
+        try:
+            found = b""
+            while piece := response.read1(self._limit + 1 - len(found)):
+                found += piece
+                if len(found) > self._limit:
+                    raise FetchError(method, url, f"the answer is longer than {self._limit:,} bytes")
+        finally:
+            response.close()
+            lease.release()
+        known = {name.lower(): value for name, value in response.headers.itermerged()}
+        return Fetched(method, url, response.status, known, found)
+
+    # -- where to --------------------------------------------------------------------------------------
+
+    def _pools(self, method: str, url: str) -> list[tuple[Any, str]]:
+        """A pool of connections for each address, and the request target there. Raises FetchError."""
+        session = self._session or requests.Session()
+        verify: Any = None if session.verify is True else session.verify
+        settings = session.merge_environment_settings(url, {}, True, verify, None)
+        adapter: Any = HTTPAdapter(pool_connections=1, pool_maxsize=1)
+        if select_proxy(url, settings["proxies"]):
+            self._checked(method, url, _literal(url))
+            asked = requests.Request(method, url).prepare()
+            proxied = adapter.get_connection_with_tls_context(
+                asked, settings["verify"], settings["proxies"], None
+            )
+            pools, target = [proxied], adapter.request_url(asked, settings["proxies"])
+        else:
+            pools = [_pool(urlsplit(url), address) for address in self._addresses(method, url)]
+            target = _target(urlsplit(url))
+        for pool in pools:
+            adapter.cert_verify(pool, url, settings["verify"], None)
+            pool.ConnectionCls = leased_class(pool.ConnectionCls)
+        return [(pool, target) for pool in pools]
+
+    def _addresses(self, method: str, url: str) -> list[str]:
+        """The addresses of the name in a URL that may be asked, looked up once. Raises FetchError."""
+        parts = urlsplit(url)
+        try:
+            found = self._resolve(parts.hostname or "", _port(parts))
+        except (OSError, UnicodeError) as problem:
+            raise FetchError(method, url, f"its name leads nowhere: {innermost_reason(problem)}") from None
+        return self._checked(method, url, found)[:MAX_ADDRESSES]
+
+    def _checked(self, method: str, url: str, found: Sequence[str]) -> list[str]:
+        """Those of the addresses that are of an allowed kind. Raises FetchError where no address is."""
+        kinds = {address: reach(address) for address in found}
+        good = [address for address, kind in kinds.items() if kind in self.allowed]
+        if kinds and not good:
+            what = next(iter(kinds.values())).value
+            fault = f"it leads to {what}, where this client goes for no stranger"
+            raise FetchError(method, url, fault, is_for_address=True)
+        return good
+
+
+def _literal(url: str) -> list[str]:
+    """The address that a URL has in place of a name, if it has one."""
+    host = urlsplit(url).hostname or ""
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return []
+    return [host]
+
+
+def _target(parts: SplitResult) -> str:
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+
+
+def _port(parts: SplitResult) -> int:
+    return parts.port or {"http": 80, "https": 443}[parts.scheme]
+
+
+def _pool(parts: SplitResult, address: str) -> Any:
+    """Connections to an address of a server, which TLS knows by its name."""
+    if parts.scheme == "http":
+        return urllib3.HTTPConnectionPool(address, _port(parts), maxsize=1)
+    return urllib3.HTTPSConnectionPool(address, _port(parts), maxsize=1, server_hostname=parts.hostname)
+
+
+def _headers_for(headers: Mapping[str, str], url: str, moved: str) -> Mapping[str, str]:
+    """What goes on to where a redirect leads: no credentials to another origin."""
+    here, there = urlsplit(url), urlsplit(moved)
+    if (here.scheme, here.netloc) == (there.scheme, there.netloc):
+        return headers
+    return {name: value for name, value in headers.items() if name.lower() not in _CREDENTIALS}

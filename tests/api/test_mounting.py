@@ -1,0 +1,305 @@
+"""`server.mount`: what another server has is listed, called, read and asked for through this one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from http_peers import endpoint
+from peers import ENV, LEGACY, MODERN, PATIENCE, eventually, nothing_left, python, source
+
+from mcp_ref import (
+    ClientOptions,
+    Context,
+    ErrorResponse,
+    LocalError,
+    ProtocolError,
+    RequestTimeout,
+    Server,
+    connect,
+)
+from mcp_ref.api.mounting import Mount
+
+BOTH = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
+
+
+class Shop:
+    """A server with some of everything, and what happened in it."""
+
+    def __init__(self, **options: Any) -> None:
+        self.server = server = Server("shop", **options)
+        self.ran: list[str] = []
+        self.may_end = threading.Event()
+
+        @server.tool(task="optional")
+        def order(what: str, ctx: Context) -> str:
+            """Order something."""
+            self.ran.append("run")
+            ctx.once("paid", lambda: self.ran.append("paid"))
+            ctx.progress(1, 2, "asking")
+            colour = ctx.elicit(f"Which {what}?", str).data
+            sure = ctx.confirm("Really?")
+            return f"{colour} {what} {bool(sure)}"
+
+        @server.tool
+        def invent(ctx: Context) -> str:
+            return ctx.sample("A name", max_tokens=9).text + str(len(ctx.list_roots()))
+
+        @server.tool
+        def fail(how: str) -> str:
+            if how == "protocol":
+                raise ProtocolError("sold out", code=1001, data={"what": "tea"})
+            raise ValueError("it broke")
+
+        @server.tool
+        def wait(ctx: Context) -> str:
+            self.ran.append("waiting")
+            try:
+                ctx.sleep(60)
+            finally:
+                self.ran.append("ended")
+            return ""
+
+        @server.resource("shop://price", mime_type="text/plain")
+        def price(ctx: Context) -> str:
+            return f"price {ctx.elicit('Which?', str).data}"
+
+        @server.resource("shop://shelf/{name}", complete={"name": ["left", "right"]})
+        def shelf(name: str) -> bytes:
+            return name.encode()
+
+        @server.prompt(complete={"what": ["tea", "toast"]})
+        def advertise(what: str, ctx: Context) -> str:
+            """Praise it."""
+            return f"Buy {what}: {ctx.elicit('Why?', str).data}"
+
+
+@pytest.fixture(params=["server", "client", "url"])
+def mounted(request: pytest.FixtureRequest) -> Iterator[tuple[Shop, Server]]:
+    """A shop, and a server in which it is mounted, in three ways."""
+    shop, outer = Shop(), Server("outer")
+    outer.add_tool(lambda: "own", name="own")
+    told: dict[str, Any] = {"elicitation": refuse, "sampling": refuse, "roots": list}
+    if request.param == "server":
+        outer.mount("shop", shop.server)
+        yield shop, outer
+    elif request.param == "client":
+        with connect(shop.server, **told) as client:
+            outer.mount("shop", client)
+            yield shop, outer
+    else:
+        with endpoint(shop.server) as site, connect(f"http://127.0.0.1:{site.port}/mcp", **told) as client:
+            outer.mount("shop", client)
+            yield shop, outer
+
+
+def refuse(question: Any) -> Any:
+    raise AssertionError("the wrong one is asked")
+
+
+def answer(question: Any) -> Any:
+    if question.message == "Really?":
+        return True
+    return {"value": f"red[{question.message}]"}
+
+
+@BOTH
+def test_what_the_other_server_has_is_listed(mounted: tuple[Shop, Server], revision: str) -> None:
+    with connect(mounted[1], revision=revision) as client:
+        tools = {tool["name"]: tool for tool in client.list_tools()}
+        assert list(tools) == ["own", "shop.order", "shop.invent", "shop.fail", "shop.wait"]
+        assert tools["shop.order"]["description"] == "Order something."
+        assert "execution" not in tools["shop.order"]
+        assert [r["uri"] for r in client.list_resources()] == ["shop://price"]
+        assert [t["uriTemplate"] for t in client.list_resource_templates()] == ["shop://shelf/{name}"]
+        assert [p["name"] for p in client.list_prompts()] == ["shop.advertise"]
+        assert client.read_resource("shop://shelf/top").blobs == [b"top"]
+        found = client.complete(prompt="shop.advertise", argument="what", value="te")
+        assert found["completion"]["values"] == ["tea"]
+        found = client.complete(resource="shop://shelf/{name}", argument="name", value="r")
+        assert found["completion"]["values"] == ["right"]
+
+
+@BOTH
+def test_questions_and_progress_are_relayed(mounted: tuple[Shop, Server], revision: str) -> None:
+    shop, outer = mounted
+    heard: list[Any] = []
+    told: dict[str, Any] = {"elicitation": answer, "sampling": lambda asked: "Bo", "roots": ["/srv", "/tmp"]}
+    with connect(outer, revision=revision, **told) as client:
+        called = client.call_tool("shop.order", {"what": "tea"}, on_progress=lambda *a: heard.append(a))
+        assert (called.text, called.is_error) == ("red[Which tea?] tea True", False)
+        assert shop.ran == ["run", "paid", "run", "run"]
+        assert heard[0] == (1, 2, "asking")
+        assert client.call_tool("shop.invent").text == "Bo2"
+        assert client.read_resource("shop://price").text == "price red[Which?]"
+        prompt = client.get_prompt("shop.advertise", {"what": "tea"})
+        assert (prompt.text, prompt["description"]) == ("Buy tea: red[Why?]", "Praise it.")
+
+
+@BOTH
+def test_errors_are_those_of_the_other_server(mounted: tuple[Shop, Server], revision: str) -> None:
+    with connect(mounted[1], revision=revision) as client:
+        with pytest.raises(ErrorResponse, match="sold out") as refused:
+            client.call_tool("shop.fail", {"how": "protocol"})
+        assert (refused.value.code, refused.value.data) == (1001, {"what": "tea"})
+        failed = client.call_tool("shop.fail", {"how": "tool"})
+        assert (failed.is_error, failed.text) == (True, "it broke")
+        with pytest.raises(ErrorResponse, match="Unknown tool"):
+            client.call_tool("order", {"what": "tea"})
+        if revision == MODERN:  # this client cannot be asked
+            with pytest.raises(ErrorResponse, match="elicitation"):
+                client.call_tool("shop.order", {"what": "tea"})
+        else:
+            assert client.call_tool("shop.order", {"what": "tea"}).is_error
+
+
+def test_a_cancelled_call_is_cancelled_there(mounted: tuple[Shop, Server]) -> None:
+    shop, outer = mounted
+    with connect(outer) as client, pytest.raises(RequestTimeout):
+        client.call_tool("shop.wait", timeout=0.3)
+    assert eventually(lambda: shop.ran == ["waiting", "ended"])
+
+
+@BOTH
+def test_changes_there_are_changes_here(mounted: tuple[Shop, Server], revision: str) -> None:
+    shop, outer = mounted
+    with connect(outer, revision=revision) as client, client.listen(tools=True) as changes:
+        shop.server.add_tool(lambda: "new", name="new")
+        shop.server.remove_tool("wait")
+        assert changes.next(timeout=PATIENCE) is not None
+        names = lambda: [tool["name"] for tool in client.list_tools()]  # noqa: E731
+        assert eventually(lambda: names() == ["own", "shop.order", "shop.invent", "shop.fail", "shop.new"])
+        assert client.call_tool("shop.new").text == "new"
+
+
+def test_a_server_is_connected_to_while_the_other_one_serves() -> None:
+    entered: list[str] = []
+    shop, outer = Shop(), Server("outer")
+
+    class Open:
+        def __enter__(self) -> None:
+            entered.append("in")
+
+        def __exit__(self, *exception: object) -> None:
+            entered.append("out")
+
+    inner = Server("inner", lifespan=lambda server: Open())
+    with nothing_left():
+        mount = outer.mount("inner", inner)
+        assert entered == ["in", "out"]
+        with pytest.raises(LocalError, match=r"inner\.\* is not connected, since this server does not serve"):
+            mount.refresh()
+        with connect(outer):
+            assert entered == ["in", "out", "in"]
+            mount.refresh()
+            outer.mount("late", shop.server)
+        assert entered[3:] == ["out"]
+    assert repr(mount) == "<Mount inner.*, 0 items>"
+
+
+def test_without_a_prefix_names_are_as_they_are_and_another_separator_may_stand_between() -> None:
+    outer = Server("outer")
+    outer.mount("", Shop().server)
+    with connect(outer) as client:
+        assert client.list_tools()[0]["name"] == "order"
+    other = Server("other")
+    other.mount("shop", Shop().server, separator="__")
+    with connect(other) as client:
+        assert client.list_tools()[0]["name"] == "shop__order"
+
+
+def test_a_name_that_is_taken_is_refused_and_later_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    outer, inner = Server("outer"), Server("inner")
+    outer.add_tool(lambda: "own", name="a.b")
+    inner.add_tool(lambda: "inner", name="b")
+    with pytest.raises(ValueError, match=r"'a\.b' is among the tools already"):
+        outer.mount("a", inner)
+    assert outer.handlers.mounts == ()
+    outer.remove_tool("a.b")
+    mount = outer.mount("a", inner)
+    outer.add_tool(lambda: "own", name="a.c")
+    with connect(outer) as client:
+        inner.add_tool(lambda: "inner", name="c")
+        mount.refresh()
+        assert client.call_tool("a.c").text == "own"
+        assert client.call_tool("a.b").text == "inner"
+    assert "a.c of a. is left out: that name is taken" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "why"),
+    [
+        ((5, None), TypeError, "prefix is a string"),
+        (
+            ("x", "server.py"),
+            TypeError,
+            r"a Server or a Client, not 'server\.py'; connect\(\.\.\.\) makes one",
+        ),
+        (("x", "itself"), ValueError, "cannot be mounted in itself"),
+    ],
+)
+def test_what_cannot_be_mounted_is_refused(given: Any, kind: type[Exception], why: str) -> None:
+    server = Server("outer")
+    prefix, inner = given
+    with pytest.raises(kind, match=why):
+        server.mount(prefix, server if inner == "itself" else inner)
+
+
+def test_a_server_of_the_legacy_era_asks_the_client_that_is_connected_to_it() -> None:
+    """A client with callbacks answers; a Server of that era is told that there is nobody to ask."""
+    shop = Shop(revisions=LEGACY)
+    with connect(shop.server, elicitation=answer) as inner:
+        outer = Server("outer")
+        outer.mount("shop", inner)
+        with connect(outer) as client:
+            assert client.call_tool("shop.order", {"what": "tea"}).text == "red[Which tea?] tea True"
+    outer = Server("outer")
+    outer.mount("shop", shop.server)
+    with connect(outer, elicitation=refuse) as client:
+        assert client.call_tool("shop.order", {"what": "tea"}).is_error
+
+
+def test_a_server_that_is_gone_fails_the_call_with_the_reason() -> None:
+    crash = source("""
+        import os
+
+        @server.tool
+        def crash() -> str:
+            os._exit(3)
+        """)
+    options = ClientOptions(env=ENV)
+    with connect(python(crash), revision=LEGACY[-1], options=options) as inner:
+        outer = Server("outer")
+        outer.mount("x", inner)
+        with connect(outer) as client:
+            failed = client.call_tool("x.crash")
+            assert failed.is_error
+            assert "exited with code 3" in failed.text
+
+
+def test_a_question_that_is_none_is_an_error_of_the_call() -> None:
+    inner, outer = Server("inner"), Server("outer")
+
+    @inner.on_request("tools/call")
+    def call(params: Any) -> Any:
+        return {"resultType": "input_required", "inputRequests": {"a": {"method": "elicitation/create"}}}
+
+    inner.add_tool(lambda: "", name="ask")
+    mount = outer.mount("x", inner)
+    assert isinstance(mount, Mount)
+    with connect(outer, elicitation=answer) as client, pytest.raises(ErrorResponse):
+        client.call_tool("x.ask")
+
+
+def test_a_template_that_is_none_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    inner, outer = Server("inner"), Server("outer")
+
+    @inner.on_request("resources/templates/list")
+    def templates(params: Any) -> Any:
+        return {"resourceTemplates": [{"uriTemplate": "x://{a", "name": "a"}]}
+
+    inner.add_resource(lambda: "", "x://b", name="b")
+    outer.mount("x", inner)
+    assert "a template of x. is left out" in caplog.text
