@@ -341,12 +341,13 @@ class Asker:
         rounds = Rounds(self, method, params, most=None, timeout=timeout)
         future = PendingCall(self, connection, rounds, make, follows=follows)
 
-        def send(params: Json) -> Call:
-            return connection.call(
+        def send(params: Json) -> None:
+            connection.call(
                 method,
                 self.with_meta(params, method),
                 timeout=timeout,
                 wants_progress=on_progress is not None,
+                prepare=future.watch,
                 on_done=future.finish,
                 on_report=lambda call: self.events.run(_run_reports, (call, on_progress)),
             )

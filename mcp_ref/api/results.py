@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
 
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
@@ -174,7 +174,7 @@ def _new_loader(kind: Any) -> Callable[[Result], Any]:
 _kept_loader = functools.lru_cache(maxsize=256)(_new_loader)  # bounded, since it keeps classes alive
 
 
-def _sent_no_more(params: Json) -> Call:
+def _sent_no_more(params: Json) -> NoReturn:
     raise LocalError("the request is over")
 
 
@@ -200,18 +200,19 @@ class PendingCall(Future[T]):
         self._client = client
         self._connection = connection
         self._rounds = rounds
-        self._timer: Timer | None = None
+        self._timing = threading.Lock()
+        self._timer: Timer | None = None  # of the round under way; guarded by _timing
         self._checked: Result | None = None
         self._task: Task | None = None  # that the server made of it
         self._given_up = threading.Event()
-        self._send: Callable[[Json], Call] = _sent_no_more
-        self.call: Call  # set before anything can end it
+        self._send: Callable[[Json], object] = _sent_no_more
+        self.call: Call
+        """The request of the latest round."""
 
-    def begin(self, send: Callable[[Json], Call]) -> None:
+    def begin(self, send: Callable[[Json], object]) -> None:
         """Send the request; later rounds are sent in the same way."""
         self._send = send
-        self.call = send(self._rounds.params)
-        self.watch()
+        send(self._rounds.params)
 
     def cancel(self) -> bool:
         """Give it up; False if it is over already, or a person is being asked something for it."""
@@ -266,21 +267,28 @@ class PendingCall(Future[T]):
         """Have `fn(self)` called when it is over; on the client's thread for events."""
         super().add_done_callback(lambda future: self._client.events.run(fn, future, always=True))
 
-    def watch(self) -> None:
-        """Have the deadline seen to, since no thread waits for this call."""
-        self._timer = later(max(0.01, self.call.deadline.pause()), self._expire)
-        if self.call.done:  # it was answered before there was a timer to cancel
-            self._timer.cancel()
+    def watch(self, call: Call) -> None:
+        """A round is about to be sent. Have its deadline seen to, since no thread waits for it.
 
-    def _expire(self) -> None:
-        if self.call.done:
+        Before it is sent, not after: once it is out it may be answered, and the next round be under way.
+        """
+        self.call = call
+        self._set_timer(call)
+
+    def _set_timer(self, call: Call) -> None:
+        """A timer that is left over would keep the client alive until it goes off."""
+        with self._timing:
+            if not call.done:
+                self._timer = later(max(0.01, call.deadline.pause()), lambda: self._expire(call))
+
+    def _expire(self, call: Call) -> None:
+        """Runs on the thread of the timers."""
+        if call.deadline.left() > 0 or self._connection.waiting.pop(call.id, None) is None:
+            self._set_timer(call)  # there was progress, or it is about to be sent, or to be over
             return
-        if self.call.deadline.left() > 0:
-            self.watch()
-        elif self._connection.waiting.pop(self.call.id, None) is not None:
-            problem = RequestTimeout(f"{self.call.method}: no answer within {self.call.deadline.reached()}")
-            if not self._connection.responder.submit(self._give_up, problem, always=True):
-                self.call.finish(problem)  # the connection is closed: there is no server to tell
+        problem = RequestTimeout(f"{call.method}: no answer within {call.deadline.reached()}")
+        if not self._connection.responder.submit(self._give_up, problem, always=True):
+            call.finish(problem)  # the connection is closed: there is no server to tell
 
     def _give_up(self, problem: RequestTimeout) -> None:
         """Tell the server, then the waiting thread; the other way round if that could take a while."""
@@ -293,9 +301,9 @@ class PendingCall(Future[T]):
 
     def finish(self, call: Call) -> None:
         """The outcome is there: runs on whichever thread brought it about."""
-        self.call = call  # the answer may be here before `call` has returned to the sender
-        if self._timer is not None:
-            self._timer.cancel()
+        with self._timing:
+            if self._timer is not None:
+                self._timer.cancel()
         try:
             prepare = self._rounds.next(call.outcome)
         except InputRefused as problem:
@@ -313,8 +321,7 @@ class PendingCall(Future[T]):
             prepare()
             if self._given_up.is_set():
                 raise RequestCancelled(f"{self.call.method}: cancelled by its caller")
-            self.call = self._send(self._rounds.params)
-            self.watch()
+            self._send(self._rounds.params)
             if self._given_up.is_set():  # while it was being sent
                 self.cancel()
         except McpError as problem:

@@ -32,10 +32,12 @@ from mcp_ref import (
     UrlElicitationRequired,
     connect,
 )
+from mcp_ref.api import results
 from mcp_ref.api.tasks import Task
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.transports.streamable_http.http_errors import RefusedByStatus
 from mcp_ref.runtime.errors import LocalError
+from mcp_ref.runtime.threads import timers
 
 
 class Gate:
@@ -583,6 +585,69 @@ def test_a_future_that_is_cancelled_while_it_is_sent_again_is_cancelled_on_the_w
         with pytest.raises(concurrent.futures.CancelledError):
             future.result(PATIENCE)
         client.ping()
+
+
+@pytest.fixture
+def overtaken():
+    """A future whose question was answered, and which was sent again, before it was sent to the end."""
+    again, server = threading.Event(), Server("asking")
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        ctx.elicit("One?")
+        again.set()
+        ctx.sleep(60)
+        return "done"
+
+    caller = threading.current_thread()
+    with connect(server, revision=MODERN, elicitation=lambda question: True) as client:
+        outbox = client.asker.connection.outbox
+        send = outbox.send
+
+        def send_slowly(line, wait=None):
+            send(line, wait)
+            if threading.current_thread() is caller and b"tools/call" in line:
+                assert again.wait(PATIENCE)
+
+        outbox.send = send_slowly
+        yield client.submit("tools/call", {"name": "ask", "arguments": {}})
+
+
+def test_a_future_that_is_sent_again_before_it_was_sent_to_the_end_can_be_cancelled(overtaken):
+    assert overtaken.cancel()
+    assert overtaken.cancelled()
+
+
+def test_a_future_that_is_sent_again_before_it_was_sent_to_the_end_leaves_no_timer_behind(overtaken):
+    """One that is left would keep the client alive until its time comes."""
+    overtaken.cancel()
+    assert overtaken._timer.run is None
+    assert [timer.run for _, _, timer in timers._pending if timer.run is not None] == []
+
+
+def test_a_future_whose_time_is_up_before_it_was_sent_ends_soon_after(monkeypatch):
+    """The first look at its time finds it not even waiting, and is not the last one."""
+    expire, looks = results.PendingCall._expire, []
+
+    def look(future, call):
+        looks.append(call.id in future._connection.waiting)
+        expire(future, call)
+
+    monkeypatch.setattr(results.PendingCall, "_expire", look)
+    with connect(asking(), revision=MODERN) as client:
+        watch = results.PendingCall.watch
+
+        def watch_slowly(future, call):
+            watch(future, call)
+            assert eventually(lambda: looks)
+
+        monkeypatch.setattr(results.PendingCall, "watch", watch_slowly)
+        monkeypatch.setattr(client.asker.connection.outbox, "send", lambda line, wait=None: None)
+        future = client.submit("tools/call", {"name": "ask", "arguments": {}}, timeout=0.001)
+        with pytest.raises(RequestTimeout):
+            future.result(PATIENCE)
+        assert looks[0] is False
+        assert looks[-1] is True
 
 
 def test_a_future_whose_answer_cannot_be_had_says_so():
