@@ -23,13 +23,13 @@ Threads     the caller's: it waits between two times.
 
 from __future__ import annotations
 
-import random
 import time
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 from mcp_ref.basic.index.error_responses import ErrorResponse, HttpError, TooManyRequests
 from mcp_ref.basic.index.messages import Json
+from mcp_ref.runtime import chance
 from mcp_ref.runtime.checks import check_count, check_seconds
 from mcp_ref.runtime.errors import ConnectionClosed, McpError, NotReached, StreamBroken
 from mcp_ref.runtime.logs import logger
@@ -161,7 +161,7 @@ class Attempts:
         if pause is None:
             pause, self._pause = self._pause, min(2 * self._pause, self._retry.longest)
         self._left -= 1
-        pause *= 1 + CHANCE_OF_A_PAUSE * random.random()
+        pause *= 1 + CHANCE_OF_A_PAUSE * chance.fraction()
         _log.info("%s is sent again in %.2f s: %.300r", self._method, pause, problem)
         self._sleep(pause, problem)
 

@@ -24,7 +24,6 @@ Threads     any, also several at once: a question is answered by the thread that
 from __future__ import annotations
 
 import contextlib
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -46,6 +45,7 @@ from mcp_ref.basic.utilities.tasks import protocol_messages as tasks_of_2025
 from mcp_ref.basic.utilities.tasks.data_types import FIELDS, FINAL, Words
 from mcp_ref.basic.utilities.tasks.protocol_messages import TaskNews
 from mcp_ref.extensions import tasks as task_extension
+from mcp_ref.runtime import chance
 from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.errors import (
     ConnectionClosed,
@@ -272,7 +272,7 @@ class Task:
             pause = min(suggested, 1000 * MAX_SUGGESTED_SECONDS) / 1000
         else:
             pause, self._pause = self._pause, min(1.5 * self._pause, MAX_PAUSE_SECONDS)
-        return time.monotonic() + pause * (1 + JITTER * random.random())
+        return time.monotonic() + pause * (1 + JITTER * chance.fraction())
 
     def set(self, state: Json) -> None:
         """Take what the server says of the task. Once it is over it stays what it is.

@@ -18,8 +18,6 @@ Threads     a Seal has no state; any number of threads may use it.
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
 import json
 import os
 import re
@@ -27,6 +25,8 @@ import struct
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from mcp_ref.runtime import digests
 
 __all__ = ["BadSeal", "Seal", "secrets_of"]
 
@@ -77,7 +77,7 @@ class Seal:
         raw = _from_base64(text)
         mac, body = raw[:_MAC_BYTES], raw[_MAC_BYTES:]
         # All secrets are tried, also after one has matched: the time must not tell which.
-        matches = [hmac.compare_digest(_mac(secret, bound_to, body), mac) for secret in self._secrets]
+        matches = [digests.is_same(_mac(secret, bound_to, body), mac) for secret in self._secrets]
         if len(body) <= _TIME_BYTES or _base64(raw) != text or not any(matches):
             why = "it was altered, or belongs to another request, caller or server"
             raise BadSeal(why + (_ADVICE if self._is_made_up else ""))
@@ -100,8 +100,8 @@ def secrets_of(given: str | bytes | Sequence[str | bytes] | None) -> tuple[bytes
 
 
 def _mac(secret: bytes, bound_to: bytes, body: bytes) -> bytes:
-    bound = hashlib.sha256(bound_to).digest()  # of one length: else `ab` + `c` would equal `a` + `bc`
-    return hmac.digest(secret, _PURPOSE + bound + body, "sha256")
+    bound = digests.sha256(bound_to)  # of one length: else `ab` + `c` would equal `a` + `bc`
+    return digests.mac(secret, _PURPOSE + bound + body)
 
 
 def _base64(raw: bytes) -> str:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import sqlite3
 import threading
 import time
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakSet
 
+from mcp_ref.runtime import chance
 from mcp_ref.runtime.stores.store import StoreError
 from mcp_ref.runtime.threads import forks
 
@@ -262,7 +262,7 @@ def _patiently(work: Callable[[], T], end: float) -> T:
         except sqlite3.OperationalError as problem:
             if _code(problem) != sqlite3.SQLITE_BUSY or time.monotonic() >= end:
                 raise
-        time.sleep(random.uniform(0, pause))  # at random: two that wait are not to meet again and again
+        time.sleep(pause * chance.fraction())  # at random: two that wait are not to meet again and again
         pause = min(2 * pause, MAX_PAUSE)
 
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import base64
 import copy
-import hashlib
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -22,6 +21,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from mcp_ref.basic.index.error_responses import InternalError
 from mcp_ref.basic.index.messages import Json
+from mcp_ref.runtime.digests import sha256
 from mcp_ref.runtime.json_text import to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.typing.values import dump_any
@@ -189,7 +189,7 @@ class Exchange:
 
 def _digest(question: Question) -> str:
     """A digest that differs for different questions."""
-    raw = hashlib.sha256(canonical([question.method, question.params])).digest()
+    raw = sha256(canonical([question.method, question.params]))
     return base64.b64encode(raw[:18]).decode("ascii")
 
 

@@ -37,7 +37,6 @@ Threads     KnownEras may be used by any thread; its lock guards a dict and is h
 
 from __future__ import annotations
 
-import hashlib
 import queue
 import threading
 import time
@@ -59,6 +58,7 @@ from mcp_ref.basic.versioning import (
     speak_legacy,
 )
 from mcp_ref.runtime.checks import check_count, check_seconds
+from mcp_ref.runtime.digests import sha256
 from mcp_ref.runtime.errors import ConnectionClosed, LocalError, McpError, RequestTimeout
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads import forks
@@ -140,7 +140,7 @@ class KnownEras:
 
 def _digest(server: Hashable) -> bytes:
     """The key of a server: a digest, since its command or URL may hold secrets."""
-    return hashlib.sha256(repr(server).encode("utf-8", "surrogatepass")).digest()
+    return sha256(repr(server).encode("utf-8", "surrogatepass"))
 
 
 KNOWN_ERAS = KnownEras()
