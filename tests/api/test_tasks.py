@@ -266,7 +266,7 @@ def without_time(date, **options):
     """Time passes in the pauses alone."""
     clock = FakeTime()
     with (
-        patched(module, time=clock, random=SimpleNamespace(random=lambda: 0.0)),
+        patched(module, time=clock, chance=SimpleNamespace(fraction=lambda: 0.0)),
         patched(module.WAYS["decided" if date == MODERN else "asked for"], news=lambda task, deadline: clock),
     ):
         yield clock
@@ -328,7 +328,7 @@ def test_part_of_each_pause_is_left_to_chance_and_makes_it_longer(date):
     with (
         scripted(date, {"tools/call": created(date, **poll(date, 1000))}) as (_, client),
         without_time(date) as clock,
-        patched(module, random=SimpleNamespace(random=lambda: 0.5)),
+        patched(module, chance=SimpleNamespace(fraction=lambda: 0.5)),
     ):
         until_over(client.start_tool("render"))
     assert clock.pauses == pytest.approx([1.05])

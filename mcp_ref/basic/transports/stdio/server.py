@@ -20,8 +20,9 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from mcp_ref.basic.transports.index import Served
 from mcp_ref.basic.transports.stdio.framing import Writer, read_lines
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.outbox import Outbox
@@ -29,15 +30,23 @@ from mcp_ref.runtime.threads.pipes import poll_for, widen
 from mcp_ref.runtime.threads.signals import IN_PEACE, Handled
 
 if TYPE_CHECKING:
-    from mcp_ref.basic.transports.index import Served
+    from mcp_ref.basic.utilities.tasks.behavior_requirements import Receiver
 
 __all__ = ["serve"]
 
 GRACE_SECONDS = 1.0
-"""How long running requests may go on after end of input."""
+"""How long running requests may go on after end of input, and tasks after they were cancelled."""
 
 
-def serve(server: Served) -> None:
+class ServedAlone(Served, Protocol):
+    """What this transport needs of the server whose process it has to itself."""
+
+    @property
+    def tasks(self) -> Receiver:
+        """Its tasks, which end with this process."""
+
+
+def serve(server: ServedAlone) -> None:
     """Serve one client over this process's stdin and stdout; returns at end of input.
 
     # spec: basic/transports/stdio/server-exits-on-eof
@@ -62,6 +71,7 @@ def serve(server: Served) -> None:
         finally:
             signals.end()
             server.detach(connection, reason)
+            server.tasks.close(GRACE_SECONDS)
             write.close(0.5)
 
 

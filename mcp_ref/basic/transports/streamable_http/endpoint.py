@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from mcp_ref.basic.patterns.subscriptions.server import Listeners
     from mcp_ref.basic.transports.http_sse.server import OldTransport
     from mcp_ref.basic.transports.streamable_http.request_metadata import Tools
+    from mcp_ref.basic.utilities.tasks.behavior_requirements import Receiver
     from mcp_ref.runtime.threads.shared import Shared
     from mcp_ref.runtime.threads.workers import Workers
 
@@ -137,6 +138,10 @@ class HttpServed(ServerFacts, Protocol):
     @property
     def lifespan(self) -> Shared[Any]:
         """What is entered while it is served."""
+
+    @property
+    def tasks(self) -> Receiver:
+        """Its tasks, which end with this process."""
 
     def attach_shared(
         self, outbox: WayOut, workers: Workers | None, *, notices: Limit | None = None
@@ -420,7 +425,7 @@ class Application:
         """End it. May be called by any thread, and twice: the second waits for the first.
 
         1 no more requests: 503  2 streams that last are ended as their pages say  3 calls get so many seconds
-        4 what still runs is cancelled, sessions end  5 the attendant ends  6 the lifespan is left
+        4 what still runs is cancelled, tasks fail, sessions end  5 the attendant ends  6 the lifespan is left
         """
         self._life.close(seconds, self._end)
 
@@ -445,6 +450,7 @@ class Application:
         self.server.detach(self.modern.connection, reason)
         for response in list(self.attendant.watched):
             response.fail(ConnectionClosed(reason))
+        self.server.tasks.close(LAST_SECONDS)
         self._life.hurries = False
         self._wait_for_responses(LAST_SECONDS)
         # Step 5: no response is under way, or none that can be ended.
@@ -462,7 +468,7 @@ MAX_PAUSE_SECONDS = 0.25
 """Seconds between two looks of the attendant: within a second a client that left is noticed."""
 
 LAST_SECONDS = 1.0
-"""Seconds for requests that were cancelled by `close`, and for the attendant."""
+"""Seconds for tasks and requests that were cancelled by `close`, and for the attendant."""
 
 
 class Life:

@@ -31,6 +31,7 @@ import threading
 import time
 import typing
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -195,6 +196,8 @@ class Receiver:
         """Whether anything may run as a task."""
         self.on_change: Callable[[Entry], object] | None = None
         """Hears of every change of a task (mcp_ref/extensions/tasks)."""
+        self.needed: Callable[[], AbstractContextManager[object]] = contextlib.nullcontext
+        """Entered for each task, as long as its handler runs: what that needs must not end before it."""
         self._lock = threading.Lock()
         self._runs: dict[str, TaskRun] = {}
         # All below guarded by _lock, when they are written.
@@ -258,14 +261,25 @@ class Receiver:
                 self._waiting -= 1
 
     def close(self, wait: float) -> None:
-        """The tasks are not asked for any more: those that run are cancelled, and may take so long to end."""
+        """End the tasks that run here. May be called twice, and tasks be begun after it.
+
+        1 they fail, as if this process had died  2 their handlers are cancelled, and have so long to end
+        3 what the others needed is let go
+        """
         with self._lock:
-            runs, pools = list(self._runs.values()), (self._workers, self._takers)
-        for run in runs:
+            runs, pools = dict(self._runs), (self._workers, self._takers)
+            self._workers = self._takers = None
+        with contextlib.suppress(InternalError):  # it will be found out that this process has ended
+            for task_id in runs:
+                with contextlib.suppress(TaskNotFound, TaskIsOver):
+                    self.changed(task_id, abandoned)
+        for run in runs.values():
             run.context.cancel("this side was closed")
         for pool in pools:
             if pool is not None:
                 pool.close(wait)
+        for task_id in runs:
+            self.leave(task_id)
 
     # -- what a requestor may do ---------------------------------------------------------------------
 
@@ -342,6 +356,7 @@ class Receiver:
         """
         self._runs[entry.id] = run
         try:
+            run.needs.enter_context(self.needed())
             with Explained():
                 self.store.add(entry, most_live=self.options.most_live)
         except BaseException:
@@ -351,8 +366,10 @@ class Receiver:
             self._watch()
 
     def leave(self, task_id: str) -> None:
-        """The handler of a task has come to its end."""
-        self._runs.pop(task_id, None)
+        """The handler of a task has come to its end, or is not waited for."""
+        run = self._runs.pop(task_id, None)
+        if run is not None:
+            run.needs.close()
 
     def _watch(self) -> None:
         """See to tasks that expire while they run."""
@@ -442,6 +459,8 @@ class TaskRun:
         self.id: str | None = None
         """Of its task, once there is one."""
         self.expires: float | None = None
+        self.needs = contextlib.ExitStack()
+        """What lasts as long as its handler (`Receiver.needed`)."""
         self._receiver, self._call, self._encode = receiver, call, encode
         self._turn = threading.Lock()
         # Set when it is done, or was handed out. A task from the start is waited for by no thread.

@@ -23,6 +23,7 @@ from peers import (
     PATIENCE,
     REVISIONS,
     Json,
+    Notes,
     RawClient,
     eventually,
     nothing_left,
@@ -660,3 +661,44 @@ def test_the_streams_of_the_protocol_lead_nowhere_in_a_forked_child() -> None:
     assert not os.get_inheritable(write)
     for descriptor in (nothing, read, write):
         os.close(descriptor)
+
+
+TASKS = """
+import contextlib
+from mcp_ref import SqliteStore, TaskOptions
+
+@contextlib.contextmanager
+def lifespan(server):
+    yield "open"
+    print("lifespan left", file=sys.stderr)
+
+"""
+
+TASK = """
+@server.tool(task="required")
+def render(ctx: Context) -> str:
+    try:
+        while True:
+            ctx.sleep(60)
+    finally:
+        print("cleaned up while", ctx.lifespan, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("date", ["2025-11-25", MODERN])
+def test_a_task_that_runs_at_the_end_of_input_cleans_up_and_is_reported_as_failed(
+    date: str, tmp_path: Path
+) -> None:
+    """Before the lifespan ends. The next process says what became of it."""
+    notes = Notes()
+    options = f"lifespan=lifespan, tasks=TaskOptions(store=SqliteStore({str(tmp_path / 'tasks.db')!r}))"
+    command = python("import sys" + TASKS + source(TASK, options=options))
+    about = ClientOptions(env=ENV, on_stderr=notes)
+    with connect(command, revision=date, options=about) as client:
+        task = client.start_tool("render")
+    notes.until(lambda line: line == "lifespan left")
+    assert notes.all == ["cleaned up while open", "lifespan left"]
+    with connect(command, revision=date, options=about) as client:
+        again = client.task(task.id)
+        assert again.status == "failed"
+        assert again.message == "The process that ran this task has ended; start the task again."

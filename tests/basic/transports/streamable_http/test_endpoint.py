@@ -20,7 +20,7 @@ from choices import for_http, for_server
 from http_peers import Event, Peer, Reply, endpoint
 from peers import ENV, LEGACY, META, MODERN, PATIENCE, eventually, nothing_left
 
-from mcp_ref import Context, Limit, Server, ServerOptions
+from mcp_ref import Context, Limit, Server, ServerOptions, connect
 from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
 from mcp_ref.basic.transports.streamable_http.endpoint import Application
 from mcp_ref.basic.transports.streamable_http.security import Denied
@@ -878,6 +878,34 @@ def test_the_lifespan_begins_with_the_first_request_and_ends_with_the_applicatio
         assert happened == ["entered"]
         at.app.close()
         assert happened == ["entered", "left"]
+
+
+def test_an_application_that_is_closed_ends_the_tasks_before_the_lifespan():
+    """They fail, and their handlers have time to clean up while what they need is still there."""
+    ends = []
+
+    @contextlib.contextmanager
+    def life(server):
+        yield "open"
+        ends.append("lifespan left")
+
+    server, begun = demo(lifespan=life), threading.Event()
+
+    @server.tool(task="required")
+    def render(ctx: Context) -> str:
+        begun.set()
+        try:
+            ctx.sleep(60)
+        finally:
+            ends.append(f"cleaned up while {ctx.lifespan}")
+
+    with endpoint(server) as at:
+        with connect(f"http://127.0.0.1:{at.port}/mcp") as client:
+            task = client.start_tool("render")
+        assert begun.wait(PATIENCE)
+        at.app.close(0.0)
+        assert ends == ["cleaned up while open", "lifespan left"]
+    assert server.tasks.store.get(task.id).state["status"] == "failed"
 
 
 def test_a_lifespan_that_fails_is_tried_again_by_the_next_request(caplog):

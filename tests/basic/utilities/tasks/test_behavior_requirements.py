@@ -1446,6 +1446,116 @@ def test_an_answer_to_what_was_not_asked_changes_nothing(stage):
         assert stage.entry(task_id) is before
 
 
+# -- the end of a server -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lasting():
+    """A stage whose lifespan says when it was left."""
+    left = threading.Event()
+
+    @contextlib.contextmanager
+    def lifespan(server):
+        yield "open"
+        left.set()
+
+    with Stage(server={"lifespan": lifespan}) as made:
+        made.lifespan_left = left
+        made.add_usual()
+        yield made
+
+
+def is_left_by_clients(stage):
+    """Whether the tasks that run are all that use the lifespan."""
+    return eventually(lambda: stage.server.lifespan._users == len(stage.server.tasks._runs))
+
+
+@BOTH
+def test_the_lifespan_lasts_until_the_last_task_is_over(lasting, era):
+    seen = []
+
+    @lasting.tool(task="required")
+    def reads(ctx: Context) -> str:
+        lasting.entered.release()
+        lasting.open.wait(PATIENCE)
+        seen.append((ctx.lifespan, lasting.lifespan_left.is_set()))
+        return "read"
+
+    with lasting.client(era) as raw:
+        raw.start("reads")
+        assert lasting.is_entered()
+    assert is_left_by_clients(lasting)
+    lasting.open.set()
+    assert lasting.lifespan_left.wait(PATIENCE)
+    assert seen == [("open", False)]
+
+
+@BOTH
+def test_a_task_that_the_store_refuses_does_not_keep_the_lifespan(era):
+    with Stage(store=FaultyStore("add")) as stage:
+        stage.add_usual()
+        with stage.client(era) as raw:
+            assert raw.answer(raw.begin("hold"))["error"]["message"] == STORE_FAILS
+        assert eventually(lambda: stage.server.lifespan._users == 0)
+
+
+@BOTH
+def test_tasks_that_run_when_a_server_ends_fail_and_their_handlers_clean_up(stage, era):
+    with stage.client(era) as raw:
+        task_id = raw.start("hold")["taskId"]
+        assert stage.is_entered()
+        stage.server.tasks.close(PATIENCE)
+        assert stage.left.acquire(blocking=False)
+        task = raw.get(task_id)
+        assert task["status"] == "failed"
+        assert task["statusMessage"] == "The process that ran this task has ended; start the task again."
+        assert stage.server.tasks._runs == {}
+
+
+@BOTH
+def test_a_task_that_was_over_stays_what_it_is_when_a_server_ends(stage, era):
+    with stage.client(era) as raw:
+        task_id = raw.start("hold")["taskId"]
+        raw.about("tasks/cancel", task_id)
+        stage.server.tasks.close(PATIENCE)
+        assert raw.get(task_id)["status"] == "cancelled"
+
+
+@BOTH
+def test_a_server_that_is_served_again_takes_tasks_again(stage, era):
+    with stage.client(era) as raw:
+        for _ in range(2):
+            stage.server.tasks.close(0.0)
+            raw.start("hold")
+            assert stage.is_entered()
+
+
+@BOTH
+def test_a_handler_that_ignores_its_end_does_not_keep_the_lifespan(lasting, era):
+    with lasting.client(era) as raw:
+        raw.start("stubborn")
+        assert lasting.is_entered()
+    assert is_left_by_clients(lasting)
+    lasting.server.tasks.close(0.01)
+    assert lasting.lifespan_left.is_set()
+
+
+@BOTH
+def test_a_store_that_fails_when_a_server_ends_keeps_no_handler_from_its_end(era):
+    store = FaultyStore()
+    with Stage(store=store) as stage:
+        stage.add_usual()
+        with stage.client(era) as raw:
+            for _ in range(3):
+                raw.start("hold")
+                assert stage.is_entered()
+            store.broken = {"change"}
+            stage.server.tasks.close(0.0)
+            for _ in range(3):
+                assert stage.is_left()
+            store.broken = set()
+
+
 # -- the audit ---------------------------------------------------------------------------------------
 
 
