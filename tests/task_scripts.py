@@ -9,6 +9,7 @@
     with connect(server, revision="2026-07-28") as client: ...
     server.params("tasks/get")                   what it was asked, in order
 
+`scripted(...)` is such a server with its client, and `film()` an ordinary one with a tool of each kind.
 `state(...)` is a task as tasks/get has it, `created(...)` one as the call has it; members of either may be
 replaced, or left out by OUT. `server.say(method, params)` sends a notification.
 """
@@ -20,11 +21,14 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 from peers import MODERN, PATIENCE, Json
 
+from mcp_ref import ClientOptions, Context, Server, connect
+from mcp_ref.basic.utilities.tasks.behavior_requirements import TaskOptions
 from mcp_ref.extensions.tasks import EXTENSION
 
 DATE = "2025-11-25"
@@ -300,3 +304,52 @@ class FakeTime:
         self.now += seconds
 
     def close(self) -> None: ...
+
+
+def knowing_tasks(options: ClientOptions | None = None) -> ClientOptions:
+    """These options, and the extension for tasks in each request: calls may be answered with tasks."""
+    options = options or ClientOptions()
+    return replace(options, extensions={"io.modelcontextprotocol/tasks": {}}) if options.tasks else options
+
+
+@contextlib.contextmanager
+def scripted(
+    date: str,
+    answers: Any = None,
+    *,
+    acknowledged: Any = None,
+    tasks: Any = None,
+    support: str = "optional",
+    **options: Any,
+) -> Iterator[Any]:
+    """A server that says what the test has it say, and its client, whose every request knows tasks."""
+    options["options"] = knowing_tasks(options.get("options"))
+    server = Scripted(date, answers, acknowledged=acknowledged, tasks=tasks, support=support)
+    with connect(server, revision=date, **options) as client:
+        yield server, client
+
+
+def film(**options: Any) -> Server:
+    """A server with one tool of each kind."""
+    server = Server("film", tasks=TaskOptions(grace=0, poll_interval=0.01, **options))
+
+    @server.tool(task="required")
+    def render(frames: int, ctx: Context) -> dict[str, int]:
+        for n in range(frames):
+            ctx.progress(n + 1, frames)
+        return {"frames": frames}
+
+    @server.tool(task="optional")
+    def ask(ctx: Context, times: int = 1) -> str:
+        answers = [ctx.elicit(f"Question {n}", {"type": "object", "properties": {}}) for n in range(times)]
+        return " ".join(answer.action for answer in answers)
+
+    @server.tool(task="optional")
+    def fail() -> str:
+        raise ValueError("no film in the camera")
+
+    @server.tool
+    def plain() -> str:
+        return "plain"
+
+    return server

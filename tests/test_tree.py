@@ -199,6 +199,7 @@ AUTHORIZATION_PAGES = (
 )
 SHARED = {
     "api/tasks": ("basic/utilities/tasks", "extensions/tasks"),
+    "api/task_calls": ("basic/utilities/tasks", "extensions/tasks"),
     "basic/utilities/tasks/behavior_requirements": ("extensions/tasks",),
     **{
         f"extras/authorization_server/{module}": tuple(

@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, TypedDict, TypeVar, Unpack, overload
 
-from mcp_ref.api import tasks
+from mcp_ref.api import task_calls
 from mcp_ref.api.events import EventThread
 from mcp_ref.api.requests import AnyLine, Asker
 from mcp_ref.api.results import PendingCall, Result, as_returned
@@ -163,7 +163,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         goes on with a task, its end is waited for, as `call_tool` does.
         """
         found = self.asker.resume(result, responses, timeout=timeout, on_progress=on_progress, rounds=rounds)
-        found = tasks.awaited(self.asker, (result.request or ("", {}))[1], found, timeout)
+        found = task_calls.awaited(self.asker, (result.request or ("", {}))[1], found, timeout)
         return found.raise_for_error() if self._checks else found
 
     def submit(
@@ -244,7 +244,9 @@ class Client(contextlib.AbstractContextManager["Client"]):
         """
         params, make = _call_params(name, arguments, meta), self._made(returns, check)
         return make(
-            tasks.call_in_time(self.asker, params, timeout=timeout, on_progress=on_progress, rounds=rounds)
+            task_calls.call_in_time(
+                self.asker, params, timeout=timeout, on_progress=on_progress, rounds=rounds
+            )
         )
 
     @overload
@@ -277,7 +279,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
     ) -> Future[Any]:
         """Call a tool and go on: what `call_tool` returns comes as a future, which cancels on the wire."""
         params, make = _call_params(name, arguments, meta), self._made(returns, check)
-        return tasks.submit_call(self.asker, params, make, timeout=timeout, on_progress=on_progress)
+        return task_calls.submit_call(self.asker, params, make, timeout=timeout, on_progress=on_progress)
 
     def _made(self, returns: Any, check: bool | None) -> Callable[[Result], Any]:
         """What makes of a result what its caller wants. Raises TypeError."""
@@ -301,16 +303,18 @@ class Client(contextlib.AbstractContextManager["Client"]):
         the call is a task, and for how long it is kept. `timeout` is for the answer to the call.
         """
         params = _call_params(name, arguments, meta)
-        return self._kept(tasks.start(self.asker, params, ttl=ttl, timeout=timeout, on_progress=on_progress))
+        return self._kept(
+            task_calls.start(self.asker, params, ttl=ttl, timeout=timeout, on_progress=on_progress)
+        )
 
     def task(self, task_id: str) -> Task:
         """A task that was begun before, on another connection or by another process (api/tasks)."""
         check_text(task_id=task_id)
-        return self._kept(tasks.task_of(self.asker, task_id))
+        return self._kept(task_calls.task_of(self.asker, task_id))
 
     def list_tasks(self) -> list[Task]:
         """The tasks that the server has for this client, in 2025-11-25 (api/tasks)."""
-        return [self._kept(task) for task in tasks.tasks_of(self.asker)]
+        return [self._kept(task) for task in task_calls.tasks_of(self.asker)]
 
     def _kept(self, task: Task) -> Task:
         """A task for the caller, whose result is checked as that of a call."""

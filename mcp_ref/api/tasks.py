@@ -28,18 +28,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mcp_ref.api.results import PendingCall, Result
 from mcp_ref.basic.index.error_responses import (
     ErrorResponse,
-    InvalidRequest,
-    MethodNotFound,
     TooManyRequests,
     error_response,
 )
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.subscriptions.client import Changes
 from mcp_ref.basic.utilities.tasks import protocol_messages as tasks_of_2025
 from mcp_ref.basic.utilities.tasks.data_types import FIELDS, FINAL, Words
@@ -57,12 +54,11 @@ from mcp_ref.runtime.errors import (
 )
 from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
-from mcp_ref.server.utilities import pagination
 
 if TYPE_CHECKING:
     from mcp_ref.api.requests import Asker
 
-__all__ = ["Task", "awaited", "call_in_time", "start", "submit_call", "task_of", "tasks_of"]
+__all__ = ["Task"]
 
 _log = logger("mcp_ref.tasks")
 
@@ -542,51 +538,6 @@ WAYS: dict[str, TaskWay] = {"asked for": AskedFor(), "decided": Decided()}
 """By `Revision.tasks`."""
 
 
-# --------------------------------------------------------------------------- how a client begins one
-
-
-def start(
-    asker: Asker,
-    params: Json,
-    *,
-    ttl: float | None,
-    timeout: float | None,
-    on_progress: OnProgress | None,
-) -> Task:
-    """Call a tool as a task: it is there when this returns, or the call was answered at once."""
-    if ttl is not None:
-        check_seconds("ttl", ttl)
-    check_tasks(asker)
-    if asker.negotiated.revision.tasks == "asked for":
-        return _start_asked_for(asker, params, ttl, timeout, on_progress)
-    heard = None if on_progress is None else _logged(on_progress)
-    result = asker.request("tools/call", params, timeout=timeout, on_progress=heard, as_task=True)
-    if task_extension.is_created(result):
-        return Task(asker, result, params)
-    return _never_a_task(asker, params, result)
-
-
-def _logged(on_progress: OnProgress) -> OnProgress:
-    """The same, but its failure is logged and ends nothing, as in 2025-11-25, where it has its own thread."""
-
-    def heard(progress: float, total: float | None, message: str | None) -> None:
-        try:
-            on_progress(progress, total, message)
-        except Exception:
-            _log.exception("on_progress failed")
-
-    return heard
-
-
-def check_tasks(asker: Asker) -> None:
-    """Check that both sides know tasks. Raises LocalError."""
-    agreed = asker.negotiated
-    if agreed.revision.tasks not in WAYS:
-        raise LocalError(f"there are no tasks in {agreed.revision}; use call_tool, or submit")
-    if agreed.revision.tasks == "decided" and not asker.knows_tasks:
-        raise LocalError("this client does not know tasks: connect with options=ClientOptions(tasks=True)")
-
-
 def check_offers(asker: Asker, part: str) -> None:
     """Check that a server of 2025-11-25 declared tasks/list, or tasks/cancel. Raises LocalError."""
     agreed = asker.negotiated
@@ -595,142 +546,5 @@ def check_offers(asker: Asker, part: str) -> None:
         raise LocalError(f"tasks/{part}: the server did not declare the capability 'tasks.{part}'")
 
 
-def _never_a_task(asker: Asker, params: Json, result: Result) -> Task:
-    return Task(asker, {"status": "completed"}, params, finished=result)
-
-
-def _start_asked_for(
-    asker: Asker, params: Json, ttl: float | None, timeout: float | None, on_progress: OnProgress | None
-) -> Task:
-    """2025-11-25: ask for a task, and hear of its progress until it is over."""
-    tasks_of_2025.check_may_augment(asker, asker.tools.known(asker, params["name"]))
-    sent = tasks_of_2025.augmented(params, ttl)
-    # Not the id of the request, which ends before the task does.
-    # spec: basic/patterns/progress/task-token-lives-on
-    token, stop = (None, _nothing) if on_progress is None else asker.report_to(on_progress)
-    try:
-        result = asker.request("tools/call", sent, timeout=timeout, progress_token=token)
-        if "task" not in result:  # a server that knows no tasks ignores the wish
-            stop()
-            return _never_a_task(asker, params, asker.checked("tools/call", params, result, timeout))
-        task = Task(asker, tasks_of_2025.created("tools/call", result), params)
-    except BaseException:
-        stop()
-        raise
-    task.on_end = stop
-    return task
-
-
 def _nothing() -> None:
     """No progress is heard of."""
-
-
-# ------------------------------------------------------------------------ calls that may become tasks
-
-
-def call_in_time(
-    asker: Asker, params: Json, *, timeout: float | None, on_progress: OnProgress | None, rounds: int | None
-) -> Result:
-    """The result of a call, also where the server runs it as a task: then its end is waited for.
-
-    # spec: basic/utilities/tasks/tool-required, extensions/tasks/client-handles-both
-    """
-    if not _must_start(asker, params["name"]):
-        try:
-            result = asker.request(
-                "tools/call", params, timeout=timeout, on_progress=on_progress, rounds=rounds
-            )
-        except ErrorResponse as problem:
-            if not _is_required_now(asker, params["name"], problem, timeout):
-                raise
-        else:
-            return awaited(asker, params, result, timeout)
-    task = start(asker, params, ttl=None, timeout=timeout, on_progress=on_progress)
-    return _end_of(task, timeout)
-
-
-def submit_call(
-    asker: Asker,
-    params: Json,
-    make: Callable[[Result], Any],
-    *,
-    timeout: float | None,
-    on_progress: OnProgress | None,
-) -> PendingCall[Any]:
-    """The future of a call, which waits for the end of its task where the server runs it as one.
-
-    In 2025-11-25 the call itself has to ask for a task, if the tool runs as one alone: so the list of tools
-    is fetched there, once, from a server that has such tools.
-    """
-    agreed = asker.negotiated
-    if agreed.revision.tasks == "asked for" and tasks_of_2025.may_augment(
-        agreed.server_capabilities or {}, "tools/call"
-    ):
-        tool = asker.tools.known(asker, params["name"])
-        if tasks_of_2025.must_augment(asker, tool):
-            params = tasks_of_2025.augmented(params, None)
-    return asker.submit(
-        "tools/call", params, timeout=timeout, on_progress=on_progress, make=make, follows=True
-    )
-
-
-def _must_start(asker: Asker, name: str) -> bool:
-    """Whether a tool is known to run as a task alone.
-
-    It is looked up where a person is to confirm the call, once; otherwise the server is left to refuse it.
-    """
-    if asker.negotiated.revision.tasks != "asked for":
-        return False
-    tool = asker.tools.find(name) if asker.confirm is None else asker.tools.known(asker, name)
-    return tool is not None and tasks_of_2025.must_augment(asker, tool)
-
-
-def _is_required_now(asker: Asker, name: str, problem: ErrorResponse, timeout: float | None) -> bool:
-    """Whether a call was refused because the tool runs as a task alone, which was not known here."""
-    if asker.negotiated.revision.tasks != "asked for":
-        return False
-    if problem.code not in (MethodNotFound.code, InvalidRequest.code):
-        return False
-    if not tasks_of_2025.may_augment(asker.negotiated.server_capabilities or {}, "tools/call"):
-        return False
-    return tasks_of_2025.must_augment(asker, asker.tools.fetch(asker, name, timeout=timeout))
-
-
-def awaited(asker: Asker, params: Json, result: Result, timeout: float | None) -> Result:
-    """The result itself; or, where it is a task of 2026-07-28, what comes of that."""
-    return _end_of(Task(asker, result, params), timeout) if asker.is_task(result) else result
-
-
-def _end_of(task: Task, timeout: float | None) -> Result:
-    """The result of a task that the caller has no hold of: it is cancelled if it is given up."""
-    try:
-        return task.result(max(timeout or 0.0, task.asker.connection.max_timeout))
-    except BaseException:
-        if not task.is_over:
-            with contextlib.suppress(McpError):
-                task.asker.submit("tasks/cancel", {"taskId": task.id})
-        raise
-
-
-# ------------------------------------------------------------------------------- tasks by their ids
-
-
-def task_of(asker: Asker, task_id: str) -> Task:
-    """A task that was begun before, perhaps by another process. Raises ErrorResponse for an unknown one."""
-    check_tasks(asker)
-    return Task(asker, {"taskId": task_id, "status": "working"}, None).refresh()
-
-
-def tasks_of(asker: Asker) -> list[Task]:
-    """The tasks that the server has for this client. In 2026-07-28 it does not say.
-
-    # spec: basic/utilities/tasks/list-cursor-opaque
-    """
-    check_tasks(asker)
-    if asker.negotiated.revision.tasks != "asked for":
-        raise LocalError(
-            "there is no list of tasks in 2026-07-28: keep their ids, and ask by client.task(id)"
-        )
-    check_offers(asker, "list")
-    listed = pagination.everything(asker, "tasks/list", "tasks")
-    return [Task(asker, tasks_of_2025.checked(state), None) for state in listed]
