@@ -894,7 +894,7 @@ CELLS = {
     "a call": "client.call_tool('add', {'a': 1, 'b': 2})",
     "a tool that failed": "client.call_tool('fail', check=True)",
     "an error": "client.call_tool('nothing')",
-    "a time-out": "client.call_tool('add', {'a': 1, 'b': 2}, timeout=0.0001)",
+    "a time-out": "client.call_tool('wait', timeout=0.01)",
     "a list": "client.list_tools()",
     "half of a list": "pages = client.pages('tools/list'); page = next(pages)",
     "a subscription": "changes = client.listen(tools=True)",
@@ -944,6 +944,10 @@ def add(a: int, b: int) -> int:
 @server.tool
 def fail() -> int:
     raise ValueError("no")
+
+@server.tool
+def wait(ctx: Context) -> None:
+    ctx.sleep(60)
 
 @server.tool
 def ask(ctx: Context) -> int:
