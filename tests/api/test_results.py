@@ -37,7 +37,6 @@ from mcp_ref.api.tasks import Task
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
 from mcp_ref.basic.transports.streamable_http.http_errors import RefusedByStatus
 from mcp_ref.runtime.errors import LocalError
-from mcp_ref.runtime.threads import timers
 
 
 class Gate:
@@ -588,8 +587,10 @@ def test_a_future_that_is_cancelled_while_it_is_sent_again_is_cancelled_on_the_w
 
 
 @pytest.fixture
-def overtaken():
-    """A future whose question was answered, and which was sent again, before it was sent to the end."""
+def overtaken(monkeypatch):
+    """A future whose question was answered, and which was sent again, before it was sent to the end; and the
+    timers of its rounds.
+    """
     again, server = threading.Event(), Server("asking")
 
     @server.tool
@@ -610,19 +611,22 @@ def overtaken():
                 assert again.wait(PATIENCE)
 
         outbox.send = send_slowly
-        yield client.submit("tools/call", {"name": "ask", "arguments": {}})
+        set_timer, timers = results.later, []
+        monkeypatch.setattr(results, "later", lambda *given: timers.append(set_timer(*given)) or timers[-1])
+        yield client.submit("tools/call", {"name": "ask", "arguments": {}}), timers
 
 
 def test_a_future_that_is_sent_again_before_it_was_sent_to_the_end_can_be_cancelled(overtaken):
-    assert overtaken.cancel()
-    assert overtaken.cancelled()
+    future, _ = overtaken
+    assert future.cancel()
+    assert future.cancelled()
 
 
 def test_a_future_that_is_sent_again_before_it_was_sent_to_the_end_leaves_no_timer_behind(overtaken):
     """One that is left would keep the client alive until its time comes."""
-    overtaken.cancel()
-    assert overtaken._timer.run is None
-    assert [timer.run for _, _, timer in timers._pending if timer.run is not None] == []
+    future, timers = overtaken
+    future.cancel()
+    assert [timer.run for timer in timers] == [None, None]
 
 
 def test_a_future_whose_time_is_up_before_it_was_sent_ends_soon_after(monkeypatch):

@@ -162,7 +162,9 @@ class Database:
             check_same_thread=False,
         )
         try:
-            is_new = self._kind.check(connection, self.path)
+            connection.execute("BEGIN")  # or another process could make the tables between two looks
+            with _committed(connection):
+                is_new = self._kind.check(connection, self.path)
             (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
             if mode != "wal":
                 raise StoreError(f"{self.path} is on a file system that several processes cannot share")

@@ -113,6 +113,28 @@ def test_processes_that_make_one_file_at_once_make_one(path):
             other.end()
 
 
+def test_a_file_that_another_process_makes_meanwhile_is_not_taken_for_another_programs(path, monkeypatch):
+    """It may have the tables already, when its numbers were looked at before it had any."""
+    number, tried = module._number, []
+
+    def looked_at(connection, pragma):
+        found = number(connection, pragma)
+        if pragma == "user_version" and not tried:
+            with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as other:
+                other.execute("BEGIN IMMEDIATE")
+                for statement in (*KIND.tables, "PRAGMA application_id = 4660", "PRAGMA user_version = 3"):
+                    other.execute(statement)
+                tried.append(path)
+                with pytest.raises(sqlite3.OperationalError, match="locked"):
+                    other.execute("COMMIT")
+        return found
+
+    monkeypatch.setattr(module, "_number", looked_at)
+    with closing(Database(path, KIND)) as made:
+        assert notes(made) == []
+    assert tried == [path]
+
+
 def test_a_missing_folder_is_named(tmp_path):
     said = refused(lambda: Database(tmp_path / "none" / "file.db", KIND))
     assert said == f"there is no folder {tmp_path / 'none'}: make it, or name a file elsewhere"
