@@ -37,7 +37,7 @@ from mcp_ref.runtime.stores.sqlite import SqliteStore
 PATIENCE = 30.0
 CLIENTS = 4
 LONGEST_TASK_SECONDS = 0.2
-ENDED = "The process that ran this task has ended"
+ENDED = "The task was interrupted"
 
 
 # ------------------------------------------------------------------------------- a server

@@ -90,7 +90,7 @@ def test_a_task_that_a_client_knows_is_over_or_failed_with_a_reason_whenever_its
     for task in kept.values():
         is_kept = (point, when) == (len(STEPS), "after")
         assert task.status == ("completed" if is_kept else "failed")
-        assert is_kept or "The process that ran this task has ended" in str(task.message)
+        assert is_kept or "The task was interrupted" in str(task.message)
 
 
 def test_without_a_death_the_task_takes_as_many_steps_as_there_are_points(tmp_path):

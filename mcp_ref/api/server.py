@@ -144,7 +144,7 @@ class Server(Registry):
         self.tasks.on_change = lambda entry: self.listeners.publish(TaskChange(entry.id))
         self.lifespan = Shared(functools.partial(self._enter, lifespan))
         """Entered while any transport serves, or a task runs; its value is at `ctx.lifespan`."""
-        self.tasks.needed = self.lifespan.used
+        self.tasks.needed = self.lifespan.kept
         self.serving = Serving(self, principal, Seal(secrets_of(secret), options.state_seconds))
 
     def __repr__(self) -> str:

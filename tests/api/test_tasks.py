@@ -1074,9 +1074,9 @@ def test_a_task_is_found_again_after_its_server_was_started_anew(date, tmp_path)
         lost = client.task(held.id)
         assert until_over(lost)[-1] == (
             "failed",
-            "The process that ran this task has ended; start the task again.",
+            "The task was interrupted, since what ran it has ended; start it again.",
         )
-        with pytest.raises(ErrorResponse, match="start the task again"):
+        with pytest.raises(ErrorResponse, match="start it again"):
             lost.result(PATIENCE)
 
 

@@ -160,7 +160,7 @@ def test_who_detaches_from_a_server_of_this_command_is_told_what_survives_it(
     assert main(["tasks", "--id", name, "--revision", revision, *kept]) == 0
     state, message = capsys.readouterr().out.splitlines()[:2]
     assert state == f"{name}  failed"
-    assert "The process that ran this task has ended" in message
+    assert "The task was interrupted" in message
 
 
 # --------------------------------------------------------------------------- without a terminal

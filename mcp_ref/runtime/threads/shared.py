@@ -30,6 +30,7 @@ class Shared(Generic[T]):
         self._lock = threading.Lock()
         # Guarded by _lock.
         self._users = 0
+        self._keepers = 0  # among the users
         self._entered: ExitStack | None = None
         self.value: T | None = None
 
@@ -57,6 +58,26 @@ class Shared(Generic[T]):
                 if self._users == 0 and self._entered is not None:
                     leaving, self._entered, self.value = self._entered, None, None
                     leaving.__exit__(None, None, None)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Around something that needs it until its own end, but is no reason to begin anything with it."""
+        with self.used():
+            with self._lock:
+                self._keepers += 1
+            process = forks.count
+            try:
+                yield
+            finally:
+                with self._lock:
+                    if forks.count == process:
+                        self._keepers -= 1
+
+    @property
+    def is_in_last_use(self) -> bool:
+        """Whether there is one user at most, besides those that only keep it."""
+        with self._lock:
+            return self._users - self._keepers <= 1
 
     def add(self, part: Callable[[], AbstractContextManager[object]]) -> None:
         """Enter one more part, if it is entered now."""

@@ -41,6 +41,20 @@ def test_the_first_enters_it_and_the_last_leaves_it():
     assert shared.value is None
 
 
+def test_what_keeps_it_is_no_use_but_has_it_until_its_own_end():
+    life = Life()
+    shared = Shared(life.enter)
+    with shared.kept():
+        with shared.used():
+            assert shared.is_in_last_use
+            with shared.used():
+                assert not shared.is_in_last_use
+            with shared.kept():
+                assert shared.is_in_last_use
+        assert life.events == ["life begins"]
+    assert life.events == ["life begins", "life ends"]
+
+
 def test_what_cannot_be_entered_is_tried_again_by_the_next():
     tries = []
 

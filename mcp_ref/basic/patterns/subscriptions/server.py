@@ -446,6 +446,7 @@ class Listeners:
             for stream in streams:
                 if stream.acknowledged and self._remove(stream):
                     with contextlib.suppress(ConnectionClosed):  # the client has closed this one's stream
+                        self._tell_one(stream)  # what has changed until now
                         stream.end(reason)
             if all(stream.acknowledged for stream in streams) or time.monotonic() > end:
                 return

@@ -60,6 +60,7 @@ def serve(server: ServedAlone) -> None:
         try:
             limit = server.options.max_message_bytes
             read_lines(incoming, connection.receive, connection.too_long, limit, signals.bell.wait)
+            _end_tasks(server)
             if signals.bell.reason is None:
                 server.hang_up(connection, GRACE_SECONDS)
             else:
@@ -70,9 +71,20 @@ def serve(server: ServedAlone) -> None:
             reason = str(problem)
         finally:
             signals.end()
+            _end_tasks(server)
             server.detach(connection, reason)
-            server.tasks.close(GRACE_SECONDS)
+            if server.lifespan.is_in_last_use:
+                server.tasks.close(GRACE_SECONDS)
             write.close(0.5)
+
+
+def _end_tasks(server: ServedAlone) -> None:
+    """Have the tasks that run here fail: before the connection ends, so that those that wait are told.
+
+    Not if the server is served in another way as well.
+    """
+    if server.lifespan.is_in_last_use:
+        server.tasks.fail()
 
 
 @contextlib.contextmanager

@@ -424,8 +424,9 @@ class Application:
     def close(self, seconds: float = 3.0) -> None:
         """End it. May be called by any thread, and twice: the second waits for the first.
 
-        1 no more requests: 503  2 streams that last are ended as their pages say  3 calls get so many seconds
-        4 what still runs is cancelled, tasks fail, sessions end  5 the attendant ends  6 the lifespan is left
+        1 no more requests: 503  2 tasks fail, and streams that last are ended as their pages say
+        3 calls get so many seconds  4 what still runs is cancelled, sessions end  5 the attendant ends
+        6 the lifespan is left
         """
         self._life.close(seconds, self._end)
 
@@ -435,7 +436,11 @@ class Application:
 
     def _end(self, seconds: float) -> None:
         reason = "the server is shutting down"
-        # Step 2: streams that last.
+        # Step 2: tasks, unless the server is served in another way as well. Then streams that last, which
+        # tell of them.
+        ends_tasks = self.server.lifespan.is_in_last_use
+        if ends_tasks:
+            self.server.tasks.fail()
         self.server.listeners.close(self.modern.connection, reason)
         # spec: basic/lifecycle/shutdown-http, basic/transports/streamable-http/get-server-closes
         for session in self.sessions.all():
@@ -450,7 +455,8 @@ class Application:
         self.server.detach(self.modern.connection, reason)
         for response in list(self.attendant.watched):
             response.fail(ConnectionClosed(reason))
-        self.server.tasks.close(LAST_SECONDS)
+        if ends_tasks:
+            self.server.tasks.close(LAST_SECONDS)
         self._life.hurries = False
         self._wait_for_responses(LAST_SECONDS)
         # Step 5: no response is under way, or none that can be ended.

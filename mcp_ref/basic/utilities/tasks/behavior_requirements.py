@@ -23,6 +23,7 @@ Threads     `mcp_ref worker N` of the receiver runs the handler, one a task. `Ta
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import json
@@ -30,6 +31,7 @@ import os
 import threading
 import time
 import typing
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -100,6 +102,9 @@ WAIT_SECONDS = 0.5
 
 IDLE_SECONDS = 1.0
 """After which a thread ends that has no task to run."""
+
+EXIT_SECONDS = 1.0
+"""For which the program waits at its end for tasks that were cancelled."""
 
 MAX_TAKERS = 4
 """Threads that give answers to tasks, which takes no longer than a change of the store."""
@@ -263,23 +268,28 @@ class Receiver:
     def close(self, wait: float) -> None:
         """End the tasks that run here. May be called twice, and tasks be begun after it.
 
-        1 they fail, as if this process had died  2 their handlers are cancelled, and have so long to end
-        3 what the others needed is let go
+        1 they fail  2 their handlers have so many seconds to end  3 what the others need is let go
         """
+        self.fail()
         with self._lock:
-            runs, pools = dict(self._runs), (self._workers, self._takers)
+            runs, pools = list(self._runs), (self._workers, self._takers)
             self._workers = self._takers = None
+        for pool in pools:
+            if pool is not None:
+                pool.close(wait)
+        for task_id in runs:
+            self.leave(task_id)
+
+    def fail(self) -> None:
+        """Have all tasks that run here fail, as if this process had died, and their handlers be cancelled."""
+        with self._lock:
+            runs = dict(self._runs)
         with contextlib.suppress(InternalError):  # it will be found out that this process has ended
             for task_id in runs:
                 with contextlib.suppress(TaskNotFound, TaskIsOver):
                     self.changed(task_id, abandoned)
         for run in runs.values():
             run.context.cancel("this side was closed")
-        for pool in pools:
-            if pool is not None:
-                pool.close(wait)
-        for task_id in runs:
-            self.leave(task_id)
 
     # -- what a requestor may do ---------------------------------------------------------------------
 
@@ -306,22 +316,12 @@ class Receiver:
         return entry
 
     def answer(self, task_id: str, key: str, answer: Json) -> None:
-        """Take the answer to a question of a task; one that is not outstanding is ignored.
+        """Take the answer to a question of a task. Raises TaskNotFound, InternalError."""
+        self.changed(task_id, functools.partial(_answered, key, answer))
 
-        # spec: basic/utilities/tasks/leave-input-required
-        """
-
-        def make(entry: Entry) -> Entry:
-            asked = dict(entry.state.get("asked", {}))
-            if is_over(entry) or key not in asked:
-                return entry
-            del asked[key]
-            answers = {**entry.state.get("answers", {}), key: answer}
-            if asked:
-                return with_state(entry, {"asked": asked, "answers": answers})
-            return step(entry, "answer", asked=None, answers=answers)
-
-        self.changed(task_id, make)
+    def keep_answer(self, entry: Entry, key: str, answer: Json) -> None:
+        """The same, however long the store fails: who answered will not do so again."""
+        self.insist(entry.id, functools.partial(_answered, key, answer), entry.expires)
 
     def changed(self, task_id: str, make: Callable[[Entry], Entry]) -> Entry:
         """A task after a change. Raises TaskNotFound, InternalError, and what `make` raises."""
@@ -330,6 +330,23 @@ class Receiver:
         if entry is None:
             raise TaskNotFound(task_id)
         return entry
+
+    def insist(self, task_id: str, make: Callable[[Entry], Entry], expires: float | None) -> Entry | None:
+        """A task after a change, however long the store fails; None once it is not there, or has expired.
+
+        Raises what `make` raises.
+        """
+        pause, waits = 0.1, threading.Event()
+        while True:
+            try:
+                return self.store.change(task_id, make)
+            except StoreError as problem:
+                if expires is not None and time.time() >= expires:
+                    _log.error("a change of a task could not be kept: %s", problem)
+                    return None
+                _log.warning("a change of a task cannot be kept now, which is tried again: %s", problem)
+            waits.wait(pause)
+            pause = min(2 * pause, MAX_PAUSE_SECONDS)
 
     def waited(self, entry: Entry, seconds: float = WAIT_SECONDS) -> Entry:
         """The task after its next change, or as it is after so long. Raises TaskNotFound, InternalError."""
@@ -364,6 +381,7 @@ class Receiver:
             raise
         if not self._is_watching:
             self._watch()
+        _in_use.add(self)
 
     def leave(self, task_id: str) -> None:
         """The handler of a task has come to its end, or is not waited for."""
@@ -393,6 +411,17 @@ class Receiver:
         self._watch()
 
 
+_in_use: weakref.WeakSet[Receiver] = weakref.WeakSet()
+"""Those that have run tasks."""
+
+
+@atexit.register
+def _close_all() -> None:
+    """The program ends, and with it all tasks: what their handlers have begun they clean up."""
+    for receiver in list(_in_use):
+        receiver.close(EXIT_SECONDS)
+
+
 def _declared_in(session: Session | None) -> Json:
     """What a server declared of tasks when a session began."""
     declared: Json = {} if session is None else session.server_capabilities.get("tasks", {})
@@ -411,6 +440,21 @@ def _new_memory_store() -> Store:
     from mcp_ref.runtime.stores.memory import MemoryStore  # start-up time
 
     return MemoryStore()
+
+
+def _answered(key: str, answer: Json, entry: Entry) -> Entry:
+    """A task after the answer to one of its questions; one that is not outstanding is ignored.
+
+    # spec: basic/utilities/tasks/leave-input-required
+    """
+    asked = dict(entry.state.get("asked", {}))
+    if is_over(entry) or key not in asked:
+        return entry
+    del asked[key]
+    answers = {**entry.state.get("answers", {}), key: answer}
+    if asked:
+        return with_state(entry, {"asked": asked, "answers": answers})
+    return step(entry, "answer", asked=None, answers=answers)
 
 
 def _cancelled(entry: Entry, message: str) -> Entry:
@@ -654,23 +698,11 @@ class TaskRun:
         return lambda entry: ended(entry, "fail", text, message=message)
 
     def _keep(self, task_id: str, make: Callable[[Entry], Entry]) -> None:
-        """Have the store keep the end of the task, however long the store fails; until the task expires."""
-        pause, waits = 0.1, threading.Event()
-        while True:
-            try:
-                entry = self._receiver.store.change(task_id, make)
-                if entry is not None:  # it has not expired
-                    record(entry.state["status"], entry)
-                return
-            except TaskIsOver:  # it was cancelled meanwhile: the first end counts
-                return
-            except StoreError as problem:
-                if self.expires is not None and time.time() >= self.expires:
-                    _log.error("the end of a task could not be kept: %s", problem)
-                    return
-                _log.warning("the end of a task cannot be kept now, which is tried again: %s", problem)
-            waits.wait(pause)
-            pause = min(2 * pause, MAX_PAUSE_SECONDS)
+        """Have the store keep the end of the task."""
+        with contextlib.suppress(TaskIsOver):  # it was cancelled meanwhile: the first end counts
+            entry = self._receiver.insist(task_id, make, self.expires)
+            if entry is not None:
+                record(entry.state["status"], entry)
 
     # -- the handler (api/context) ---------------------------------------------------------------------
 

@@ -231,8 +231,8 @@ def error_text(error: Error) -> bytes:
 
 
 def abandoned(entry: Entry) -> Entry:
-    """A task whose process died: it failed, and says why."""
-    problem = InternalError("The process that ran this task has ended; start the task again.")
+    """A task whose process, or whose server, has ended: it failed, and says why."""
+    problem = InternalError("The task was interrupted, since what ran it has ended; start it again.")
     return ended(entry, "fail", error_text(problem.to_wire()), message=problem.message)
 
 

@@ -310,7 +310,7 @@ def _end_of(host: TaskHost, entry: Entry, context: RequestContext) -> Entry:
     """The task when it is over. Raises TooManyRequests, RequestCancelled, TaskNotFound."""
     workers = context.connection.responder.workers
     most = MAX_WAITING if workers is None else min(MAX_WAITING, max(1, workers.limit // 2))
-    with host.tasks.waiting(most), contextlib.closing(Relay(host.tasks, entry.id, context)) as relay:
+    with host.tasks.waiting(most), contextlib.closing(Relay(host.tasks, entry, context)) as relay:
         while not is_over(entry):
             context.check_cancelled()
             relay.send(entry)
@@ -326,8 +326,8 @@ class Relay:
     # spec: basic/utilities/tasks/related-task-on-requests, basic/utilities/tasks/related-task-shared
     """
 
-    def __init__(self, receiver: Receiver, task_id: str, context: RequestContext) -> None:
-        self._receiver, self._id, self._context = receiver, task_id, context
+    def __init__(self, receiver: Receiver, entry: Entry, context: RequestContext) -> None:
+        self._receiver, self._entry, self._context = receiver, entry, context
         self._calls: dict[str, Call] = {}  # of the questions sent, by key
 
     def send(self, entry: Entry) -> None:
@@ -350,7 +350,7 @@ class Relay:
 
     def _ask(self, key: str, question: Json) -> Call:
         params = question["params"]
-        meta = {**params.get("_meta", {}), RELATED_TASK: {"taskId": self._id}}
+        meta = {**params.get("_meta", {}), RELATED_TASK: {"taskId": self._entry.id}}
         return self._context.connection.call(
             question["method"],
             {**params, "_meta": meta},
@@ -365,8 +365,7 @@ class Relay:
         answer = _answer_of(call)
         # Without one, the connection is gone, or the question was withdrawn: it may be asked over another.
         if answer is not None:
-            with contextlib.suppress(InvalidParams):  # the task is gone
-                self._receiver.answer(self._id, key, answer)
+            self._receiver.keep_answer(self._entry, key, answer)
 
     def close(self) -> None:
         """The request for the result is over: what it asked is not waited for any more."""

@@ -30,6 +30,7 @@ from peers import (
     python,
     source,
 )
+from task_peers import TaskClient
 
 from mcp_ref import ClientOptions, Context, Server, ServerOptions, connect
 from mcp_ref.basic.transports.stdio import server as stdio
@@ -701,4 +702,38 @@ def test_a_task_that_runs_at_the_end_of_input_cleans_up_and_is_reported_as_faile
     with connect(command, revision=date, options=about) as client:
         again = client.task(task.id)
         assert again.status == "failed"
-        assert again.message == "The process that ran this task has ended; start the task again."
+        assert again.message == "The task was interrupted, since what ran it has ended; start it again."
+
+
+HELD = """
+@server.tool(task="required")
+def hold(ctx: Context) -> None:
+    ctx.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("number", [None, signal.SIGTERM])
+@pytest.mark.parametrize("date", ["2025-11-25", MODERN])
+def test_a_client_that_waits_for_a_task_at_the_end_is_told_that_it_failed(
+    date: str, number: int | None
+) -> None:
+    """By a notification, and at the end of input by the answer to tasks/result too."""
+    with TaskClient(source(HELD), revision=date) as client:
+        task_id = client.start("hold")["taskId"]
+        if date == MODERN:
+            client.ask("subscriptions/listen", {"notifications": {"taskIds": [task_id]}})
+            client.notified("notifications/subscriptions/acknowledged")
+            waiting = None
+        else:
+            waiting = client.ask("tasks/result", {"taskId": task_id})
+            client.request("ping")
+        if number is None:
+            client.end_input()
+        else:
+            assert client.child is not None
+            client.child.send_signal(number)
+        method = "notifications/tasks" if date == MODERN else "notifications/tasks/status"
+        assert client.notified(method, status="failed")["taskId"] == task_id
+        if waiting is not None and number is None:
+            assert client.answer(waiting)["error"]["message"].startswith("The task was interrupted")
+        assert client.wait() == 0

@@ -20,7 +20,7 @@ from choices import for_http, for_server
 from http_peers import Event, Peer, Reply, endpoint
 from peers import ENV, LEGACY, META, MODERN, PATIENCE, eventually, nothing_left
 
-from mcp_ref import Context, Limit, Server, ServerOptions, connect
+from mcp_ref import Context, ErrorResponse, Limit, Server, ServerOptions, connect
 from mcp_ref.basic.transports.streamable_http import endpoint as streamable_http
 from mcp_ref.basic.transports.streamable_http.endpoint import Application
 from mcp_ref.basic.transports.streamable_http.security import Denied
@@ -906,6 +906,47 @@ def test_an_application_that_is_closed_ends_the_tasks_before_the_lifespan():
         at.app.close(0.0)
         assert ends == ["cleaned up while open", "lifespan left"]
     assert server.tasks.store.get(task.id).state["status"] == "failed"
+
+
+def holding():
+    """A server whose task `hold` ends when it is cancelled."""
+    server, begun = demo(), threading.Event()
+
+    @server.tool(task="required")
+    def hold(ctx: Context) -> None:
+        begun.set()
+        ctx.sleep(60)
+
+    return server, begun
+
+
+def test_an_application_that_is_closed_leaves_the_tasks_of_a_server_that_is_served_elsewhere():
+    server, begun = holding()
+    with endpoint(server) as first, endpoint(server) as second:
+        Peer(first.port).request("tools/list")
+        with connect(f"http://127.0.0.1:{second.port}/mcp") as client:
+            task = client.start_tool("hold")
+            assert begun.wait(PATIENCE)
+            first.app.close(0.0)
+            assert task.refresh().status == "working"
+            second.app.close(0.0)
+    assert server.tasks.store.get(task.id).state["status"] == "failed"
+
+
+def test_who_waits_for_a_task_is_told_at_the_end_before_calls_are_waited_for():
+    """The time that calls get is not for tasks: tasks/result is answered at once."""
+    server, begun = holding()
+    with endpoint(server) as at, connect(f"http://127.0.0.1:{at.port}/mcp", revision="2025-11-25") as client:
+        task = client.start_tool("hold")
+        assert begun.wait(PATIENCE)
+        waiting = client.submit("tasks/result", {"taskId": task.id}, timeout=PATIENCE)
+        assert eventually(lambda: server.tasks._waiting)
+        closing = threading.Thread(target=at.app.close, args=(10 * PATIENCE,))
+        closing.start()
+        with pytest.raises(ErrorResponse, match="The task was interrupted"):
+            waiting.result(PATIENCE)
+        closing.join(PATIENCE)
+        assert not closing.is_alive()
 
 
 def test_a_lifespan_that_fails_is_tried_again_by_the_next_request(caplog):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import contextlib
 import logging
+import os
+import subprocess
 import sys
 import threading
 import time
@@ -12,7 +14,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from peers import LEGACY, MODERN, PATIENCE, REVISIONS, RawClient, eventually, nothing_left, plain, source
+from peers import (
+    ENV,
+    LEGACY,
+    MODERN,
+    PATIENCE,
+    REVISIONS,
+    RawClient,
+    eventually,
+    nothing_left,
+    plain,
+    python,
+    source,
+)
 from task_peers import DATE, ERAS, RELATED, FaultyStore, Stage, TaskClient, lines
 
 from mcp_ref import Context, Elicit, Limit, ProtocolError, Sample, UrlElicitationRequired
@@ -29,6 +43,8 @@ from mcp_ref.runtime.stores.store import StoreError
 
 BOTH = pytest.mark.parametrize("era", ERAS)
 ACCEPT = {"action": "accept", "content": {}}
+
+INTERRUPTED = "The task was interrupted, since what ran it has ended; start it again."
 
 STORE_FAILS = "the store of tasks fails now; the log of this side says why"
 """What a peer is told: not where the store is."""
@@ -1255,6 +1271,39 @@ def test_a_task_that_the_store_cannot_keep_is_refused_and_does_not_run(era, step
 
 
 @BOTH
+def test_an_answer_is_kept_as_soon_as_the_store_works_again(era, caplog):
+    """2025-11-25: it came as the response to a request, and will not come again. 2026-07-28: the client is
+    told that it was not taken, and sends it again.
+    """
+    store = FaultyStore()
+    with Stage(store=store) as stage:
+
+        @stage.tool(task="required")
+        def asks(ctx: Context) -> str:
+            return ctx.elicit("Who?", {"type": "object", "properties": {}}).action
+
+        with stage.client(era) as raw:
+            task_id = raw.start("asks")["taskId"]
+            if raw.is_modern:
+                key = next(iter(raw.asked(task_id)))
+                store.broken = {"change"}
+                assert raw.update(task_id, {key: ACCEPT})["error"] == {"code": -32603, "message": STORE_FAILS}
+                store.broken = set()
+                raw.update(task_id, {key: ACCEPT})
+                outcome = raw.outcome(task_id)
+            else:
+                waiting = raw.ask("tasks/result", {"taskId": task_id})
+                question = raw.requested("elicitation/create")
+                store.broken = {"change"}
+                raw.reply(question, ACCEPT)
+                assert store.has_failed() and store.has_failed()
+                store.broken = set()
+                outcome = raw.answer(waiting)
+            assert text_of(outcome) == "accept"
+    assert "a job failed" not in caplog.text
+
+
+@BOTH
 def test_the_end_of_a_task_is_kept_as_soon_as_the_store_works_again(era, caplog):
     store = FaultyStore()
     with Stage(store=store) as stage:
@@ -1508,7 +1557,9 @@ def test_tasks_that_run_when_a_server_ends_fail_and_their_handlers_clean_up(stag
         assert stage.left.acquire(blocking=False)
         task = raw.get(task_id)
         assert task["status"] == "failed"
-        assert task["statusMessage"] == "The process that ran this task has ended; start the task again."
+        assert (
+            task["statusMessage"] == "The task was interrupted, since what ran it has ended; start it again."
+        )
         assert stage.server.tasks._runs == {}
 
 
@@ -1554,6 +1605,41 @@ def test_a_store_that_fails_when_a_server_ends_keeps_no_handler_from_its_end(era
             for _ in range(3):
                 assert stage.is_left()
             store.broken = set()
+
+
+PROGRAM = """
+import contextlib, sys, threading
+from mcp_ref import Context, Server, connect
+
+@contextlib.contextmanager
+def lifespan(server):
+    yield "open"
+    print("lifespan left")
+
+server, begun = Server("tests", lifespan=lifespan), threading.Event()
+
+@server.tool(task="required")
+def render(ctx: Context) -> None:
+    begun.set()
+    try:
+        ctx.sleep(60)
+    finally:
+        print("cleaned up while", ctx.lifespan)
+
+with connect(server, revision=sys.argv[1]) as client:
+    client.start_tool("render")
+    begun.wait(20)
+print("end")
+"""
+
+
+@BOTH
+def test_a_program_that_ends_cleans_up_after_its_tasks(era):
+    done = subprocess.run(
+        [*python(PROGRAM), era], env={**os.environ, **ENV}, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.splitlines() == ["end", "cleaned up while open", "lifespan left"], done.stderr
+    assert done.returncode == 0
 
 
 # -- the audit ---------------------------------------------------------------------------------------

@@ -237,10 +237,10 @@ def test_the_end_of_a_task_forgets_what_it_asked_and_who_ran_it() -> None:
 
 
 @pytest.mark.parametrize("status", ["working", "input_required"])
-def test_a_task_whose_process_has_ended_failed_and_says_why(status: str) -> None:
+def test_a_task_that_was_interrupted_failed_and_says_why(status: str) -> None:
     over = abandoned(entry(status))
     assert over.state["status"] == "failed"
-    assert "process" in over.state["message"]
+    assert "what ran it has ended" in over.state["message"]
     assert json.loads(over.outcome or b"") == {"code": -32603, "message": over.state["message"]}
 
 
