@@ -271,6 +271,14 @@ def test_a_call_that_is_refused_for_want_of_something_else_is_not_sent_again(dat
         assert len(server.params("tools/call")) == 1
 
 
+def test_a_server_of_2025_11_25_is_not_told_in_words_of_2026_07_28_that_its_client_knows_tasks():
+    refusal = Refusal(-32021, "as a task alone", data={"requiredCapabilities": KNOWS})
+    with scripted(DATE, {"tools/call": refusal}) as (server, client):
+        with pytest.raises(ErrorResponse, match="as a task alone"):
+            client.call_tool("render")
+        assert len(server.params("tools/call")) == 1
+
+
 @eras
 def test_an_error_that_a_task_ends_with_is_no_reason_to_call_again(date):
     error = Refusal(-32021 if date == MODERN else -32601, "no lens", data={"requiredCapabilities": KNOWS})
