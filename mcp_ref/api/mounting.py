@@ -5,6 +5,7 @@
     completion        of arguments of prompts, and of variables of templates
     questions         of a tool, a prompt or a resource of the other one go to the client of this one
     progress          of a call likewise
+    tasks             none: a call that is a task there is waited for, and is an ordinary one here
     lists             are fetched anew when the other server says that they changed
     cancellation      a request to the other server ends with the one that it is made for
 
@@ -13,7 +14,8 @@ this one serves, in memory; a client stays its owner's, who closes it.
 
 A question is relayed from a server of 2026-07-28, which ends its request with it. What it said until then
 is kept in the state of our own request, so that nothing runs twice there. A server of the legacy era asks the
-client that is connected to it: the callbacks of that one answer, and a Server of this era has none.
+client that is connected to it: the callbacks of that one answer, and a Server of this era has none. So does
+a task in either era, which goes on while it asks: in a Server, a call that asks as a task fails, and says so.
 
 Errors      ValueError for a name or a URI that this server has already; what comes to be so later is left
             out, with a line in the log. A server that is gone: the call fails with the reason.
@@ -101,9 +103,9 @@ class Mount:
             yield self._source
             return
         relays = bool(self._source.versions.modern)
-        callbacks: dict[str, Any] = {"elicitation": _unasked, "sampling": _unasked, "roots": list}
+        callbacks: dict[str, Any] = {"elicitation": _unasked, "sampling": _unasked, "roots": _unasked}
         options = ClientOptions(
-            name=self._server.info["name"], tasks=False, sampling_tools=relays, sampling_context=relays
+            name=self._server.info["name"], sampling_tools=relays, sampling_context=relays
         )
         with connect(
             self._source, **(callbacks if relays else {}), timeout=UNTIL_CANCELLED, options=options
@@ -318,6 +320,9 @@ def _ours(problem: ErrorResponse) -> ProtocolError:
     return made
 
 
-def _unasked(question: Any) -> Any:
-    """Stands for the client of this server, who is asked instead: it declares that there is one."""
-    raise LocalError("what a mounted server asks is relayed")
+def _unasked(*question: Any) -> Any:
+    """Stands for the client of this server, who is asked instead: it declares that there is one.
+
+    It is called for what a task asks, which does not end its request with the question.
+    """
+    raise LocalError("what a task of a mounted server asks is not relayed")

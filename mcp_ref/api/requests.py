@@ -438,7 +438,8 @@ class Asker:
 
     def _needs_task(self, method: str, problem: ErrorResponse) -> bool:
         """Whether a call was refused since it can only be a task, and may be one."""
-        return method == "tools/call" and self.knows_tasks and task_extension.is_required_by(problem)
+        decides = method == "tools/call" and self.negotiated.revision.tasks == "decided"
+        return decides and self.knows_tasks and task_extension.is_required_by(problem)
 
     def correct(self, params: Json, problem: ErrorResponse, timeout: float | None) -> None:
         """Find out what the version, the headers or the capabilities of this request should be."""

@@ -105,6 +105,7 @@ def _start_asked_for(
         if "task" not in result:  # a server that knows no tasks ignores the wish
             return _never_a_task(asker, params, asker.checked("tools/call", params, result, timeout))
         task = Task(asker, tasks_of_2025.created("tools/call", result), params)
+        task.immediate_response = tasks_of_2025.immediate_response(result)
         task.on_end = reports.pop_all().close
     return task
 

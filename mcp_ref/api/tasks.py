@@ -2,6 +2,7 @@
 
     task = client.start_tool("render", {"film": "x"}, ttl=60)     returns at once
     task.id, task.status, task.message                            as they were when last looked at
+    task.immediate_response                                       what a model can be given at once, or None
     for state in task.updates(): ...                              each change, until the task is over
     result = task.result(timeout=300)                             waits; answers what the task asks
     task.cancel()
@@ -121,6 +122,8 @@ class Task:
         """`params` are those of the call, if it was made here. `finished`: it never was a task."""
         self.asker, self.params, self.state = asker, params, state
         self.way = WAYS[asker.negotiated.revision.tasks]
+        self.immediate_response: str | None = None
+        """What a model can be given until the task is over, where the call was answered so (2025-11-25)."""
         self.is_seed = True
         """Whether it was never looked at: then only the answer to the call has told of it."""
         self.on_end: Callable[[], object] = _nothing

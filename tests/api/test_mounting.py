@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from http_peers import endpoint
 from peers import ENV, LEGACY, MODERN, PATIENCE, eventually, nothing_left, python, source
+from task_scripts import knowing_tasks
 
 from mcp_ref import (
     ClientOptions,
@@ -21,6 +22,7 @@ from mcp_ref import (
     connect,
 )
 from mcp_ref.api.mounting import Mount
+from mcp_ref.basic.utilities.tasks.behavior_requirements import TaskOptions
 
 BOTH = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
 
@@ -259,6 +261,66 @@ def test_a_server_of_the_legacy_era_asks_the_client_that_is_connected_to_it() ->
     outer.mount("shop", shop.server)
     with connect(outer, elicitation=refuse) as client:
         assert client.call_tool("shop.order", {"what": "tea"}).is_error
+
+
+@pytest.mark.parametrize("there", [None, ["2025-11-25"], ["2025-06-18"]])
+@pytest.mark.parametrize("revision", [*LEGACY, MODERN])
+def test_a_tool_that_is_a_task_alone_there_is_waited_for_here(revision: str, there: list[str] | None) -> None:
+    shop = Shop(tasks=TaskOptions(poll_interval=0.01), **({"revisions": there} if there else {}))
+    shop.server.add_tool(lambda: "baked", name="bake", task="required")
+    outer = Server("outer")
+    outer.mount("shop", shop.server)
+    with connect(outer, revision=revision) as client:
+        assert client.call_tool("shop.bake").text == "baked"
+        assert client.call_tool("shop.bake").text == "baked"
+
+
+@BOTH
+def test_an_optional_task_is_an_ordinary_call_there_and_what_it_asks_is_relayed(revision: str) -> None:
+    shop, outer = Shop(tasks=TaskOptions(grace=0)), Server("outer")
+    outer.mount("shop", shop.server)
+    # Also for a client that says with each request that it knows tasks.
+    with connect(outer, revision=revision, elicitation=answer, options=knowing_tasks()) as client:
+        assert client.call_tool("shop.order", {"what": "tea"}).text == "red[Which tea?] tea True"
+
+
+@BOTH
+@pytest.mark.parametrize("question", ["elicit", "roots"])
+def test_a_call_that_asks_as_a_task_there_fails_and_says_why(revision: str, question: str) -> None:
+    shop, outer = Shop(tasks=TaskOptions(poll_interval=0.01)), Server("outer")
+
+    @shop.server.tool(task="required")
+    def bake(ctx: Context) -> str:
+        try:
+            return str(ctx.elicit("Which?", str) if question == "elicit" else ctx.list_roots())
+        finally:
+            shop.ran.append("ended")
+
+    outer.mount("shop", shop.server)
+    with connect(outer, revision=revision, elicitation=refuse, roots=["/srv"]) as client:
+        called = client.call_tool("shop.bake")
+        assert called.is_error
+        assert "what a task of a mounted server asks is not relayed" in called.text
+        assert eventually(lambda: shop.ran == ["ended"])
+
+
+def test_a_cancelled_call_cancels_its_task_there() -> None:
+    shop, outer = Shop(tasks=TaskOptions(poll_interval=0.01)), Server("outer")
+
+    @shop.server.tool(task="required")
+    def bake(ctx: Context) -> str:
+        shop.ran.append("baking")
+        try:
+            ctx.sleep(60)
+        finally:
+            shop.ran.append("ended")
+        return ""
+
+    outer.mount("shop", shop.server)
+    with connect(outer) as client:
+        with pytest.raises(RequestTimeout):
+            client.call_tool("shop.bake", timeout=0.3)
+        assert eventually(lambda: shop.ran == ["baking", "ended"])
 
 
 def test_a_server_that_is_gone_fails_the_call_with_the_reason() -> None:

@@ -65,6 +65,21 @@ def test_call_tool_gives_the_result_whatever_the_tool_says_of_tasks(date, is_kno
         assert client.call_tool("plain").text == "plain"
 
 
+@pytest.mark.spec("basic/utilities/tasks/model-immediate-response")
+@pytest.mark.parametrize(("date", "said"), [(DATE, "It is being rendered."), (MODERN, None)])
+def test_a_task_has_what_a_model_can_be_given_at_once_from_the_answer_to_its_call(date, said):
+    server = Server("film", tasks=TaskOptions(poll_interval=0.01))
+    server.add_tool(lambda: "x", name="render", task="required", immediate_response="It is being rendered.")
+    server.add_tool(lambda: "x", name="cut", task="required")
+    with connect(server, revision=date) as client:
+        task = client.start_tool("render")
+        assert task.immediate_response == said
+        assert task.result().text == "x"
+        assert task.immediate_response == said
+        assert client.task(task.id).immediate_response is None
+        assert client.start_tool("cut").immediate_response is None
+
+
 @pytest.mark.parametrize("code", [-32601, -32600])
 def test_a_call_that_is_refused_without_a_task_is_looked_up_once_and_started_as_one(code):
     def call(params):
@@ -252,6 +267,14 @@ def test_a_call_that_is_refused_for_want_of_something_else_is_not_sent_again(dat
     server = Scripted(MODERN, {"tools/call": Refusal(-32021, **({} if data is None else {"data": data}))})
     with connect(server, revision=MODERN) as client:
         with pytest.raises(ErrorResponse):
+            client.call_tool("render")
+        assert len(server.params("tools/call")) == 1
+
+
+def test_a_server_of_2025_11_25_is_not_told_in_words_of_2026_07_28_that_its_client_knows_tasks():
+    refusal = Refusal(-32021, "as a task alone", data={"requiredCapabilities": KNOWS})
+    with scripted(DATE, {"tools/call": refusal}) as (server, client):
+        with pytest.raises(ErrorResponse, match="as a task alone"):
             client.call_tool("render")
         assert len(server.params("tools/call")) == 1
 

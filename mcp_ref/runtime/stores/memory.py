@@ -1,7 +1,8 @@
 """MemoryStore: entries in this process, which end with it.
 
-Bounded: so many entries, and so many bytes of outcomes. An entry that has expired is seen no more from that
-moment, and is removed within a second: by a timer, or by the next `add`.
+Bounded: so many entries, of which one owner has half at most, and so many bytes of outcomes. An entry that
+has expired is seen no more from that moment, and is removed within a second: by a timer, or by the next
+`add`.
 
 A runner is a process, and all entries here belong to the one that has the store. So none is ever abandoned.
 
@@ -19,10 +20,11 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from weakref import ref
 
 from mcp_ref.runtime.stores.changes import Changes, next_version
-from mcp_ref.runtime.stores.store import Entry, StoreError, StoreFull
+from mcp_ref.runtime.stores.store import LOOKED_AT, Entry, StoreError, StoreFull, share_of
 from mcp_ref.runtime.threads import forks, timers
 
 __all__ = ["MemoryStore"]
@@ -46,6 +48,10 @@ class _Owned:
         self.gone = 0  # keys of removed entries
         self.live = 0  # entries with a runner
 
+    @property
+    def count(self) -> int:
+        return len(self.keys) - self.gone
+
     def add(self, key: tuple[float, str]) -> None:
         if not self.keys or key > self.keys[-1]:
             self.keys.append(key)
@@ -61,7 +67,9 @@ class MemoryStore:
     """Entries in this process."""
 
     def __init__(self, *, most: int = 100_000, most_bytes: int = 256 << 20) -> None:
-        """`most` entries in all; no new one while there are `most_bytes` of outcomes."""
+        """`most` entries in all, half of them of one owner; no new one while there are `most_bytes` of
+        outcomes.
+        """
         self.most = most
         self.most_bytes = most_bytes
         self._changes = Changes()
@@ -107,9 +115,18 @@ class MemoryStore:
         if entry.id in self._entries:
             raise ValueError("the id of a new entry is that of another one")
         if len(self._entries) >= self.most:
-            raise StoreFull(f"the store has {self.most:,} entries, which is its limit")
+            raise StoreFull(f"the store has {self.most:,} entries, which is its limit", self._until_expiry())
         if self._bytes >= self.most_bytes:
-            raise StoreFull(f"the outcomes in the store take {self.most_bytes:,} bytes, which is its limit")
+            raise StoreFull(
+                f"the outcomes in the store take {self.most_bytes:,} bytes, which is its limit",
+                self._until_expiry(),
+            )
+        share = share_of(self.most)
+        if entry.owner is not None and owned is not None and owned.count >= share:
+            raise StoreFull(
+                f"one owner has {share:,} of the {self.most:,} entries there may be, which is its limit",
+                self._until_expiry_of(owned, entry.owner),
+            )
         if entry.runner is not None and owned is not None and owned.live >= most_live:
             raise StoreFull(f"{owned.live:,} are under way, which is the limit")
 
@@ -207,6 +224,23 @@ class MemoryStore:
         else:
             heapq.heappush(self._expiries, (expires, entry_id))
         self._set_timer()
+
+    def _until_expiry(self) -> float | None:
+        """Seconds until the first entry expires; None if none does."""
+        while self._expiries:
+            expires, entry_id = self._expiries[0]
+            entry = self._entries.get(entry_id)
+            if entry is not None and entry.expires == expires:
+                return expires - time.time()
+            heapq.heappop(self._expiries)  # what an entry said before it was changed
+        return None
+
+    def _until_expiry_of(self, owned: _Owned, owner: str | None) -> float | None:
+        """Seconds until the first of an owner's oldest entries expires; None if none of them does."""
+        found = (self._entry_of(key, owner) for key in owned.keys)
+        oldest = islice((entry for entry in found if entry is not None), LOOKED_AT)
+        expiries = [entry.expires for entry in oldest if entry.expires is not None]
+        return min(expiries) - time.time() if expiries else None
 
     def _set_timer(self) -> None:
         if not self._expiries or self._expiries[0][0] >= self._timer_due:

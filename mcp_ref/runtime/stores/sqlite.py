@@ -32,7 +32,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.stores.changes import Changes, next_version
 from mcp_ref.runtime.stores.database import Database, FileKind
 from mcp_ref.runtime.stores.runners import Runners
-from mcp_ref.runtime.stores.store import Entry, StoreError, StoreFull
+from mcp_ref.runtime.stores.store import LOOKED_AT, Entry, StoreError, StoreFull, share_of
 from mcp_ref.runtime.threads import forks
 
 __all__ = ["SqliteStore"]
@@ -83,9 +83,18 @@ _ADD = f"""
     INSERT INTO entries (id, owner, created, expires, runner, version, state, seq, changer, outcome)
     SELECT :id, :owner, :created, :expires, :runner, :version, :state, seq + 1, :changer, :outcome FROM totals
     WHERE entries < :most
+        AND (:owner IS NULL OR entries < :share
+            OR (SELECT count(*) FROM entries WHERE owner = :owner) < :share)
         AND (:runner IS NULL OR (SELECT count(*) FROM entries WHERE {_IS_LIVE}) < :most_live)
 """
-"""One statement, and so one step: who has room, adds."""
+"""One statement, and so one step: who has room, adds. The entries of an owner are counted once the store is
+half full: before that no owner can have half of it.
+"""
+_COUNT_OF_OWNER = "SELECT count(*) FROM entries WHERE owner = ?"
+_FIRST_EXPIRY = "SELECT min(expires) FROM entries WHERE expires IS NOT NULL"
+_FIRST_EXPIRY_OF = """
+    SELECT min(expires) FROM (SELECT expires FROM entries WHERE owner = ? ORDER BY created, id LIMIT ?)
+"""
 _COLUMNS = "id, owner, created, expires, runner, state, version"
 _GET = f"SELECT {_COLUMNS}, outcome FROM entries WHERE id = ?"
 _PAGE = f"""
@@ -118,7 +127,10 @@ class SqliteStore:
     def __init__(
         self, path: str | os.PathLike[str], *, most: int = 1_000_000, power_safe: bool = False
     ) -> None:
-        """Opens the file, or makes it. Raises StoreError if that cannot be done. `most` entries in all."""
+        """Opens the file, or makes it. Raises StoreError if that cannot be done.
+
+        `most` entries in all, and half of them of one owner.
+        """
         self.most = most
         file = Path(path).absolute()
         self._database = Database(file, TABLES, power_safe=power_safe)
@@ -189,6 +201,7 @@ class SqliteStore:
             "outcome": entry.outcome,
             "changer": self.runner,
             "most": self.most,
+            "share": share_of(self.most),
             "most_live": most_live,
             "now": time.time(),
         }
@@ -209,8 +222,16 @@ class SqliteStore:
     def _refusal(self, entry: Entry, most_live: int) -> Exception:
         if self.get(entry.id) is not None:
             return ValueError("the id of a new entry is that of another one")
-        if self._one("SELECT entries FROM totals") >= self.most:
-            return StoreFull(f"the store has {self.most:,} entries, which is its limit")
+        entries, share = self._one("SELECT entries FROM totals"), share_of(self.most)
+        if entries >= self.most:
+            return StoreFull(
+                f"the store has {self.most:,} entries, which is its limit", _until(self._one(_FIRST_EXPIRY))
+            )
+        if entry.owner is not None and entries >= share and self._one(_COUNT_OF_OWNER, entry.owner) >= share:
+            return StoreFull(
+                f"one owner has {share:,} of the {self.most:,} entries there may be, which is its limit",
+                _until(self._one(_FIRST_EXPIRY_OF, entry.owner, LOOKED_AT)),
+            )
         return StoreFull(f"{most_live:,} are under way, which is the limit")
 
     def get(self, entry_id: str) -> Entry | None:
@@ -424,6 +445,10 @@ def _runners_with_entries(connection: sqlite3.Connection) -> list[str]:
         if name is None:
             return names[1:]
         names.append(name)
+
+
+def _until(expires: float | None) -> float | None:
+    return None if expires is None else expires - time.time()
 
 
 def _as_it_is(entry: Entry) -> Entry:

@@ -9,7 +9,10 @@ and at the end an `outcome`, which may be large.
     get, page, wait, listen      read it; read many; wait for a change; hear of all changes
     on_abandoned                 what becomes of an entry whose runner died
 
-Errors      StoreFull: the limit on entries is reached. StoreError: the store cannot be read or written, such
+A store takes so many entries in all. One owner has half of them at most, those that are over counted: what it
+keeps is not to take the room of the others. Where owners are not told apart, all have the whole store.
+
+Errors      StoreFull: a limit on entries is reached. StoreError: the store cannot be read or written, such
             as when the disk is full; nothing was changed.
 Threads     any, for every method. What `change` and `on_abandoned` are given runs while the store is locked:
             it is quick, and does not call the store. What `listen` is given runs after the change, on the
@@ -24,7 +27,13 @@ from typing import Any, Protocol
 
 from mcp_ref.runtime.errors import LocalError
 
-__all__ = ["Entry", "Store", "StoreError", "StoreFull"]
+__all__ = ["LOOKED_AT", "Entry", "Store", "StoreError", "StoreFull", "share_of"]
+
+LOOKED_AT = 1_000
+"""Entries of an owner, the oldest, among which the first to expire is looked for: within a millisecond."""
+
+MAX_WAIT = 86_400.0
+"""The longest time, in seconds, after which someone is told to try again."""
 
 
 class StoreError(LocalError):
@@ -33,6 +42,17 @@ class StoreError(LocalError):
 
 class StoreFull(StoreError):
     """The store takes no more entries: of this owner, or at all."""
+
+    def __init__(self, message: str, seconds: float | None = 1.0) -> None:
+        """`seconds` until the first of the entries in the way expires; None if none of them does."""
+        super().__init__(message)
+        self.seconds = MAX_WAIT if seconds is None else min(max(1.0, seconds), MAX_WAIT)
+        """After which it is worth another try."""
+
+
+def share_of(most: int) -> int:
+    """The entries that one owner may have, in a store that takes so many."""
+    return max(1, most // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +83,9 @@ class Store(Protocol):
     """The name of this process, among those that share the store."""
 
     def add(self, entry: Entry, *, most_live: int) -> None:
-        """Keep a new entry. Raises StoreFull if its owner has `most_live` entries with a runner already."""
+        """Keep a new entry. Raises StoreFull if its owner has `most_live` entries with a runner already, or
+        its share of the store; and if the store is full.
+        """
 
     def get(self, entry_id: str) -> Entry | None:
         """The entry; None if the store has no such entry, or no more."""

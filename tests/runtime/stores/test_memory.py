@@ -64,8 +64,9 @@ def test_no_entry_is_added_while_the_outcomes_take_too_much_but_those_under_way_
     for name in ("one", "two"):
         store.change(name, finished)
     assert store.get("two").outcome == b"the end"
-    with pytest.raises(StoreFull, match="10 bytes"):
+    with pytest.raises(StoreFull, match="10 bytes") as told:
         store.add(entry(store, "three"), most_live=9)
+    assert told.value.seconds == 86_400  # none of them expires
     store.change("one", lambda e: replace(e, expires=time.time() - 1))
     store.add(entry(store, "three"), most_live=9)
     store.close()

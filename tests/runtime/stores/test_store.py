@@ -170,13 +170,84 @@ def test_a_store_has_so_many_entries_in_all(make_store):
 
 
 def test_what_has_expired_takes_no_room(make_store):
-    store = make_store(most=3)
+    store = make_store(most=6)
     soon = time.time() + 0.1
-    for number in range(3):
-        store.add(entry(store, str(number), expires=soon), most_live=3)
+    for number in range(6):
+        store.add(entry(store, str(number), owner=str(number % 2), expires=soon), most_live=3)
     assert eventually(lambda: time.time() > soon)
+    for number in range(6):
+        store.add(entry(store, f"new {number}", owner=str(number % 2)), most_live=3)
+
+
+def test_one_owner_has_half_of_the_entries_at_most_and_those_that_are_over_count(make_store):
+    store = make_store(most=7)
     for number in range(3):
-        store.add(entry(store, f"new {number}"), most_live=3)
+        store.add(entry(store, str(number)), most_live=1)
+        store.change(str(number), finished)
+    with pytest.raises(StoreFull, match="one owner has 3 of the 7 entries"):
+        store.add(entry(store, "more"), most_live=1)
+    with pytest.raises(ValueError, match="that of another one"):
+        store.add(entry(store, "1"), most_live=1)
+    for number in range(3):
+        store.add(entry(store, f"of another {number}", owner="another"), most_live=5)
+    store.add(entry(store, "of a third", owner="third"), most_live=1)
+    with pytest.raises(StoreFull, match="the store has 7 entries"):
+        store.add(entry(store, "of a fourth", owner="fourth"), most_live=1)
+
+
+def test_where_owners_are_not_told_apart_they_have_the_whole_store(make_store):
+    store = make_store(most=4)
+    for number in range(4):
+        store.add(entry(store, str(number), owner=None), most_live=4)
+    with pytest.raises(StoreFull, match="the store has 4 entries"):
+        store.add(entry(store, "more", owner=None), most_live=5)
+
+
+def test_a_share_is_never_nothing(make_store):
+    store = make_store(most=1)
+    store.add(entry(store), most_live=1)
+    assert store.get("one") is not None
+
+
+def full(store, owner):
+    """The error that tells an owner that there is no room."""
+    with pytest.raises(StoreFull) as told:
+        store.add(entry(store, "more", owner=owner), most_live=1)
+    return told.value
+
+
+@pytest.mark.parametrize("owner", ["owner", "another"])
+def test_who_finds_no_room_is_told_when_the_first_entry_in_the_way_expires(make_store, owner):
+    """For an owner that has its share that is one of its own; for others, it is one of anybody's."""
+    store, now = make_store(most=4), time.time()
+    lives = {"0": ("owner", 300), "1": ("owner", 200), "2": ("third", 100), "3": ("third", None)}
+    for entry_id, (whose, life) in lives.items():
+        if owner == "owner" and whose == "third":
+            continue  # it has its share before the store is full
+        expires = None if life is None else now + life
+        store.add(entry(store, entry_id, owner=whose, runner=None, expires=expires), most_live=1)
+    assert full(store, owner).seconds == pytest.approx({"owner": 200, "another": 100}[owner], abs=20)
+    moved = {"owner": "1", "another": "2"}[owner]
+    store.change(moved, lambda before: replace(before, expires=now + 250))
+    assert full(store, owner).seconds == pytest.approx({"owner": 250, "another": 200}[owner], abs=20)
+
+
+@pytest.mark.parametrize("owner", [None, "owner"])
+def test_who_finds_no_room_for_ever_is_told_to_come_back_within_a_day(make_store, owner):
+    store = make_store(most=2)
+    for number in range(1 if owner else 2):
+        store.add(entry(store, str(number), owner=owner, runner=None), most_live=1)
+    assert full(store, owner).seconds == 86_400
+
+
+def test_what_is_under_way_may_end_at_any_time_and_so_it_is_worth_a_try_soon(store):
+    store.add(entry(store, expires=time.time() + 3600), most_live=1)
+    assert full(store, "owner").seconds == 1
+
+
+@pytest.mark.parametrize(("given", "told"), [(-5, 1), (0.5, 1), (1.5, 1.5), (1e9, 86_400), (None, 86_400)])
+def test_the_time_to_come_back_is_a_second_at_least_and_a_day_at_most(given, told):
+    assert StoreFull("no room", given).seconds == told
 
 
 def test_errors_of_stores_are_local_ones():
@@ -454,11 +525,16 @@ class Model(RuleBasedStateMachine):
         expires = None if life is None else self.now + life
         made = Entry(entry_id, owner, self.now - earlier, expires, "me" if is_live else None, {"n": 0})
         there = self.there()
-        live = [each for each in there.values() if each.owner == owner and each.runner]
+        owned = [each for each in there.values() if each.owner == owner]
+        live = [each for each in owned if each.runner]
         expected = None
         if entry_id in there:
             expected = ValueError
-        elif len(there) >= MOST or (is_live and len(live) >= MOST_LIVE):
+        elif (
+            len(there) >= MOST
+            or (is_live and len(live) >= MOST_LIVE)
+            or (owner is not None and len(owned) >= MOST // 2)
+        ):
             expected = StoreFull
         else:
             there[entry_id] = made

@@ -124,7 +124,10 @@ class TaskOptions:
     """
 
     store: Store | None = None
-    """A SqliteStore outlives the process, and may be shared by several; by default a MemoryStore."""
+    """A SqliteStore outlives the process, and may be shared by several; by default a MemoryStore.
+
+    One principal has half of the tasks that it takes at most, those that are over counted.
+    """
     ttl: float = 3600.0
     """Seconds for which a task is kept, where its requestor does not say."""
     max_ttl: float = 86_400.0
@@ -477,7 +480,7 @@ class Explained:
 
     def __exit__(self, kind: object, problem: BaseException | None, trace: object) -> None:
         if isinstance(problem, StoreFull):
-            raise TooManyRequests(str(problem), 1.0) from problem
+            raise TooManyRequests(str(problem), problem.seconds) from problem
         if isinstance(problem, StoreError):
             _log.error("the store of tasks fails: %s", problem)
             raise InternalError("the store of tasks fails now; the log of this side says why") from problem

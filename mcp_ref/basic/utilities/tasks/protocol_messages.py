@@ -7,8 +7,8 @@
     tasks/list               on_list: those of the same principal, in the order in which they began
 
 Server half   the handlers, for a client that runs tasks as well: `TaskHost` is either. `capability` declares.
-Client half   `augmented`, `created`, `result_params`, `check_may_augment`; for a server that asks its client
-              to run a task as well
+Client half   `augmented`, `created`, `immediate_response`, `check_may_augment`; for a server that asks its
+              client to run a task as well
 
 Revisions   2025-11-25.
 Errors      -32601 for a tool that is not called as its `taskSupport` says; -32602 for a task that is unknown
@@ -71,6 +71,7 @@ __all__ = [
     "augmented",
     "capability",
     "created",
+    "immediate_response",
 ]
 
 REVISION = revision("2025-11-25")
@@ -451,6 +452,16 @@ def created(method: str, result: Json) -> Json:
     except Mismatch as problem:
         raise InvalidResponse(f"{method}: the answer is no task: {problem}") from None
     return typing.cast(Json, result["task"])
+
+
+def immediate_response(result: Json) -> str | None:
+    """What a model can be given at once, if a CreateTaskResult says so.
+
+    # spec: basic/utilities/tasks/model-immediate-response
+    """
+    meta = result.get("_meta")
+    said = meta.get(MODEL_IMMEDIATE_RESPONSE) if isinstance(meta, dict) else None
+    return said if isinstance(said, str) else None
 
 
 def checked(task: Json) -> Json:

@@ -651,6 +651,22 @@ def test_a_task_that_is_over_makes_room_for_another(era):
             assert raw.start("hold")
 
 
+@BOTH
+def test_what_one_principal_keeps_leaves_room_for_the_tasks_of_others(era):
+    who, store = ["ann"], MemoryStore(most=6)
+    with Stage(store=store, ttl=7200.0, server={"principal": lambda ctx: who[0]}) as stage:
+        stage.server.add_tool(lambda: "done", name="brief", task="required")
+        with stage.client(era) as raw:
+            for _ in range(3):
+                raw.outcome(raw.start("brief")["taskId"])
+            error = raw.answer(raw.begin("brief"))["error"]
+            assert (error["code"], "3 of the 6" in error["message"]) == (429, True)
+            assert 7100_000 < error["data"]["retryAfterMs"] <= 7200_000
+            who[0] = "bob"
+            assert text_of(raw.outcome(raw.start("brief")["taskId"])) == "done"
+    store.close()
+
+
 def test_each_principal_has_a_limit_of_its_own():
     who = ["ann"]
     with Stage(most_live=1, server={"principal": lambda ctx: who[0]}) as stage:
@@ -1391,8 +1407,9 @@ def test_a_question_outlives_a_store_that_fails_while_its_answer_is_waited_for(e
 def test_an_error_of_the_store_is_told_by_its_kind():
     with pytest.raises(InternalError, match=STORE_FAILS), module.Explained():
         raise StoreError("the disk is full")
-    with pytest.raises(TooManyRequests), module.Explained():
-        raise module.StoreFull("as many as may be")
+    with pytest.raises(TooManyRequests, match="as many as may be") as told, module.Explained():
+        raise module.StoreFull("as many as may be", 90.0)
+    assert told.value.data == {"retryAfterMs": 90_000}
 
 
 # -- a store that several servers share --------------------------------------------------------------

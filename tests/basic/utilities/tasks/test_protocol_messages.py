@@ -209,6 +209,13 @@ def test_what_a_model_may_be_told_at_once_comes_with_the_task(stage):
     with stage.client() as raw:
         result = raw.answer(raw.begin("render"))["result"]
         assert result["_meta"] == {module.MODEL_IMMEDIATE_RESPONSE: "It is being rendered."}
+        assert module.immediate_response(result) == "It is being rendered."
+
+
+@pytest.mark.parametrize("meta", [None, [], "text", {}, {module.MODEL_IMMEDIATE_RESPONSE: 5}])
+def test_what_is_no_text_is_nothing_to_tell_a_model(meta):
+    assert module.immediate_response({"task": {}, "_meta": meta}) is None
+    assert module.immediate_response({"task": {}}) is None
 
 
 @pytest.mark.spec("basic/utilities/tasks/ttl-requested", "basic/utilities/tasks/ttl-override")
