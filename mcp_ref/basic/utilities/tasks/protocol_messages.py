@@ -40,7 +40,6 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import check_needs
 from mcp_ref.basic.utilities.tasks.behavior_requirements import Explained, Receiver, TaskRun, record
 from mcp_ref.basic.utilities.tasks.data_types import (
     FIELDS,
-    RELATED_TASK,
     CancelTaskResult,
     CreateTaskResult,
     GetTaskPayloadResult,
@@ -53,6 +52,7 @@ from mcp_ref.basic.utilities.tasks.data_types import (
     TaskStatusNotificationParams,
     described,
     is_over,
+    related,
 )
 from mcp_ref.basic.versioning import Method, Notification, revision
 from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError
@@ -282,10 +282,7 @@ def outcome_of(entry: Entry) -> Json:
     if entry.state["status"] != "completed":
         raise StoredError(outcome)
     outcome.pop("resultType", None)  # of a task that was begun in 2026-07-28
-    meta = outcome.get("_meta")
-    meta = meta if isinstance(meta, dict) else {}  # it may be of a hook's making
-    outcome["_meta"] = {**meta, RELATED_TASK: {"taskId": entry.id}}
-    return outcome
+    return related(outcome, entry.id)
 
 
 MAX_WAITING = 50
@@ -349,11 +346,9 @@ class Relay:
         return self._context.arrival.outbox.two_way
 
     def _ask(self, key: str, question: Json) -> Call:
-        params = question["params"]
-        meta = {**params.get("_meta", {}), RELATED_TASK: {"taskId": self._id}}
         return self._context.connection.call(
             question["method"],
-            {**params, "_meta": meta},
+            related(question["params"], self._id),
             timeout=self._receiver.options.max_ttl,  # the task's own time-out and expiry come before
             on_done=lambda call: self._receiver.takers.submit(self._take, (key, call), always=True),
             outbox=self._context.arrival.outbox,
