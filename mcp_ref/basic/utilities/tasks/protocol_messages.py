@@ -407,6 +407,14 @@ HANDLERS: dict[str, Callable[[Any, Json, Any], Json]] = {row.name: row.handler f
 # ----------------------------------------------------------------------- client half
 
 
+class NoTask(LocalError):
+    """A call cannot run as a task: why, and what Python calls in its place."""
+
+    def __init__(self, why: str, instead: str) -> None:
+        super().__init__(f"{why}: {instead}")
+        self.why = why
+
+
 def check_may_augment(client: KnowsServer, tool: Json) -> None:
     """Check that a call of this tool may ask for a task. Raises LocalError.
 
@@ -415,11 +423,14 @@ def check_may_augment(client: KnowsServer, tool: Json) -> None:
     # spec: basic/utilities/tasks/tool-optional
     """
     if not may_augment(client.negotiated.server_capabilities or {}, "tools/call"):
-        raise LocalError("the server runs no tools as tasks: it did not declare tasks.requests.tools.call")
+        raise NoTask(
+            "the server runs no tools as tasks",
+            "it did not declare tasks.requests.tools.call; use call_tool",
+        )
     if tool.keys() == {"name"}:  # it is not in the list of tools
         raise LocalError(f"the server lists no tool {tool['name']!r}; call_tool asks for it all the same")
     if support_of(tool) == "forbidden":
-        raise LocalError(f"{tool['name']} does not run as a task: call it with call_tool")
+        raise NoTask(f"{tool['name']} does not run as a task", "call it with call_tool")
 
 
 def must_augment(client: KnowsServer, tool: Json) -> bool:
