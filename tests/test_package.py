@@ -16,6 +16,7 @@ from mcp_ref import Client, Context, Result, Server, connect
 from mcp_ref.api.results import PendingCall
 from mcp_ref.basic.authorization.token_requests import BadAssertion
 from mcp_ref.basic.transports.streamable_http.security import Refused
+from mcp_ref.basic.utilities.tasks.protocol_messages import NoTask
 from mcp_ref.extensions.dpop import InvalidProof, UseNonce
 from mcp_ref.runtime.errors import WriteRefused
 from mcp_ref.runtime.http_client.fetching import FetchError
@@ -100,6 +101,7 @@ def test_every_error_that_a_client_raises_is_exported_and_has_one_base():
         JoseError,
         JoseMissing,
         NoPlace,
+        NoTask,
         StoreFull,
         UnknownKey,
         UseNonce,

@@ -113,13 +113,13 @@ class Answering:
         context.reports.progress_token = token if type(token) in (str, int) else None
         handler = self._handler_of(context.method)
         if context.method == "ping":
-            return {}
+            return context.related({})
         if "task" in context.params and tasks_of_2025.may_augment(
             self.negotiated.capabilities, context.method
         ):
-            return self._as_task(handler, context)
+            return context.related(self._as_task(handler, context))
         with context.connection.clock.hold():
-            return self._result(handler, context)
+            return context.related(self._result(handler, context))
 
     def _result(self, handler: Handler[Any], context: RequestContext) -> Json:
         """What the handler gives, with the hooks around it."""

@@ -48,7 +48,7 @@ from mcp_ref.client import roots as roots_page
 from mcp_ref.client.elicitation import url_mode
 from mcp_ref.client.elicitation.url_mode import UrlElicitationNeeded
 from mcp_ref.runtime.brief import brief
-from mcp_ref.runtime.checks import check_bool, check_object, check_seconds, check_text
+from mcp_ref.runtime.checks import check_bool, check_object, check_seconds, check_sendable
 from mcp_ref.runtime.hooks import Hook
 from mcp_ref.runtime.threads import forks
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
@@ -179,7 +179,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
 
     def notify(self, method: str, params: Json | None = None) -> None:
         """Send any notification."""
-        check_text(method=method)
+        check_sendable(method=method)
         check_object(params=params)
         self.asker.connection.notify(method, params)
 
@@ -309,7 +309,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
 
     def task(self, task_id: str) -> Task:
         """A task that was begun before, on another connection or by another process (api/tasks)."""
-        check_text(task_id=task_id)
+        check_sendable(task_id=task_id)
         return self._kept(task_calls.task_of(self.asker, task_id))
 
     def list_tasks(self) -> list[Task]:
@@ -339,7 +339,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         meta: Json | None = None,
     ) -> Result:
         """Read a resource (server/resources): see `result.text`, `result.blobs` and `result["contents"]`."""
-        check_text(uri=uri)
+        check_sendable(uri=uri)
         check_object(meta=meta)
         params = resources_page.read_params(uri, meta)
         return self.asker.request(
@@ -361,7 +361,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         meta: Json | None = None,
     ) -> Result:
         """A prompt, filled in (server/prompts): see `result["messages"]`."""
-        check_text(name=name)
+        check_sendable(name=name)
         check_object(arguments=arguments, meta=meta)
         params = prompts_page.get_params(name, arguments, meta)
         return self.asker.request(
@@ -390,6 +390,8 @@ class Client(contextlib.AbstractContextManager["Client"]):
             value=value,
             arguments=arguments,
         )
+        of = {"prompt": prompt} if resource is None else {"resource": resource}
+        check_sendable(**of, argument=argument, value=value)
         return self.asker.request("completion/complete", params, timeout=timeout)
 
     def listen(
@@ -409,7 +411,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
             raise TypeError("resources is True, or a list of URIs, not one string")
         wanted = {"tools": tools, "prompts": prompts, "resources": resource_list or resources is True}
         uris = [] if isinstance(resources, bool) else list(resources)
-        check_text(**{f"resources[{number}]": uri for number, uri in enumerate(uris)})
+        check_sendable(**{f"resources[{number}]": uri for number, uri in enumerate(uris)})
         return Changes(self.asker, [kind for kind, given in wanted.items() if given], uris).open()
 
     def visit(self, problem: UrlElicitationNeeded, timeout: float = FOR_PEOPLE) -> bool:
@@ -473,8 +475,8 @@ class Client(contextlib.AbstractContextManager["Client"]):
 
 
 def _call_params(name: str, arguments: Json | None, meta: Json | None) -> Json:
-    """The params of tools/call. Raises TypeError."""
-    check_text(name=name)
+    """The params of tools/call. Raises TypeError, ValueError."""
+    check_sendable(name=name)
     check_object(arguments=arguments, meta=meta)
     return tools_page.call_params(name, arguments, meta)
 

@@ -48,7 +48,7 @@ from mcp_ref.basic.utilities.tasks.protocol_messages import TaskNews
 from mcp_ref.basic.versioning import version_named
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.extensions import tasks as task_extension
-from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_text
+from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_sendable
 from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError
 from mcp_ref.runtime.logs import logger
 from mcp_ref.server import discover, prompts, resources, tools
@@ -388,7 +388,7 @@ class Asker:
     # -- before it is sent ---------------------------------------------------------------------------
 
     def _prepared(self, method: str, params: Json | None) -> Json:
-        check_text(method=method)
+        check_sendable(method=method)
         check_object(params=params)
         params = dict(params) if params is not None else {}
         self.negotiated.check_declared(method)

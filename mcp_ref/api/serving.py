@@ -30,6 +30,7 @@ from mcp_ref.basic.patterns.subscriptions.server import Publisher
 from mcp_ref.basic.utilities import ping
 from mcp_ref.basic.utilities.tasks import protocol_messages as tasks_of_2025
 from mcp_ref.basic.utilities.tasks.behavior_requirements import Plan, Receiver, TaskRun
+from mcp_ref.basic.utilities.tasks.data_types import RELATED_TASK
 from mcp_ref.basic.versioning import MODERN_FIELDS, Method, Versions
 from mcp_ref.client import roots
 from mcp_ref.client.elicitation import url_mode as url_elicitation
@@ -235,6 +236,8 @@ class Serving:
 
     def _encode(self, result: Json, row: Method, context: RequestContext) -> Json | Encoded:
         """Step 8. A page of a list remembers what it looks like: it is sent to many."""
+        if RELATED_TASK in context.meta:
+            result = context.related(result)
         at, page = context.revision, result if type(result) is EncodedPage else None
         if page is not None and at in page.encoded:
             return page.encoded[at]

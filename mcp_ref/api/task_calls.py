@@ -79,7 +79,7 @@ def check_tasks(asker: Asker) -> None:
     """Check that both sides know tasks. Raises LocalError."""
     agreed = asker.negotiated
     if agreed.revision.tasks not in WAYS:
-        raise LocalError(f"there are no tasks in {agreed.revision}; use call_tool, or submit")
+        raise tasks_of_2025.NoTask(f"there are no tasks in {agreed.revision}", "use call_tool, or submit")
     if agreed.revision.tasks == "decided" and not asker.knows_tasks:
         raise LocalError("this client does not know tasks: connect with options=ClientOptions(tasks=True)")
 

@@ -23,6 +23,7 @@ from mcp_ref.basic.index.error_responses import ErrorResponse, MethodNotFound
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.patterns.subscriptions.client import Changes
+from mcp_ref.basic.utilities.tasks.protocol_messages import NoTask
 from mcp_ref.cli import show, terminal
 from mcp_ref.cli.follow import Choice, Choose, follow
 from mcp_ref.cli.login import auth_of
@@ -171,7 +172,10 @@ def _call_as_task(
     on_progress: OnProgress | None,
 ) -> Result:
     """The result of a tool that runs as a task. Its id is told at once."""
-    task = client.start_tool(tool, arguments, ttl=options.ttl, on_progress=on_progress)
+    try:
+        task = client.start_tool(tool, arguments, ttl=options.ttl, on_progress=on_progress)
+    except NoTask as problem:
+        raise LocalError(f"{problem.why}: leave out --task") from None
     return follow(task, line, _chooser(options, "cancel"), options, is_new=True)
 
 

@@ -60,6 +60,7 @@ from mcp_ref.basic.utilities.tasks.protocol_messages import TaskTools
 from mcp_ref.basic.versioning import LATEST, Method, require_capability
 from mcp_ref.runtime.errors import InvalidResponse
 from mcp_ref.runtime.stores.store import Entry
+from mcp_ref.runtime.typing.mismatch import must
 from mcp_ref.schema import Mismatch, checker
 
 if TYPE_CHECKING:
@@ -273,8 +274,11 @@ def on_update(host: TaskHost, params: Json, context: RequestContext) -> Json:
     # spec: extensions/tasks/unknown-task-other-32602
     """
     require_capability(context, REQUIRED)
-    if type(params.get("inputResponses")) is not dict:  # the values may have any shape until they are wanted
-        raise InvalidParams("tasks/update: inputResponses: must be an object")
+    if "inputResponses" not in params:
+        raise InvalidParams("tasks/update: inputResponses: is required")
+    if type(params["inputResponses"]) is not dict:  # the values may have any shape until they are wanted
+        problem = must("be an object", params["inputResponses"])
+        raise InvalidParams(f"tasks/update: inputResponses: {problem}")
     entry = host.tasks.find(params["taskId"], context.principal)
     asked = entry.state.get("asked", {})
     # spec: extensions/tasks/stray-responses-ignored, extensions/tasks/partial-responses

@@ -17,6 +17,7 @@ __all__ = [
     "check_names",
     "check_object",
     "check_seconds",
+    "check_sendable",
     "check_text",
     "check_text_if_any",
 ]
@@ -32,6 +33,22 @@ def check_text(**given: Any) -> None:
 def check_text_if_any(**given: Any) -> None:
     """Each is a string, or None. Raises TypeError."""
     check_text(**{name: value for name, value in given.items() if value is not None})
+
+
+def check_sendable(**given: Any) -> None:
+    """Each is a string that a message can hold. Raises TypeError, ValueError."""
+    check_text(**given)
+    for name, value in given.items():
+        if not value.isascii() and not _has_utf8(value):
+            raise ValueError(f"{name} holds half a surrogate pair, which UTF-8 cannot carry")
+
+
+def _has_utf8(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check_object(**given: Any) -> None:
@@ -78,6 +95,9 @@ def check_seconds(name: str, value: float) -> float:
     """The value, if it can be a time limit. Raises TypeError, ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} is a number of seconds, not {value!r:.60}")
-    if not 0 < value < threading.TIMEOUT_MAX:
+    if not value > 0:  # nor is NaN
         raise ValueError(f"{name} is a number of seconds above 0, not {value!r}")
+    if value >= threading.TIMEOUT_MAX:
+        most = f"{threading.TIMEOUT_MAX:.0f}, which is the longest wait of this system"
+        raise ValueError(f"{name} is a number of seconds below {most}, not {value!r:.60}")
     return value

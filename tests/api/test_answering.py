@@ -6,7 +6,20 @@ import time
 import demos
 import pytest
 from choices import for_connect
-from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, eventually, raw_server
+from peers import (
+    ENV,
+    LEGACY,
+    MODERN,
+    PATIENCE,
+    REVISIONS,
+    Notes,
+    eventually,
+    python,
+    raw_server,
+    recorded,
+    source,
+    tap,
+)
 from task_scripts import Scripted
 
 from mcp_ref import ClientOptions, Context, Elicit, Limit, McpError, ProtocolError, Sample, connect
@@ -385,6 +398,100 @@ def test_a_request_that_is_to_be_a_task_is_answered_with_one_and_its_result_fetc
         assert result == SAID
         assert asking.about("tasks/get", task)["result"]["status"] == "completed"
         assert eventually(lambda: asking.told() == ["completed"])
+
+
+OF_A_TASK = {"io.modelcontextprotocol/related-task": {"taskId": "theirs"}}
+
+
+def answered(asking, method, **params):
+    """The `_meta` of the result of a request that belongs to a task of the server's."""
+    meta = {**OF_A_TASK, **params.pop("_meta", {})}
+    return asking.request(method, {**params, "_meta": meta})["result"].get("_meta")
+
+
+@pytest.mark.spec("basic/utilities/tasks/related-task-everywhere")
+def test_what_is_answered_to_a_request_of_a_task_belongs_to_that_task():
+    with Asking(elicitation=lambda request: {}, sampling=lambda request: SAID, roots=["/"]) as asking:
+        asking.client.on_request("vendor/own")(lambda params: {"_meta": {"vendor/a": 1}})
+        assert answered(asking, "elicitation/create", **FORM) == OF_A_TASK
+        assert answered(asking, "sampling/createMessage", **PROMPT) == OF_A_TASK
+        assert answered(asking, "roots/list") == OF_A_TASK
+        assert answered(asking, "ping") == OF_A_TASK
+        assert answered(asking, "vendor/own") == {"vendor/a": 1, **OF_A_TASK}
+        assert asking.request("vendor/own", {})["result"] == {"_meta": {"vendor/a": 1}}
+        assert "_meta" not in asking.request("elicitation/create", FORM)["result"]
+        assert "_meta" not in asking.request("vendor/none", {"_meta": OF_A_TASK})["error"]
+
+
+@pytest.mark.spec(
+    "basic/utilities/tasks/related-task-everywhere",
+    "basic/utilities/tasks/related-task-ignored",
+    "basic/utilities/tasks/related-task-not-in-results",
+)
+def test_a_request_of_a_task_that_becomes_a_task_itself_is_answered_as_each_of_them():
+    with Asking(elicitation=lambda request: {}) as asking:
+        result = asking.request("elicitation/create", {**FORM, "task": {}, "_meta": OF_A_TASK})["result"]
+        assert result["_meta"] == OF_A_TASK
+        task_id = result["task"]["taskId"]
+        own = {"io.modelcontextprotocol/related-task": {"taskId": task_id}}
+        assert answered(asking, "tasks/result", taskId=task_id) == own
+        assert answered(asking, "tasks/get", taskId=task_id) is None
+        assert answered(asking, "tasks/list") is None
+
+
+@pytest.mark.spec("basic/utilities/tasks/related-task-everywhere")
+def test_the_progress_of_a_request_of_a_task_belongs_to_that_task():
+    with Asking() as asking:
+
+        @asking.client.on_request("vendor/slow")
+        def slow(params, ctx):
+            ctx.progress(1)
+            return {}
+
+        assert answered(asking, "vendor/slow", _meta={"progressToken": "p"}) == OF_A_TASK
+        said = [m["params"] for m in asking.server.asked if m.get("method") == "notifications/progress"]
+        assert said == [{"progressToken": "p", "progress": 1, "_meta": OF_A_TASK}]
+
+
+@pytest.mark.parametrize("date", LEGACY[:3])
+def test_before_2025_11_25_no_answer_belongs_to_a_task(date):
+    server = Scripted(date)
+    with connect(server, revision=date, roots=["/"]):
+        server.ask("1", "roots/list", {"_meta": OF_A_TASK})
+        assert eventually(server.answered)
+        assert "_meta" not in server.answered()[0]["result"]
+
+
+@pytest.mark.spec("basic/utilities/tasks/related-task-everywhere")
+def test_every_message_of_a_task_that_asks_and_reports_says_so_on_the_wire(tmp_path):
+    """All but those that the page excepts."""
+    body = """
+        from mcp_ref import Context
+
+        @server.tool(task="required")
+        def ask(ctx: Context) -> str:
+            ctx.progress(1)
+            return ctx.elicit("Sure?").action + ctx.sample("Hello", max_tokens=9).text
+    """
+    wire, heard = tmp_path / "wire", []
+    options = ClientOptions(env=ENV)
+    with connect(
+        tap(python(source(body)), wire),
+        revision=TASKS,
+        options=options,
+        elicitation=lambda request: {},
+        sampling=lambda request: "Hi",
+    ) as client:
+        task = client.start_tool("ask", on_progress=lambda *report: heard.append(report))
+        assert task.result(PATIENCE).text == "acceptHi"
+    sent, received = recorded(wire)
+    asked = [m for m in received if m.get("method", "") in ("elicitation/create", "sampling/createMessage")]
+    answers = [m for m in sent if m.get("id") in {a["id"] for a in asked} and "result" in m]
+    reports = [m for m in received if m.get("method") == "notifications/progress"]
+    assert (len(asked), len(answers), len(reports)) == (2, 2, 1)
+    of_task = {"io.modelcontextprotocol/related-task": {"taskId": task.id}}
+    assert all(m["params"]["_meta"] == of_task for m in (*asked, *reports))
+    assert all(m["result"]["_meta"] == of_task for m in answers)
 
 
 @pytest.mark.spec("basic/utilities/tasks/result-same-error", "basic/utilities/tasks/failed-status")

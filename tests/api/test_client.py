@@ -309,6 +309,31 @@ def test_what_makes_no_sense_is_refused_and_not_sent(date):
 
 
 @every
+def test_half_a_surrogate_pair_is_refused_by_the_name_of_its_parameter(date):
+    half = "\ud800"
+    with connect(all_features(), revision=date) as client:
+        for act, name in (
+            (lambda: client.call_tool(half), "name"),
+            (lambda: client.submit_tool(half), "name"),
+            (lambda: client.start_tool(half), "name"),
+            (lambda: client.task(half), "task_id"),
+            (lambda: client.read_resource(f"x:{half}"), "uri"),
+            (lambda: client.get_prompt(half), "name"),
+            (lambda: client.complete(prompt=half, argument="a"), "prompt"),
+            (lambda: client.complete(resource=half, argument="a"), "resource"),
+            (lambda: client.complete(prompt="x", argument=half), "argument"),
+            (lambda: client.complete(prompt="x", argument="a", value=half), "value"),
+            (lambda: client.listen(resources=[half]), r"resources\[0\]"),
+            (lambda: client.request(half), "method"),
+            (lambda: client.notify(half), "method"),
+        ):
+            with pytest.raises(ValueError, match=f"^{name} holds half a surrogate pair"):
+                act()
+        assert not client.asker.connection.waiting
+        assert not client.asker.subscriptions
+
+
+@every
 def test_pages_are_fetched_one_by_one(date):
     server, asked = Server("paged", page_size=2), []
     for n in range(5):

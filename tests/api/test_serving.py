@@ -88,6 +88,31 @@ def test_a_method_of_ones_own_is_answered_with_a_dict(date):
         assert double({"n": 1}) == {"n": 2}
 
 
+OF_A_TASK = {"io.modelcontextprotocol/related-task": {"taskId": "theirs"}}
+
+
+@pytest.mark.spec("basic/utilities/tasks/related-task-everywhere")
+@pytest.mark.parametrize("date", LEGACY)
+def test_what_is_said_of_a_request_of_a_clients_task_belongs_to_that_task_in_2025_11_25(date):
+    server = demo()
+
+    @server.on_request("vendor/slow")
+    def slow(params, ctx):
+        ctx.progress(1)
+        return {"_meta": {"vendor/a": 1}}
+
+    expected = OF_A_TASK if date == LEGACY[-1] else {}
+    with RawClient(server, revision=date) as raw:
+        request_id = raw.ask("vendor/slow", {"_meta": {"progressToken": "p", **OF_A_TASK}})
+        report = raw.until(lambda m: m.get("method") == "notifications/progress")
+        assert report["params"].get("_meta", {}) == expected
+        assert raw.answer(request_id)["result"]["_meta"] == {"vendor/a": 1, **expected}
+        for _ in range(2):  # a list is remembered as it was sent
+            found = raw.request("tools/list", {"_meta": OF_A_TASK})["result"]
+            assert found.get("_meta", {}) == expected
+            assert "_meta" not in raw.request("tools/list")["result"]
+
+
 @pytest.mark.parametrize("answer", ["text", 5, [1], True, object()])
 def test_a_handler_that_returns_no_object_is_an_internal_error(answer):
     server = demo()

@@ -385,7 +385,7 @@ def test_a_revision_without_tasks_says_what_to_write_instead(date):
     with connect(film(), revision=date) as client:
         acts = (lambda: client.start_tool("plain"), lambda: client.task("x"), client.list_tasks)
         for act in acts:
-            with pytest.raises(LocalError, match=f"there are no tasks in {date}; use call_tool"):
+            with pytest.raises(LocalError, match=f"there are no tasks in {date}: use call_tool"):
                 act()
         assert client.call_tool("plain").text == "plain"
 

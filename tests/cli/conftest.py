@@ -145,6 +145,10 @@ def sure(ctx: Context) -> str:
 def quick() -> str:
     return "done"
 
+@server.tool
+def plain() -> str:
+    return "done"
+
 @server.tool(task="required")
 def fail(ctx: Context) -> str:
     ctx.status("trying")

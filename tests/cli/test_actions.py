@@ -502,6 +502,17 @@ def test_a_call_that_is_answered_at_once_has_no_task(
     assert (said.out, "task" in said.err) == ("done\n", False)
 
 
+@pytest.mark.parametrize(
+    ("revision", "why"),
+    [("2025-11-25", "plain does not run as a task"), ("2025-06-18", "there are no tasks in 2025-06-18")],
+)
+def test_a_call_that_cannot_be_a_task_is_to_leave_out_the_option(
+    work: list[str], capsys: pytest.CaptureFixture[str], revision: str, why: str
+) -> None:
+    assert main(["call", "plain", "--task", "--revision", revision, *ENV, *work]) == 4
+    assert capsys.readouterr().err == f"mcp-ref: {why}: leave out --task\n"
+
+
 def test_tasks_are_listed_shown_waited_for_and_cancelled(
     work: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:

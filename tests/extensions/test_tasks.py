@@ -458,6 +458,23 @@ def test_an_answer_of_a_wrong_shape_is_refused_and_its_question_is_still_asked(s
         assert raw.get(task_id)["inputRequests"] == before
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "is required"),
+        ({"inputResponses": None}, "must be an object, not null"),
+        ({"inputResponses": []}, "must be an object, not an array of 0"),
+        ({"inputResponses": 5}, "must be an object, not 5"),
+    ],
+    ids=repr,
+)
+def test_answers_that_are_missing_or_no_object_are_refused_in_the_words_of_other_fields(stage, given, said):
+    with stage.client(MODERN) as raw:
+        task_id = raw.start("ask")["taskId"]
+        error = raw.about("tasks/update", task_id, **given)["error"]
+        assert (error["code"], error["message"]) == (-32602, f"tasks/update: inputResponses: {said}")
+
+
 def test_where_one_answer_is_wrong_none_counts(stage):
     @stage.tool(task="required")
     def two(ctx: Context) -> None:

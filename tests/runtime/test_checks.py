@@ -24,8 +24,18 @@ WRONG = [
     (lambda: checks.check_seconds("timeout", True), "timeout is a number of seconds, not True"),
     *[
         (lambda value=value: checks.check_seconds("timeout", value), "timeout is a number of seconds above 0")
-        for value in (0, -1, float("nan"), float("inf"))
+        for value in (0, -1, float("nan"), float("-inf"))
     ],
+    *[
+        (lambda value=value: checks.check_seconds("ttl", value), rf"ttl .* seconds below \d+, .*, not {said}")
+        for value, said in ((1e30, r"1e\+30"), (float("inf"), "inf"), (10**400, "1(0){59}$"))
+    ],
+    *[
+        (lambda text=text: checks.check_sendable(task_id=text), "task_id holds half a surrogate pair")
+        for text in ("\ud800", "é\udfff", "x" * 9 + "\udc80")
+    ],
+    (lambda: checks.check_sendable(uri=None), "uri is a string, not None"),
+    (lambda: checks.check_sendable(name="x", uri="\ud800"), "uri holds half a surrogate pair"),
 ]
 
 
@@ -36,7 +46,8 @@ def test_a_wrong_value_is_named_with_its_parameter(call, says):
 
 
 def test_what_is_right_or_not_given_passes():
-    checks.check_text(a="x")
+    checks.check_text(a="x", b="\ud800")
+    checks.check_sendable(a="x", b="", c="é\0", d="\U0001f600")
     checks.check_text_if_any(a="x", b=None)
     checks.check_object(a={}, b=None)
     checks.check_callable(a=print, b=None)

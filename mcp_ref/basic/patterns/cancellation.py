@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict
 
 from mcp_ref.basic.index.general_fields import NotificationMeta
 from mcp_ref.basic.index.messages import Json, RequestId, is_id
+from mcp_ref.basic.utilities.tasks.data_types import related_as
 from mcp_ref.basic.versioning import Notification
 from mcp_ref.runtime.checks import check_seconds
 from mcp_ref.runtime.errors import ConnectionClosed
@@ -88,7 +89,9 @@ def send(connection: Requester, call: Call, reason: str) -> None:
         # spec: basic/patterns/cancellation/request-id-required
         # spec: basic/patterns/cancellation/request-id-for-non-task
         # spec: basic/patterns/cancellation/request-id-required-again
-        params = {"requestId": call.id, "reason": reason}
+        params: Json = {"requestId": call.id, "reason": reason}
+        if connection.session.revision.tasks == "asked for":
+            params = related_as(call.method, call.params or {}, params)
         connection.notify("notifications/cancelled", params, wait=0.2, outbox=call.outbox)
     except ConnectionClosed:
         pass  # the peer cannot be told any more, and does no more work for us

@@ -121,6 +121,17 @@ _OF_RUNNER = f"SELECT rowid, {_COLUMNS}, outcome FROM entries WHERE runner = ? A
 Make = Callable[[Entry], Entry]
 
 
+def _check_path(path: str | os.PathLike[str]) -> None:
+    """Refuse what `sqlite3.connect` takes for something else than a path. Raises StoreError."""
+    given = os.fspath(path)
+    is_uri = given.startswith("file:")
+    name, _, settings = given.removeprefix("file:").partition("?") if is_uri else (given, "", "")
+    if name == ":memory:" or "mode=memory" in settings:
+        raise StoreError(f"{given} is no file, and SqliteStore needs one: MemoryStore() keeps them in memory")
+    if is_uri:
+        raise StoreError(f"{given} is a URI, and SqliteStore takes a path: write {name.removeprefix('//')!r}")
+
+
 class SqliteStore:
     """Entries in a file."""
 
@@ -131,6 +142,7 @@ class SqliteStore:
 
         `most` entries in all, and half of them of one owner.
         """
+        _check_path(path)
         self.most = most
         file = Path(path).absolute()
         self._database = Database(file, TABLES, power_safe=power_safe)

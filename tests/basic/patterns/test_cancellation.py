@@ -33,6 +33,7 @@ from peers import (
     source,
     tap,
 )
+from task_scripts import SILENCE, Scripted
 
 from mcp_ref import (
     ClientOptions,
@@ -119,6 +120,27 @@ def test_giving_up_is_said_on_the_wire(revision: str, tmp_path: Path) -> None:
     assert len(calls) == 3
     assert all(type(p["reason"]) is str and p["reason"] for p in cancelled)
     assert not set(calls) & {m.get("id") for m in received}
+
+
+@pytest.mark.spec("basic/utilities/tasks/related-task-everywhere")
+@pytest.mark.parametrize("revision", LEGACY)
+def test_the_cancellation_of_a_request_belongs_to_the_task_that_the_request_does(revision: str) -> None:
+    """In 2025-11-25; nothing that is said of tasks/get does."""
+    of_task = {"io.modelcontextprotocol/related-task": {"taskId": "t"}}
+    requests: list[tuple[str, Json, bool]] = [
+        ("vendor/slow", {"_meta": of_task}, True),
+        ("vendor/slow", {}, False),
+        ("tasks/result", {"taskId": "t"}, True),
+        ("tasks/get", {"taskId": "t"}, False),
+    ]
+    server = Scripted(revision, {method: SILENCE for method, _, _ in requests})
+    with connect(server, revision=revision) as client:
+        connection = client.asker.connection
+        for number, (method, params, is_related) in enumerate(requests, 1):
+            assert connection.cancel(connection.call(method, params), "not wanted")
+            assert server.is_asked("notifications/cancelled", number)
+            said = server.asked[-1]["params"].get("_meta")
+            assert said == (of_task if is_related and revision == LEGACY[-1] else None)
 
 
 @pytest.mark.spec("basic/patterns/cancellation/in-progress-only")

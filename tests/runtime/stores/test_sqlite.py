@@ -13,6 +13,7 @@ import threading
 import time
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from peers import PATIENCE, eventually, nothing_left
@@ -94,6 +95,24 @@ def test_a_file_that_is_none_of_ours_is_refused_by_its_name(path):
         connection.execute("CREATE TABLE mine (a)")
     with pytest.raises(StoreError, match=f"{re.escape(str(path))} is an SQLite database of another program"):
         SqliteStore(path)
+
+
+@pytest.mark.parametrize("made", [str, Path])
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        (":memory:", "MemoryStore()"),
+        ("file:tasks.db", "SqliteStore takes a path: write 'tasks.db'"),
+        ("file:tasks.db?mode=memory&cache=shared", "MemoryStore()"),
+        ("file::memory:", "MemoryStore()"),
+        ("file:///var/tasks.db?mode=ro", "SqliteStore takes a path: write '/var/tasks.db'"),
+    ],
+)
+def test_what_is_no_path_to_sqlite_is_refused_with_what_to_write(tmp_path, monkeypatch, name, instead, made):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match=re.escape(instead)):
+        SqliteStore(made(name))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_folder_of_runners_that_cannot_be_made_is_said(path):

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.basic.utilities.tasks.data_types import RELATED_TASK, related_as
 from mcp_ref.basic.versioning import TABLE, Revision
 from mcp_ref.runtime.brief import brief
 from mcp_ref.runtime.errors import ConnectionClosed, McpError, RequestCancelled, WriteRefused
@@ -295,6 +296,10 @@ class RequestContext:
 
     # -- what is said while it runs -----------------------------------------------------
 
+    def related(self, said: Json) -> Json:
+        """What is said of this request, with the task of the peer's that it belongs to (2025-11-25)."""
+        return related_as(self.method, self.params, said) if self.revision.tasks == "asked for" else said
+
     def notify(self, method: str, params: Json | None = None) -> None:
         """Send a notification that belongs to this request; nothing once it is answered or cancelled.
 
@@ -308,7 +313,10 @@ class RequestContext:
         # spec: basic/transports/stdio/server-message-kinds
         if self.handling.task is not None:
             self.handling.task.notify(method, params or {})
-        elif self.connection.responder.serves(self) and self.connection.responder.may_notify():
+            return
+        if RELATED_TASK in self.meta:
+            params = self.related(params or {})
+        if self.connection.responder.serves(self) and self.connection.responder.may_notify():
             try:
                 self.connection.notify(method, params, outbox=self.arrival.outbox)
             except WriteRefused:

@@ -39,6 +39,7 @@ from mcp_ref.runtime.threads.outbox import INHERITED, Full
 from mcp_ref.runtime.threads.timers import later
 
 if TYPE_CHECKING:
+    from mcp_ref.basic.lifecycle import Session
     from mcp_ref.basic.patterns import progress
     from mcp_ref.basic.patterns.index.context import RequestContext, WayOut
 
@@ -76,13 +77,17 @@ class Call:
         "on_report",
         "outbox",
         "outcome",
+        "params",
         "reports",
     )
 
-    def __init__(self, call_id: RequestId, method: str, deadline: Deadline, outbox: WayOut) -> None:
+    def __init__(
+        self, call_id: RequestId, method: str, params: Json | None, deadline: Deadline, outbox: WayOut
+    ) -> None:
         self.id = call_id
         self.outbox = outbox
         self.method = method
+        self.params = params
         self.deadline = deadline
         self.done = False
         self.outcome: Json | McpError = {}
@@ -137,6 +142,9 @@ class Call:
 class Requester:
     """The requests that we send to one peer, and the answers that we wait for."""
 
+    session: Session
+    """What was agreed with it; a connection brings it."""
+
     def __init__(self, outbox: WayOut, *, timeout: float, max_timeout: float | None) -> None:
         self.timeout = check_seconds("timeout", timeout)
         self.max_timeout = 20 * timeout if max_timeout is None else check_seconds("max_timeout", max_timeout)
@@ -179,7 +187,7 @@ class Requester:
         if len(self.waiting) >= MAX_IN_FLIGHT:
             raise LocalError(f"{MAX_IN_FLIGHT} requests are waiting for an answer already")
         deadline = cancellation.deadline_of(self, timeout)
-        call = Call(next(self._ids), method, deadline, outbox or self.outbox)
+        call = Call(next(self._ids), method, params, deadline, outbox or self.outbox)
         call.on_done, call.on_report = on_done, on_report
         message: Json = {"jsonrpc": "2.0", "id": call.id, "method": method}
         if wants_progress:

@@ -61,7 +61,7 @@ from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import ConnectionClosed, InvalidResponse, LocalError, McpError
 from mcp_ref.runtime.seals import BadSeal
 from mcp_ref.runtime.threads.deadlines import FOR_PEOPLE
-from mcp_ref.runtime.typing.mismatch import message_of
+from mcp_ref.runtime.typing.mismatch import message_of, must
 from mcp_ref.schema import Mismatch, checker, since
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ def resume(context: RequestContext) -> None:
     """
     text, responses = context.params.get("requestState"), context.params.get("inputResponses", {})
     if type(responses) is not dict:
-        raise InvalidParams(f"{context.method}: inputResponses: must be an object")
+        raise InvalidParams(f"{context.method}: inputResponses: {must('be an object', responses)}")
     state = None
     if text is not None:
         try:

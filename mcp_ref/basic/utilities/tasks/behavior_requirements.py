@@ -52,7 +52,6 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import (
 )
 from mcp_ref.basic.patterns.mrtr.replay import Question
 from mcp_ref.basic.utilities.tasks.data_types import (
-    RELATED_TASK,
     TaskIsOver,
     Words,
     abandoned,
@@ -60,6 +59,7 @@ from mcp_ref.basic.utilities.tasks.data_types import (
     ended,
     error_text,
     is_over,
+    related,
     step,
     with_state,
     writable,
@@ -799,9 +799,9 @@ class TaskRun:
         """
         if not self.plan.relates or self.is_over:
             return
-        related = {**params, "_meta": {**params.get("_meta", {}), RELATED_TASK: {"taskId": self.id}}}
+        said = related(params, typing.cast(str, self.id))
         with contextlib.suppress(McpError):  # that connection has ended: the task goes on without it
-            self.context.connection.notify(method, related, wait=0.0)
+            self.context.connection.notify(method, said, wait=0.0)
 
     # -- changes ---------------------------------------------------------------------------------------
 

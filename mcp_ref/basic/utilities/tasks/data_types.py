@@ -38,6 +38,8 @@ __all__ = [
     "TaskState",
     "TaskStatus",
     "described",
+    "related",
+    "related_as",
     "step",
 ]
 
@@ -125,6 +127,39 @@ _SHAPES: dict[str, Any] = {
 DEFINITIONS: dict[str, Any] = {
     name: Annotated[shape, since("2025-11-25"), until("2025-11-25")] for name, shape in _SHAPES.items()
 }
+
+# ------------------------------------------------------------------------ related task metadata
+
+
+def related(said: Json, task_id: str) -> Json:
+    """The params of a message, or a result, with the task that it belongs to."""
+    meta = said.get("_meta")
+    meta = meta if isinstance(meta, dict) else {}  # it may be of a hook's making
+    return {**said, "_meta": {**meta, RELATED_TASK: {"taskId": task_id}}}
+
+
+def related_as(method: str, params: Json, said: Json) -> Json:
+    """What is said of a request, in its result or a notification, with the task that the request belongs to.
+
+    # spec: basic/utilities/tasks/related-task-metadata
+    """
+    task_id = _task_of(method, params)
+    return said if task_id is None else related(said, task_id)
+
+
+def _task_of(method: str, params: Json) -> str | None:
+    """The task that a request belongs to, if any: what tasks/get and its like do is not said of one.
+
+    # spec: basic/utilities/tasks/related-task-exempt
+    """
+    if method.startswith("tasks/"):
+        task: Any = params if method == "tasks/result" else None
+    else:
+        meta = params.get("_meta")
+        task = meta.get(RELATED_TASK) if isinstance(meta, dict) else None
+    task_id = task.get("taskId") if isinstance(task, dict) else None
+    return task_id if isinstance(task_id, str) else None
+
 
 # ----------------------------------------------------------------- the status, and what changes it
 

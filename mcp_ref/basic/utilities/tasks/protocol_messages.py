@@ -40,7 +40,6 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import check_needs
 from mcp_ref.basic.utilities.tasks.behavior_requirements import Explained, Receiver, TaskRun, record
 from mcp_ref.basic.utilities.tasks.data_types import (
     FIELDS,
-    RELATED_TASK,
     CancelTaskResult,
     CreateTaskResult,
     GetTaskPayloadResult,
@@ -53,6 +52,7 @@ from mcp_ref.basic.utilities.tasks.data_types import (
     TaskStatusNotificationParams,
     described,
     is_over,
+    related,
 )
 from mcp_ref.basic.versioning import Method, Notification, revision
 from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError
@@ -283,10 +283,7 @@ def outcome_of(entry: Entry) -> Json:
     if entry.state["status"] != "completed":
         raise StoredError(outcome)
     outcome.pop("resultType", None)  # of a task that was begun in 2026-07-28
-    meta = outcome.get("_meta")
-    meta = meta if isinstance(meta, dict) else {}  # it may be of a hook's making
-    outcome["_meta"] = {**meta, RELATED_TASK: {"taskId": entry.id}}
-    return outcome
+    return related(outcome, entry.id)
 
 
 MAX_WAITING = 50
@@ -350,11 +347,9 @@ class Relay:
         return self._context.arrival.outbox.two_way
 
     def _ask(self, key: str, question: Json) -> Call:
-        params = question["params"]
-        meta = {**params.get("_meta", {}), RELATED_TASK: {"taskId": self._entry.id}}
         return self._context.connection.call(
             question["method"],
-            {**params, "_meta": meta},
+            related(question["params"], self._entry.id),
             timeout=self._receiver.options.max_ttl,  # the task's own time-out and expiry come before
             on_done=lambda call: self._receiver.takers.submit(self._take, (key, call), always=True),
             outbox=self._context.arrival.outbox,
@@ -412,6 +407,14 @@ HANDLERS: dict[str, Callable[[Any, Json, Any], Json]] = {row.name: row.handler f
 # ----------------------------------------------------------------------- client half
 
 
+class NoTask(LocalError):
+    """A call cannot run as a task: why, and what Python calls in its place."""
+
+    def __init__(self, why: str, instead: str) -> None:
+        super().__init__(f"{why}: {instead}")
+        self.why = why
+
+
 def check_may_augment(client: KnowsServer, tool: Json) -> None:
     """Check that a call of this tool may ask for a task. Raises LocalError.
 
@@ -420,11 +423,14 @@ def check_may_augment(client: KnowsServer, tool: Json) -> None:
     # spec: basic/utilities/tasks/tool-optional
     """
     if not may_augment(client.negotiated.server_capabilities or {}, "tools/call"):
-        raise LocalError("the server runs no tools as tasks: it did not declare tasks.requests.tools.call")
+        raise NoTask(
+            "the server runs no tools as tasks",
+            "it did not declare tasks.requests.tools.call; use call_tool",
+        )
     if tool.keys() == {"name"}:  # it is not in the list of tools
         raise LocalError(f"the server lists no tool {tool['name']!r}; call_tool asks for it all the same")
     if support_of(tool) == "forbidden":
-        raise LocalError(f"{tool['name']} does not run as a task: call it with call_tool")
+        raise NoTask(f"{tool['name']} does not run as a task", "call it with call_tool")
 
 
 def must_augment(client: KnowsServer, tool: Json) -> bool:

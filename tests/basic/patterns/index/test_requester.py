@@ -45,6 +45,7 @@ from mcp_ref import (
     RequestTimeout,
     connect,
 )
+from mcp_ref.basic.lifecycle import Session
 from mcp_ref.basic.patterns.index import requester as module
 from mcp_ref.basic.patterns.index.context import Arrival, Cancellation
 from mcp_ref.basic.patterns.index.requester import Call, Requester
@@ -73,7 +74,7 @@ def hands(monkeypatch):
 
 
 def call_for(seconds=PATIENCE, clock=None, **more):
-    return Call(1, "vendor/x", Deadline(seconds, clock or Clock(), **more), Outbox(lambda line: None))
+    return Call(1, "vendor/x", {}, Deadline(seconds, clock or Clock(), **more), Outbox(lambda line: None))
 
 
 def in_thread(run):
@@ -507,7 +508,7 @@ def test_many_interrupts_leave_a_connection_that_works() -> None:
 def test_a_time_out_that_is_none_is_refused_before_anything_is_sent(given: float) -> None:
     with connect(make_server()) as client:
         for ask in (client.request, client.submit):
-            with pytest.raises(ValueError, match="timeout is a number of seconds above 0"):
+            with pytest.raises(ValueError, match=r"timeout is a number of seconds (above 0|below [0-9]+)"):
                 ask("tools/list", timeout=given)
         assert not client.asker.connection.waiting
 
@@ -582,6 +583,7 @@ class Wire:
     def __init__(self, **options: Any) -> None:
         self.sent: list[Json] = []
         self.requester = Requester(Outbox(self._write), **{"timeout": 5.0, "max_timeout": None, **options})
+        self.requester.session = Session()
 
     def _write(self, data: bytes) -> None:
         self.sent += map(json.loads, data.splitlines())
@@ -914,7 +916,7 @@ def test_one_ends_with_the_request_it_is_made_for(revision: str) -> None:
 def test_an_error_is_one_callers_and_a_call_that_is_over_refers_to_nothing():
     """By its frames an error refers to what its callers have, and a call to whom it told."""
     told = []
-    call = Call(1, "tools/call", Deadline(1.0, Clock()), Outbox(lambda line: None))
+    call = Call(1, "tools/call", {}, Deadline(1.0, Clock()), Outbox(lambda line: None))
     call.on_done = told.append
     call.finish(ErrorResponse(1, "no"))
     assert told == [call]

@@ -23,6 +23,8 @@ from mcp_ref.basic.utilities.tasks.data_types import (
     described,
     ended,
     is_over,
+    related,
+    related_as,
     step,
     timestamp,
     with_state,
@@ -167,6 +169,45 @@ def test_the_result_of_a_task_is_whatever_its_request_would_give() -> None:
     checker(tasks.GetTaskPayloadResult, DATE)(
         {"content": [], "_meta": {tasks.RELATED_TASK: {"taskId": "786512e2"}}}
     )
+
+
+# -- related task metadata --------------------------------------------------------------------------
+
+ABOUT = {tasks.RELATED_TASK: {"taskId": "t"}}
+
+
+def test_what_belongs_to_a_task_says_so_beside_what_it_says_already() -> None:
+    assert related({}, "t") == {"_meta": ABOUT}
+    assert related({"a": 1, "_meta": {"b": 2}}, "t") == {"a": 1, "_meta": {"b": 2, **ABOUT}}
+    assert related({"_meta": {tasks.RELATED_TASK: 5}}, "t") == {"_meta": ABOUT}
+    assert related({"_meta": "text"}, "t") == {"_meta": ABOUT}
+
+
+@pytest.mark.spec(
+    "basic/utilities/tasks/related-task-everywhere",
+    "basic/utilities/tasks/related-task-metadata",
+    "basic/utilities/tasks/related-task-exempt",
+)
+@pytest.mark.parametrize(
+    ("method", "params", "is_related"),
+    [
+        ("elicitation/create", {"_meta": ABOUT}, True),
+        ("elicitation/create", {"_meta": {tasks.RELATED_TASK: {"taskId": "t", "more": 1}}}, True),
+        ("elicitation/create", {"_meta": {}}, False),
+        ("elicitation/create", {"taskId": "t"}, False),
+        ("elicitation/create", {"_meta": 5}, False),
+        ("elicitation/create", {"_meta": {tasks.RELATED_TASK: "t"}}, False),
+        ("elicitation/create", {"_meta": {tasks.RELATED_TASK: {"taskId": 5}}}, False),
+        ("tasks/result", {"taskId": "t", "_meta": {tasks.RELATED_TASK: {"taskId": "another"}}}, True),
+        ("tasks/get", {"taskId": "t", "_meta": ABOUT}, False),
+        ("tasks/cancel", {"taskId": "t", "_meta": ABOUT}, False),
+        ("tasks/list", {"_meta": ABOUT}, False),
+    ],
+)
+def test_what_is_said_of_a_request_belongs_to_the_task_of_the_request(
+    method: str, params: dict[str, Any], is_related: bool
+) -> None:
+    assert related_as(method, params, {"a": 1}) == ({"a": 1, "_meta": ABOUT} if is_related else {"a": 1})
 
 
 # -- the table of transitions ----------------------------------------------------------------------

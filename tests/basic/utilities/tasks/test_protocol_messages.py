@@ -797,6 +797,7 @@ def test_several_questions_at_once_are_sent_at_once_and_answered_in_any_order(st
         assert result["structuredContent"] == {"result": ["accept", "decline", "cancel"]}
 
 
+@pytest.mark.spec("basic/utilities/tasks/related-task-everywhere")
 def test_two_that_wait_for_one_result_are_both_asked_and_the_first_answer_counts(stage):
     add_asking(stage)
     with stage.client() as one, stage.client() as two:
@@ -806,6 +807,7 @@ def test_two_that_wait_for_one_result_are_both_asked_and_the_first_answer_counts
         two.reply(requests[two], {"action": "decline"})
         withdrawn = one.notified("notifications/cancelled")
         assert withdrawn["requestId"] == requests[one]["id"]
+        assert withdrawn["_meta"] == {RELATED: {"taskId": task_id}}
         one.reply(requests[one], {"action": "accept", "content": {}})  # too late
         for raw in (one, two):
             assert raw.answer(waiting[raw])["result"]["content"][0]["text"] == "decline"
@@ -872,6 +874,7 @@ def test_a_question_that_is_not_answered_in_time_is_withdrawn(stage):
         assert stage.entry(task_id).state.get("asked") is None
 
 
+@pytest.mark.spec("basic/utilities/tasks/related-task-everywhere")
 def test_a_question_is_withdrawn_from_the_client_when_its_task_is_cancelled(stage):
     add_asking(stage)
     with stage.client() as raw:
@@ -879,7 +882,9 @@ def test_a_question_is_withdrawn_from_the_client_when_its_task_is_cancelled(stag
         waiting = raw.ask("tasks/result", {"taskId": task_id})
         request = raw.requested("elicitation/create")
         raw.about("tasks/cancel", task_id)
-        assert raw.notified("notifications/cancelled")["requestId"] == request["id"]
+        withdrawn = raw.notified("notifications/cancelled")
+        assert withdrawn["requestId"] == request["id"]
+        assert withdrawn["_meta"] == {RELATED: {"taskId": task_id}}
         assert "cancelled" in raw.answer(waiting)["error"]["message"]
 
 
