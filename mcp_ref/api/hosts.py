@@ -26,7 +26,6 @@ Threads     any number may use a host. `mcp_ref host`, up to AT_ONCE of them, st
 from __future__ import annotations
 
 import contextlib
-import inspect
 import os
 import sys
 import threading
@@ -44,7 +43,7 @@ from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.results import Result
 from mcp_ref.api.targets import place_of
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.runtime.checks import check_callable, check_names, check_seconds, check_text
+from mcp_ref.runtime.checks import check_callable, check_names, check_seconds, check_text, keywords_of
 from mcp_ref.runtime.errors import LocalError, McpError
 from mcp_ref.runtime.json_text import NotJson, from_json
 from mcp_ref.runtime.logs import logger
@@ -135,7 +134,7 @@ def _check(servers: Mapping[str, Any], separator: str, common: Mapping[str, Any]
             raise ValueError(
                 f"the tools of {one!r} and {other!r} could not be told apart: rename one of them"
             )
-    check_names("connect_all", common, list(inspect.signature(connect).parameters)[1:])
+    check_names("connect_all", common, keywords_of(connect, "each", "separator"))
     for given in ("headers", "auth"):
         if common.get(given) is not None:
             raise TypeError(f"{given} would go to every server: it belongs to an entry, or into each(name)")
@@ -143,7 +142,7 @@ def _check(servers: Mapping[str, Any], separator: str, common: Mapping[str, Any]
 
 def _open(name: str, target: Any, common: Mapping[str, Any], each: Each | None) -> Client:
     """Connect to one of the servers."""
-    given = {**common, **(each(name) if each is not None else {})}
+    given = {**common, **(_own(name, each) if each is not None else {})}
     target, headers, options = place_of(target, given.pop("headers", None), given.pop("options"))
     if isinstance(target, list | tuple) and options.on_stderr is None:
         options = replace(options, on_stderr=partial(_print, name))
@@ -151,6 +150,15 @@ def _open(name: str, target: Any, common: Mapping[str, Any], each: Each | None) 
         if callable(given.get(asks)):
             given[asks] = partial(_ask, name, given[asks])
     return connect(target, headers=headers, options=options, **given)
+
+
+def _own(name: str, each: Each) -> Mapping[str, Any]:
+    """What the application gives to one of the servers alone. Raises TypeError."""
+    own, place = each(name), f"each({name!r})"
+    if not isinstance(own, Mapping):
+        raise TypeError(f"{place} returned {own!r:.60}, and not a dict of keywords of connect")
+    check_names(f"connect, by {place},", own, keywords_of(connect))
+    return own
 
 
 def _print(name: str, line: str) -> None:
@@ -252,6 +260,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
     ) -> Any: ...
     def call_tool(self, name: str, arguments: Json | None = None, **more: Any) -> Any:
         """Call "server.tool". The other keywords are those of `Client.call_tool`."""
+        check_names("Host.call_tool", more, keywords_of(Client.call_tool))
         client, tool = self.find(name)
         return client.call_tool(tool, arguments, **more)
 
@@ -261,6 +270,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
 
     def get_prompt(self, name: str, arguments: dict[str, str] | None = None, **more: Any) -> Result:
         """Get "server.prompt". The other keywords are those of `Client.get_prompt`."""
+        check_names("Host.get_prompt", more, keywords_of(Client.get_prompt))
         client, prompt = self.find(name)
         return client.get_prompt(prompt, arguments, **more)
 
@@ -280,6 +290,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
         The other keywords are those of `Client.read_resource`. LocalError: it is not known whom to ask.
         """
         check_text(uri=uri)
+        check_names("Host.read_resource", more, keywords_of(Client.read_resource, "server"))
         if server is None:
             server = self._home_of(uri)
         return self[server].read_resource(uri, **more)

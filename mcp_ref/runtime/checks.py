@@ -19,6 +19,7 @@ __all__ = [
     "check_seconds",
     "check_text",
     "check_text_if_any",
+    "keywords_of",
 ]
 
 
@@ -63,6 +64,11 @@ def check_names(function: str, given: Iterable[str], known: Collection[str]) -> 
         if name not in known:
             there_are = f"; there are {', '.join(known)}" if known else ""
             raise TypeError(f"{function} got an unexpected keyword argument {name!r}{there_are}")
+
+
+def keywords_of(function: Any, *more: str) -> list[str]:
+    """What a function that hands its keywords on to this one can be given: these, and `more` of its own."""
+    return [*function.__kwdefaults__, *more]
 
 
 def check_count(least: int, **given: Any) -> None:

@@ -287,6 +287,31 @@ def test_each_server_may_be_given_something_of_its_own() -> None:
         eventually(lambda: heard == [("a", "hello"), ("b", "hello")])
 
 
+def test_what_is_given_to_one_server_alone_is_named_if_connect_does_not_take_it() -> None:
+    given: dict[str, Any] = {"a": {"tiemout": 5}, "b": 5, "c": {"target": "x"}}
+    with connect_all(dict.fromkeys(given, notes()), each=lambda name: given[name]) as host:
+        said = {name: str(problem) for name, problem in host.problems.items()}
+    unknown = "connect, by each('{}'), got an unexpected keyword argument '{}'; there are revision, "
+    assert said["a"].startswith(unknown.format("a", "tiemout"))
+    assert said["b"] == "each('b') returned 5, and not a dict of keywords of connect"
+    assert said["c"].startswith(unknown.format("c", "target"))
+
+
+@pytest.mark.parametrize(
+    ("method", "place"),
+    [
+        ("call_tool", "notes.read"),
+        ("get_prompt", "notes.sum_up"),
+        ("read_resource", "notes://all"),
+        ("read_resource", "notes://nowhere"),
+    ],
+)
+def test_a_wrong_keyword_is_refused_by_the_name_that_the_caller_wrote(method: str, place: str) -> None:
+    said = rf"^Host\.{method} got an unexpected keyword argument 'tiemout'; there are timeout, "
+    with connect_all({"notes": notes()}) as host, pytest.raises(TypeError, match=said):
+        getattr(host, method)(place, tiemout=5)
+
+
 # -- configurations ------------------------------------------------------------------------------------
 
 
