@@ -41,7 +41,7 @@ from mcp_ref.api.client import CallOptions, Client
 from mcp_ref.api.connect import connect
 from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.results import Result
-from mcp_ref.api.targets import place_of
+from mcp_ref.api.targets import CONFIGURATIONS, URL_KEYS, Entry, place_of
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.checks import check_callable, check_names, check_seconds, check_text, keywords_of
 from mcp_ref.runtime.errors import LocalError, McpError
@@ -98,17 +98,26 @@ def servers_of(config: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, 
         place, config = os.fspath(config), _from_file(config)
     if not isinstance(config, Mapping):
         raise TypeError(f"{place} is a dict of servers by name, or a JSON file of one, not {config!r:.60}")
-    key = next((key for key in ("mcpServers", "servers") if key in config), None)
+    key = next((key for key in CONFIGURATIONS if key in config), None)
     servers = config if key is None else config[key]
     _check_names(servers, place, key)
-    return {name: target for name, target in servers.items() if not _is_disabled(target)}
+    return {
+        name: _placed(name, target, place) for name, target in servers.items() if not _is_disabled(target)
+    }
+
+
+def _placed(name: str, target: Any, place: str) -> Any:
+    """An entry knows where it stands, unless it knows already: from the file that it was read from before."""
+    if not isinstance(target, Mapping) or isinstance(target, Entry):
+        return target
+    return Entry(target, f"{name} in {place}")
 
 
 def _check_names(servers: Any, place: str, key: str | None) -> None:
     """Raises TypeError for what is no dict of servers by name."""
     if not isinstance(servers, Mapping) or not all(isinstance(name, str) for name in servers):
         raise TypeError(f"{place}: {key or 'it'} is a dict of servers by name, not {servers!r:.60}")
-    if any(isinstance(servers.get(key), str) for key in ("command", "url")):
+    if any(isinstance(servers.get(key), str) for key in ("command", *URL_KEYS)):
         raise TypeError(f"{place} is one server, and not several by name; write connect(...) for that")
 
 

@@ -21,6 +21,7 @@ from mcp_ref import (
     Context,
     LocalError,
     Server,
+    connect,
     connect_all,
 )
 from mcp_ref.api import hosts
@@ -323,6 +324,7 @@ def test_a_wrong_keyword_is_refused_by_the_name_that_the_caller_wrote(method: st
         ({"a": "python server.py"}, {"a": "python server.py"}),
         ({"mcpServers": {"a": {"command": "x", "disabled": True}}}, {}),
         ({"command": {"command": "x"}}, {"command": {"command": "x"}}),
+        ({"context_servers": {"a": {"command": "x"}}}, {"a": {"command": "x"}}),
     ],
 )
 def test_a_configuration_is_servers_by_name(config: Any, servers: Any, tmp_path: Path) -> None:
@@ -343,6 +345,7 @@ def test_a_configuration_is_servers_by_name(config: Any, servers: Any, tmp_path:
         ),
         ({1: {}}, TypeError, "the configuration: it is a dict of servers by name"),
         ({"command": "run"}, TypeError, r"the configuration is one server, .* write connect\(\.\.\.\)"),
+        ({"serverUrl": "http://h/"}, TypeError, "the configuration is one server"),
         ({"a": 1, "a.b": 2}, ValueError, r"tools of 'a' and 'a\.b' could not be told apart"),
         ({"": 1}, ValueError, "one character at least"),
         ("no-such-file.json", FileNotFoundError, "no-such-file"),
@@ -351,6 +354,24 @@ def test_a_configuration_is_servers_by_name(config: Any, servers: Any, tmp_path:
 def test_a_configuration_that_makes_no_sense_is_refused(config: Any, kind: type[Exception], why: str) -> None:
     with nothing_left(), pytest.raises(kind, match=why):
         connect_all(config)
+
+
+def test_an_entry_that_makes_no_sense_is_named_with_its_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(
+        json.dumps({"mcpServers": {"a": {"comand": "x"}, "b": {"command": "no-such", "arg": []}}})
+    )
+    with connect_all(file) as host:
+        assert str(host.problems["a"]).endswith(f"did you mean command? (a in {file})")
+    assert f"b in {file} has 'arg', which means nothing here: did you mean 'args'?" in caplog.messages
+    with pytest.raises(TypeError, match=re.escape(f"(a in {file})")):
+        connect(servers_of(file)["a"])
+    with connect_all({"mcpServers": servers_of(file)}) as host:
+        assert str(host.problems["a"]).endswith(f"(a in {file})")
+    with connect_all({"a": {"comand": "x"}}) as host:
+        assert str(host.problems["a"]).endswith("(a in the configuration)")
 
 
 @pytest.mark.parametrize(
