@@ -25,6 +25,7 @@ Threads     any number may use a host. `mcp_ref host`, up to AT_ONCE of them, st
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import os
 import sys
@@ -41,12 +42,13 @@ from mcp_ref.api.client import CallOptions, Client
 from mcp_ref.api.connect import connect
 from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.results import Result
-from mcp_ref.api.targets import CONFIGURATIONS, URL_KEYS, Entry, place_of
+from mcp_ref.api.targets import CONFIGURATIONS, URL_KEYS, Entry, is_url, place_of
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.checks import check_callable, check_names, check_seconds, check_text, keywords_of
 from mcp_ref.runtime.errors import LocalError, McpError
 from mcp_ref.runtime.json_text import NotJson, from_json
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.suggestions import call_for_url, local_url
 from mcp_ref.runtime.untrusted_text import plain
 from mcp_ref.server.prompts import Prompt
 from mcp_ref.server.resources import Resource
@@ -122,11 +124,23 @@ def _check_names(servers: Any, place: str, key: str | None) -> None:
 
 
 def _from_file(path: str | os.PathLike[str]) -> Any:
-    """What is in a JSON file. Raises ValueError, OSError."""
+    """What is in a JSON file. Raises TypeError, ValueError, OSError."""
+    _check_path(os.fspath(path))
     try:
-        return from_json(Path(path).expanduser().read_bytes())
+        return from_json(Path(path).expanduser().read_bytes().removeprefix(codecs.BOM_UTF8))
     except NotJson as problem:
         raise ValueError(f"{os.fspath(path)}: {problem}") from None
+
+
+def _check_path(path: Any) -> None:
+    """Raises TypeError for what is no path of a JSON file, but something else that was meant."""
+    text = path.strip() if isinstance(path, str) else ""
+    if is_url(text) or local_url(text) is not None or text.endswith(".py"):
+        right = call_for_url(text) if is_url(text) else f"connect({text!r:.80})"  # without a password
+        raise TypeError(f"this is one server, and no JSON file of several; write {right or 'connect(...)'}")
+    if not text or text.startswith("{"):
+        advice = "; write connect_all(json.loads(...))" if text else ""
+        raise TypeError(f"the configuration is a dict, or the path of a JSON file, not {path!r:.60}{advice}")
 
 
 def _is_disabled(target: Any) -> bool:

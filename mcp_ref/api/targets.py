@@ -127,7 +127,8 @@ def _of_text(text: str, options: ClientOptions) -> str | list[str]:
     if is_url(text):
         return text
     words = text.strip()
-    if words.endswith(".py") and _is_file(words, options):
+    if words.endswith((".py", ".json")) and _is_file(words, options):
+        _check_no_json(words)
         return [sys.executable, words]
     url = local_url(words)
     if url is not None:
@@ -148,9 +149,16 @@ def _of_path(path: os.PathLike[Any], options: ClientOptions) -> list[str]:
     text = os.fspath(path)
     if not isinstance(text, str):
         raise _refused(f"not {path!r:.80}", None)
+    _check_no_json(text)
     if text.endswith(".py"):
         return _script([text], options)
     return [text if os.sep in text else f"./{text}"]
+
+
+def _check_no_json(path: str) -> None:
+    """A file of JSON is a configuration of several servers. Raises TypeError."""
+    if path.endswith(".json"):
+        raise _refused("not a file of JSON", f"connect_all({path!r})")
 
 
 def _script(command: list[str], options: ClientOptions) -> list[str]:

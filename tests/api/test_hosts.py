@@ -349,11 +349,24 @@ def test_a_configuration_is_servers_by_name(config: Any, servers: Any, tmp_path:
         ({"a": 1, "a.b": 2}, ValueError, r"tools of 'a' and 'a\.b' could not be told apart"),
         ({"": 1}, ValueError, "one character at least"),
         ("no-such-file.json", FileNotFoundError, "no-such-file"),
+        ("http://h/mcp", TypeError, r"is one server, .* write connect\('http://h/mcp'\)"),
+        ("https://user:pw@h/mcp", TypeError, r"^[^@]* write connect\('https://h/mcp', headers=.*"),
+        ("http:", TypeError, r"write connect\(\.\.\.\)"),
+        ("localhost:8000/mcp", TypeError, r"write connect\('localhost:8000/mcp'\)"),
+        ("server.py", TypeError, r"write connect\('server\.py'\)"),
+        ("", TypeError, r"the path of a JSON file, not ''$"),
+        ('{"mcpServers": {}}', TypeError, r"not '.*; write connect_all\(json\.loads\(\.\.\.\)\)"),
     ],
 )
 def test_a_configuration_that_makes_no_sense_is_refused(config: Any, kind: type[Exception], why: str) -> None:
     with nothing_left(), pytest.raises(kind, match=why):
         connect_all(config)
+
+
+def test_a_file_may_begin_with_the_mark_of_its_encoding(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_bytes(b'\xef\xbb\xbf{"a": {"command": "x"}}')
+    assert servers_of(file) == {"a": {"command": "x"}}
 
 
 def test_an_entry_that_makes_no_sense_is_named_with_its_file(
@@ -376,7 +389,13 @@ def test_an_entry_that_makes_no_sense_is_named_with_its_file(
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("{", "Expecting"), ('{"mcpServers": {"a": 1, "a": 2}}', "twice"), ("[]", "is a dict of servers")],
+    [
+        ("{", "Expecting .* at character 1"),
+        ('{\n "a": 1,\n}', "at line 3, column 1"),
+        ("{\n // no JSON\n}", "at line 2, column 2"),
+        ('{"mcpServers": {"a": 1, "a": 2}}', "twice"),
+        ("[]", "is a dict of servers"),
+    ],
 )
 def test_a_file_that_makes_no_sense_is_named(text: str, why: str, tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"

@@ -227,6 +227,14 @@ def test_the_url_of_an_entry_is_whole(url):
 # -- what it refuses, with the line to write -----------------------------------------------------------
 
 
+@pytest.mark.parametrize("make", [str, Path])
+def test_a_file_of_a_configuration_is_refused_with_the_line_that_connects_to_its_servers(make, folder):
+    (folder / "mcp.json").write_text("{}")
+    with nothing_left(), pytest.raises(TypeError, match=r"JSON; write connect_all\('mcp\.json'\)$"):
+        connect(make("mcp.json"))
+    assert target_of("run mcp.json") == ["run", "mcp.json"]
+
+
 def advised(target):
     """The target in the line that the refusal of another one tells to write."""
     with nothing_left(), pytest.raises(TypeError) as refused:
