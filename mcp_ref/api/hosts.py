@@ -39,7 +39,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar, Unpack, overload
 
 from mcp_ref.api.client import CallOptions, Client
-from mcp_ref.api.connect import connect
+from mcp_ref.api.connect import check_keywords, connect
 from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.results import Result
 from mcp_ref.api.targets import CONFIGURATIONS, URL_KEYS, Entry, is_url, place_of
@@ -157,7 +157,7 @@ def _check(servers: Mapping[str, Any], separator: str, common: Mapping[str, Any]
             raise ValueError(
                 f"the tools of {one!r} and {other!r} could not be told apart: rename one of them"
             )
-    check_names("connect_all", common, keywords_of(connect, "each", "separator"))
+    check_keywords("connect_all", common, "each", "separator")
     for given in ("headers", "auth"):
         if common.get(given) is not None:
             raise TypeError(f"{given} would go to every server: it belongs to an entry, or into each(name)")
@@ -180,7 +180,7 @@ def _own(name: str, each: Each) -> Mapping[str, Any]:
     own, place = each(name), f"each({name!r})"
     if not isinstance(own, Mapping):
         raise TypeError(f"{place} returned {own!r:.60}, and not a dict of keywords of connect")
-    check_names(f"connect, by {place},", own, keywords_of(connect))
+    check_keywords(f"connect, by {place},", own)
     return own
 
 

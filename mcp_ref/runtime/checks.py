@@ -58,12 +58,19 @@ def check_callable(**given: Callable[..., Any] | None) -> None:
             raise TypeError(f"{name} is a function, not {value!r:.60}")
 
 
-def check_names(function: str, given: Iterable[str], known: Collection[str]) -> None:
-    """The keywords of a function that hands them on. Raises TypeError for one that it does not have."""
+def check_names(
+    function: str, given: Iterable[str], known: Collection[str], elsewhere: Mapping[str, str] | None = None
+) -> None:
+    """The keywords of a function that hands them on. Raises TypeError for one that it does not have.
+
+    `elsewhere` has the line to write for keywords that belong to something else.
+    """
     for name in given:
         if name not in known:
-            there_are = f"; there are {', '.join(known)}" if known else ""
-            raise TypeError(f"{function} got an unexpected keyword argument {name!r}{there_are}")
+            advice = f"; there are {', '.join(known)}" if known else ""
+            if elsewhere is not None and name in elsewhere:
+                advice = f"; write {elsewhere[name]}"
+            raise TypeError(f"{function} got an unexpected keyword argument {name!r}{advice}")
 
 
 def keywords_of(function: Any, *more: str) -> list[str]:

@@ -412,6 +412,7 @@ def test_a_file_that_makes_no_sense_is_named(text: str, why: str, tmp_path: Path
         ({"separator": ""}, ValueError, "separator"),
         ({"separator": None}, TypeError, "separator is a string"),
         ({"tiemout": 5}, TypeError, "connect_all got an unexpected keyword argument 'tiemout'"),
+        ({"env": {}}, TypeError, r"keyword argument 'env'; write options=ClientOptions\(env=\.\.\.\)$"),
         ({"headers": {"Authorization": "Bearer x"}}, TypeError, "headers would go to every server"),
         ({"auth": "token"}, TypeError, "auth would go to every server"),
         ({"options": 5}, TypeError, "options is a ClientOptions"),
