@@ -10,6 +10,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -47,7 +48,11 @@ if TYPE_CHECKING:
     from mcp_ref.api.authorization import Auth
     from mcp_ref.runtime.http_client.authorizing import Authorizer
 
-__all__ = ["check_keywords", "connect"]
+__all__ = ["begun", "check_keywords", "connect"]
+
+
+begun: ContextVar[Callable[[Client], object]] = ContextVar("begun", default=lambda client: None)
+"""Hears of each client before that asks its server anything: another thread may have to close it."""
 
 
 class NoMore(TypedDict):
@@ -242,14 +247,17 @@ def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str], known
     was_known = known.find() is versioning.Era.LEGACY
     client = make(among)
     try:
+        begun.get()(client)
         client.asker.open()
     except BaseException as problem:
+        was_closed = client.asker.is_closed
         client.close()
         # Some legacy servers end themselves when they are asked anything before initialize: one
         # more try, with that. Not if it never read what we asked: then it died of something else.
         legacy = [date for date in among if not versioning.revision(date).modern]
         probed = 0 < len(legacy) < len(among)
-        if isinstance(problem, ConnectionClosed) and probed and client.asker.line.heard:
+        is_lost = isinstance(problem, ConnectionClosed) and not was_closed
+        if is_lost and probed and client.asker.line.heard:
             # A server that died of initialize is not what it was remembered as: this time it is probed.
             return _opened(make, among if was_known else legacy, era.NOTHING_KNOWN)
         raise

@@ -39,7 +39,7 @@ from queue import SimpleQueue
 from typing import Any, TypeVar, Unpack, overload
 
 from mcp_ref.api.client import CallOptions, Client
-from mcp_ref.api.connect import check_keywords, connect
+from mcp_ref.api.connect import begun, check_keywords, connect
 from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.results import Result
 from mcp_ref.api.targets import CONFIGURATIONS, URL_KEYS, Entry, is_url, place_of
@@ -196,6 +196,32 @@ def _ask(name: str, callback: Callable[[Any], Any], question: Any) -> Any:
     return callback(question)
 
 
+class _Starting:
+    """The clients that are being connected, for a thread that waits for them no more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clients: list[Client] = []  # guarded by _lock
+        self._is_over = False  # guarded by _lock
+
+    def connect(self, opener: Callable[[], Client]) -> Client:
+        """Connect to one server. Runs on a thread of its own."""
+        begun.set(self._add)
+        return opener()
+
+    def _add(self, client: Client) -> None:
+        with self._lock:
+            if self._is_over:
+                raise LocalError("interrupted")
+            self._clients.append(client)
+
+    def close(self) -> None:
+        """Close them all, side by side; those that come later close themselves."""
+        with self._lock:
+            self._is_over = True
+        side_by_side({str(number): client.close for number, client in enumerate(self._clients)})
+
+
 class Host(contextlib.AbstractContextManager["Host"]):
     """The clients of several servers, by name. `connect_all` makes it."""
 
@@ -209,7 +235,13 @@ class Host(contextlib.AbstractContextManager["Host"]):
         self._homes: dict[str, list[str]] = {}
         """The servers that have listed each URI."""
         self._reconnecting = threading.Lock()
-        found: dict[str, Client | Exception] = side_by_side(openers, undo=Client.close)
+        starting = _Starting()
+        jobs = {name: partial(starting.connect, opener) for name, opener in openers.items()}
+        try:
+            found: dict[str, Client | Exception] = side_by_side(jobs, undo=Client.close)
+        except BaseException:
+            starting.close()  # at once, and not when they have waited for their servers in vain
+            raise
         self._take(found)
 
     def __repr__(self) -> str:

@@ -467,6 +467,32 @@ def test_more_jobs_than_threads_are_all_done() -> None:
     assert most[0] <= hosts.AT_ONCE
 
 
+def test_an_interrupt_ends_servers_that_are_just_being_started() -> None:
+    is_started = threading.Event()
+
+    def interrupt() -> None:
+        is_started.wait(PATIENCE)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    silent = python("import sys, time; print('here', file=sys.stderr, flush=True); time.sleep(600)")
+    options = ClientOptions(on_stderr=lambda line: is_started.set(), grace=0.1, probe_timeout=300)
+    main, helper = threading.get_ident(), threading.Thread(target=interrupt)
+    with nothing_left():
+        helper.start()
+        with pytest.raises(KeyboardInterrupt):
+            connect_all({"silent": silent, "here": notes()}, timeout=300, options=options)
+        helper.join()
+
+
+def test_a_server_that_would_be_started_after_an_interrupt_is_not_asked_anything() -> None:
+    starting = hosts._Starting()
+    starting.close()
+    with nothing_left():
+        assert isinstance(
+            side_by_side({"a": lambda: starting.connect(lambda: connect(notes()))})["a"], LocalError
+        )
+
+
 def test_an_interrupt_undoes_what_is_done_and_what_still_comes() -> None:
     """Ctrl-C while one server is connected and another takes its time: both are closed."""
     slow, is_waiting, undone = threading.Event(), threading.Event(), []
