@@ -68,7 +68,7 @@ class Place(NamedTuple):
 
 
 URL_KEYS = ("url", "serverUrl", "httpUrl")
-"""What hosts call the URL of an entry."""
+"""What hosts call the URL of an entry. One that is for several hosts may have it several times."""
 _KEYS = frozenset({*URL_KEYS, "command", "args", "env", "cwd", "headers"})
 _KEYS_OF_OTHERS = frozenset(
     {
@@ -197,14 +197,14 @@ def _of_entry(entry: Mapping[Any, Any], headers: Headers | None, options: Client
 def _check_entry(entry: Mapping[Any, Any]) -> None:
     """An entry is either of a command, perhaps with arguments, or of a URL. Raises TypeError."""
     args = entry.get("args") or []
-    said = [key for key in ("command", *URL_KEYS) if entry.get(key) is not None]
-    if len(said) != 1:
+    command, url = entry.get("command"), entry.get(_key_of_url(entry))
+    if (command is None) == (url is None):
         has = ", ".join(map(str, entry)) or "nothing"
-        advice = "" if said else _advice_on(entry)
+        advice = _advice_on(entry) if url is None else ""
         raise TypeError(
             f"an entry of mcpServers has either command or url, and this one has {has:.200}{advice}"
         )
-    if said != ["command"] and args:
+    if url is not None and args:
         raise TypeError("args is for a command, not for a URL")
     if not isinstance(args, list | tuple):
         raise TypeError(f"args is a list of strings, not {args!r:.60}")

@@ -132,6 +132,7 @@ def test_a_url_has_the_name_that_any_of_the_hosts_gives_it(key, monkeypatch):
     monkeypatch.setenv("PLACE", "h")
     entry = {key: "https://${PLACE}/mcp", "headers": {"X-A": "1"}}
     assert place_of(entry, None, USUAL) == ("https://h/mcp", {"X-A": "1"}, USUAL)
+    assert target_of({"httpUrl": "http://other/", **entry, "url": "https://h/"}) == "https://h/"
 
 
 def test_of_a_key_that_nobody_reads_there_is_one_warning(caplog):
@@ -199,10 +200,7 @@ def test_variables_of_the_environment_stand_in_an_entry(monkeypatch):
         ({"uri": "http://h/"}, "and this one has uri: did you mean url\\?$"),
         ({"name": "x"}, "and this one has name$"),
         ({"command": "run", "url": "http://h/"}, "either command or url"),
-        (
-            {"httpUrl": "http://h/", "url": "http://h/"},
-            "either command or url, and this one has httpUrl, url$",
-        ),
+        ({"command": "run", "httpUrl": "http://h/"}, "either command or url, .* has command, httpUrl$"),
         ({"command": "run", "args": "-v"}, "args is a list of strings, not '-v'"),
         ({"command": "run", "args": [1]}, "not of 1; write '1'"),
         ({"command": "run", "env": {"A": 1}}, r"env\[A\] is a string"),
