@@ -46,7 +46,7 @@ from mcp_ref.runtime.limits import Limit
 from mcp_ref.runtime.stores.store import StoreError
 from mcp_ref.runtime.typing.bounds import Bounds
 from mcp_ref.server.resources import ResourceNotFound
-from mcp_ref.server.tools import CallRefused, ToolError
+from mcp_ref.server.tools import CallRefused, Tool, ToolError
 from mcp_ref.server.utilities.caching import Cache, Caching
 
 if typing.TYPE_CHECKING:
@@ -135,6 +135,7 @@ __all__ = [
     "Task",
     "TaskOptions",
     "TokenClient",
+    "Tool",
     "ToolError",
     "ToolHandle",
     "UrlElicitationNeeded",

@@ -9,9 +9,11 @@ import gc
 import os
 import shlex
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from mcp_ref.api.callbacks import Callbacks
@@ -29,8 +31,15 @@ from mcp_ref.basic.transports import index as memory
 from mcp_ref.basic.transports.stdio import backward_compatibility as era
 from mcp_ref.basic.transports.stdio import client as stdio
 from mcp_ref.client.roots import as_roots
-from mcp_ref.runtime.checks import check_bool, check_callable, check_seconds, check_text_if_any
-from mcp_ref.runtime.errors import ConnectionClosed
+from mcp_ref.runtime.checks import (
+    check_bool,
+    check_callable,
+    check_names,
+    check_seconds,
+    check_text_if_any,
+    keywords_of,
+)
+from mcp_ref.runtime.errors import ConnectionClosed, LocalError
 from mcp_ref.server.tools import Confirm
 from mcp_ref.server.utilities.caching import Cache, CacheOfServer
 from mcp_ref.server.utilities.logging import OnLog
@@ -39,7 +48,15 @@ if TYPE_CHECKING:
     from mcp_ref.api.authorization import Auth
     from mcp_ref.runtime.http_client.authorizing import Authorizer
 
-__all__ = ["connect"]
+__all__ = ["begun", "check_keywords", "connect"]
+
+
+begun: ContextVar[Callable[[Client], object]] = ContextVar("begun", default=lambda client: None)
+"""Hears of each client before that asks its server anything: another thread may have to close it."""
+
+
+class NoMore(TypedDict):
+    """No further keywords, for a type checker: at run time each is told with the line to write."""
 
 
 def connect(
@@ -59,6 +76,7 @@ def connect(
     auth: Auth | None = None,
     retry: Retry | None = None,
     options: ClientOptions | None = None,
+    **unknown: Unpack[NoMore],
 ) -> Client:
     """Connect to a server and agree on a revision with it.
 
@@ -88,6 +106,7 @@ def connect(
     requests again that were lost, as far as that does no harm (api/retrying). All else is in `options`
     (api/options).
     """
+    check_keywords("connect", unknown)
     if not isinstance(options, ClientOptions | None):
         raise TypeError(f"options is a ClientOptions, not {options!r:.60}")
     target, headers, options = place_of(target, headers, options or ClientOptions())
@@ -125,6 +144,12 @@ def connect(
         return Client(asker, _label(target), check=check)
 
     return _opened(make, revisions, known_era)
+
+
+def check_keywords(function: str, given: Iterable[str], *more: str) -> None:
+    """The keywords that `connect` gets, or another function that has `more` of its own. Raises TypeError."""
+    in_options = {field.name: f"options=ClientOptions({field.name}=...)" for field in fields(ClientOptions)}
+    check_names(function, given, keywords_of(connect, *more), in_options)
 
 
 def _chosen(revision: str | versioning.Revision | None, options: ClientOptions) -> list[str]:
@@ -222,14 +247,17 @@ def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str], known
     was_known = known.find() is versioning.Era.LEGACY
     client = make(among)
     try:
+        begun.get()(client)
         client.asker.open()
     except BaseException as problem:
+        was_closed = client.asker.is_closed
         client.close()
         # Some legacy servers end themselves when they are asked anything before initialize: one
         # more try, with that. Not if it never read what we asked: then it died of something else.
         legacy = [date for date in among if not versioning.revision(date).modern]
         probed = 0 < len(legacy) < len(among)
-        if isinstance(problem, ConnectionClosed) and probed and client.asker.line.heard:
+        is_lost = isinstance(problem, ConnectionClosed) and not was_closed
+        if is_lost and probed and client.asker.line.heard:
             # A server that died of initialize is not what it was remembered as: this time it is probed.
             return _opened(make, among if was_known else legacy, era.NOTHING_KNOWN)
         raise
@@ -296,3 +324,5 @@ def _check_fitting(target: Any, headers: Headers | None, auth: Auth | None, opti
             raise TypeError(f"session is a requests.Session, not {options.session!r:.60}")
     elif given := [name for name, value in for_urls.items() if value is not None]:
         raise TypeError(f"{given[0]} is for a URL, not for a command or a Server")
+    if options.cwd is not None and not Path(options.cwd).is_dir():
+        raise LocalError(f"cwd: there is no folder {os.fspath(options.cwd)!r:.200}")

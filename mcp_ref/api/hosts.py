@@ -25,8 +25,8 @@ Threads     any number may use a host. `mcp_ref host`, up to AT_ONCE of them, st
 
 from __future__ import annotations
 
+import codecs
 import contextlib
-import inspect
 import os
 import sys
 import threading
@@ -39,15 +39,16 @@ from queue import SimpleQueue
 from typing import Any, TypeVar, Unpack, overload
 
 from mcp_ref.api.client import CallOptions, Client
-from mcp_ref.api.connect import connect
+from mcp_ref.api.connect import begun, check_keywords, connect
 from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.results import Result
-from mcp_ref.api.targets import place_of
+from mcp_ref.api.targets import CONFIGURATIONS, URL_KEYS, Entry, is_url, place_of
 from mcp_ref.basic.index.messages import Json
-from mcp_ref.runtime.checks import check_callable, check_names, check_seconds, check_text
+from mcp_ref.runtime.checks import check_callable, check_names, check_seconds, check_text, keywords_of
 from mcp_ref.runtime.errors import LocalError, McpError
 from mcp_ref.runtime.json_text import NotJson, from_json
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.suggestions import call_for_url, local_url
 from mcp_ref.runtime.untrusted_text import plain
 from mcp_ref.server.prompts import Prompt
 from mcp_ref.server.resources import Resource
@@ -99,26 +100,47 @@ def servers_of(config: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, 
         place, config = os.fspath(config), _from_file(config)
     if not isinstance(config, Mapping):
         raise TypeError(f"{place} is a dict of servers by name, or a JSON file of one, not {config!r:.60}")
-    key = next((key for key in ("mcpServers", "servers") if key in config), None)
+    key = next((key for key in CONFIGURATIONS if key in config), None)
     servers = config if key is None else config[key]
     _check_names(servers, place, key)
-    return {name: target for name, target in servers.items() if not _is_disabled(target)}
+    return {
+        name: _placed(name, target, place) for name, target in servers.items() if not _is_disabled(target)
+    }
+
+
+def _placed(name: str, target: Any, place: str) -> Any:
+    """An entry knows where it stands, unless it knows already: from the file that it was read from before."""
+    if not isinstance(target, Mapping) or isinstance(target, Entry):
+        return target
+    return Entry(target, f"{name} in {place}")
 
 
 def _check_names(servers: Any, place: str, key: str | None) -> None:
     """Raises TypeError for what is no dict of servers by name."""
     if not isinstance(servers, Mapping) or not all(isinstance(name, str) for name in servers):
         raise TypeError(f"{place}: {key or 'it'} is a dict of servers by name, not {servers!r:.60}")
-    if any(isinstance(servers.get(key), str) for key in ("command", "url")):
+    if any(isinstance(servers.get(key), str) for key in ("command", *URL_KEYS)):
         raise TypeError(f"{place} is one server, and not several by name; write connect(...) for that")
 
 
 def _from_file(path: str | os.PathLike[str]) -> Any:
-    """What is in a JSON file. Raises ValueError, OSError."""
+    """What is in a JSON file. Raises TypeError, ValueError, OSError."""
+    _check_path(os.fspath(path))
     try:
-        return from_json(Path(path).expanduser().read_bytes())
+        return from_json(Path(path).expanduser().read_bytes().removeprefix(codecs.BOM_UTF8))
     except NotJson as problem:
         raise ValueError(f"{os.fspath(path)}: {problem}") from None
+
+
+def _check_path(path: Any) -> None:
+    """Raises TypeError for what is no path of a JSON file, but something else that was meant."""
+    text = path.strip() if isinstance(path, str) else ""
+    if is_url(text) or local_url(text) is not None or text.endswith(".py"):
+        right = call_for_url(text) if is_url(text) else f"connect({text!r:.80})"  # without a password
+        raise TypeError(f"this is one server, and no JSON file of several; write {right or 'connect(...)'}")
+    if not text or text.startswith("{"):
+        advice = "; write connect_all(json.loads(...))" if text else ""
+        raise TypeError(f"the configuration is a dict, or the path of a JSON file, not {path!r:.60}{advice}")
 
 
 def _is_disabled(target: Any) -> bool:
@@ -135,7 +157,7 @@ def _check(servers: Mapping[str, Any], separator: str, common: Mapping[str, Any]
             raise ValueError(
                 f"the tools of {one!r} and {other!r} could not be told apart: rename one of them"
             )
-    check_names("connect_all", common, list(inspect.signature(connect).parameters)[1:])
+    check_keywords("connect_all", common, "each", "separator")
     for given in ("headers", "auth"):
         if common.get(given) is not None:
             raise TypeError(f"{given} would go to every server: it belongs to an entry, or into each(name)")
@@ -143,7 +165,7 @@ def _check(servers: Mapping[str, Any], separator: str, common: Mapping[str, Any]
 
 def _open(name: str, target: Any, common: Mapping[str, Any], each: Each | None) -> Client:
     """Connect to one of the servers."""
-    given = {**common, **(each(name) if each is not None else {})}
+    given = {**common, **(_own(name, each) if each is not None else {})}
     target, headers, options = place_of(target, given.pop("headers", None), given.pop("options"))
     if isinstance(target, list | tuple) and options.on_stderr is None:
         options = replace(options, on_stderr=partial(_print, name))
@@ -151,6 +173,15 @@ def _open(name: str, target: Any, common: Mapping[str, Any], each: Each | None) 
         if callable(given.get(asks)):
             given[asks] = partial(_ask, name, given[asks])
     return connect(target, headers=headers, options=options, **given)
+
+
+def _own(name: str, each: Each) -> Mapping[str, Any]:
+    """What the application gives to one of the servers alone. Raises TypeError."""
+    own, place = each(name), f"each({name!r})"
+    if not isinstance(own, Mapping):
+        raise TypeError(f"{place} returned {own!r:.60}, and not a dict of keywords of connect")
+    check_keywords(f"connect, by {place},", own)
+    return own
 
 
 def _print(name: str, line: str) -> None:
@@ -163,6 +194,32 @@ def _ask(name: str, callback: Callable[[Any], Any], question: Any) -> Any:
     """Put a question of a server to the application, under the name that the application has for it."""
     question.server = name
     return callback(question)
+
+
+class _Starting:
+    """The clients that are being connected, for a thread that waits for them no more."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clients: list[Client] = []  # guarded by _lock
+        self._is_over = False  # guarded by _lock
+
+    def connect(self, opener: Callable[[], Client]) -> Client:
+        """Connect to one server. Runs on a thread of its own."""
+        begun.set(self._add)
+        return opener()
+
+    def _add(self, client: Client) -> None:
+        with self._lock:
+            if self._is_over:
+                raise LocalError("interrupted")
+            self._clients.append(client)
+
+    def close(self) -> None:
+        """Close them all, side by side; those that come later close themselves."""
+        with self._lock:
+            self._is_over = True
+        side_by_side({str(number): client.close for number, client in enumerate(self._clients)})
 
 
 class Host(contextlib.AbstractContextManager["Host"]):
@@ -178,7 +235,13 @@ class Host(contextlib.AbstractContextManager["Host"]):
         self._homes: dict[str, list[str]] = {}
         """The servers that have listed each URI."""
         self._reconnecting = threading.Lock()
-        found: dict[str, Client | Exception] = side_by_side(openers, undo=Client.close)
+        starting = _Starting()
+        jobs = {name: partial(starting.connect, opener) for name, opener in openers.items()}
+        try:
+            found: dict[str, Client | Exception] = side_by_side(jobs, undo=Client.close)
+        except BaseException:
+            starting.close()  # at once, and not when they have waited for their servers in vain
+            raise
         self._take(found)
 
     def __repr__(self) -> str:
@@ -252,6 +315,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
     ) -> Any: ...
     def call_tool(self, name: str, arguments: Json | None = None, **more: Any) -> Any:
         """Call "server.tool". The other keywords are those of `Client.call_tool`."""
+        check_names("Host.call_tool", more, keywords_of(Client.call_tool))
         client, tool = self.find(name)
         return client.call_tool(tool, arguments, **more)
 
@@ -261,6 +325,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
 
     def get_prompt(self, name: str, arguments: dict[str, str] | None = None, **more: Any) -> Result:
         """Get "server.prompt". The other keywords are those of `Client.get_prompt`."""
+        check_names("Host.get_prompt", more, keywords_of(Client.get_prompt))
         client, prompt = self.find(name)
         return client.get_prompt(prompt, arguments, **more)
 
@@ -280,6 +345,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
         The other keywords are those of `Client.read_resource`. LocalError: it is not known whom to ask.
         """
         check_text(uri=uri)
+        check_names("Host.read_resource", more, keywords_of(Client.read_resource, "server"))
         if server is None:
             server = self._home_of(uri)
         return self[server].read_resource(uri, **more)

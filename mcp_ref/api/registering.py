@@ -30,7 +30,7 @@ from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.utilities.tasks.behavior_requirements import Receiver, TaskOptions
 from mcp_ref.basic.utilities.tasks.protocol_messages import TaskSupport
 from mcp_ref.basic.versioning import Method, methods, revision
-from mcp_ref.runtime.checks import check_callable, check_names, check_text
+from mcp_ref.runtime.checks import check_callable, check_names, check_text, keywords_of
 from mcp_ref.runtime.hooks import Hook, handler_of
 from mcp_ref.runtime.uri.uris import BadUri, check_uri
 from mcp_ref.schema import REVISIONS, pruner
@@ -163,7 +163,7 @@ class Registry:
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Decorator: the function becomes a tool (api/from_function/tool) and stays a function."""
         check_callable(tool=function)
-        check_names("Server.tool", options, _keywords(tool_from))
+        check_names("Server.tool", options, keywords_of(tool_from, "replace"))
         return _decorator(partial(self.add_tool, **options), function)
 
     def add_tool(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> ToolHandle:
@@ -171,6 +171,7 @@ class Registry:
 
         The result changes it later (api/tool_handles).
         """
+        check_names("Server.add_tool", options, keywords_of(tool_from, "replace"))
         made = tool_from(function, **options)
         register(self, made, replace=replace)
         return ToolHandle(self, made.definition["name"])
@@ -185,7 +186,7 @@ class Registry:
         With `{variables}` in the URI it is a template, and they are the function's parameters.
         """
         check_text(uri=uri)
-        check_names("Server.resource", options, _keywords(resource_from))
+        check_names("Server.resource", options, keywords_of(resource_from, "replace"))
         add: Callable[..., None] = partial(self.add_resource, uri=uri, **options)
         decorate: Callable[[F], F] = _decorator(add, None)
         return decorate
@@ -194,6 +195,7 @@ class Registry:
         self, function: Callable[..., Any], uri: str, **options: Unpack[ResourceOptions]
     ) -> None:
         """Add a resource or a template; clients are told that the list changed."""
+        check_names("Server.add_resource", options, keywords_of(resource_from, "replace"))
         given: Json = {**options}
         replace = given.pop("replace", False)
         made = resource_from(function, uri, **given)
@@ -213,6 +215,7 @@ class Registry:
         # Late, for start-up time: most servers have no directory, and what looks after files is large.
         from mcp_ref.extras.directories import Directory
 
+        check_names("Server.add_directory", options, keywords_of(Directory.__init__))
         directory = Directory(path, **options)
         if any(other.prefix == directory.prefix for other in self.directories):
             raise ValueError(f"there is a directory at {directory.prefix} already")
@@ -240,11 +243,12 @@ class Registry:
     def prompt(self, function: Any = None, /, **options: Any) -> Any:
         """Decorator: the function becomes a prompt (api/from_function/prompt) and stays a function."""
         check_callable(prompt=function)
-        check_names("Server.prompt", options, _keywords(prompt_from))
+        check_names("Server.prompt", options, keywords_of(prompt_from, "replace"))
         return _decorator(partial(self.add_prompt, **options), function)
 
     def add_prompt(self, function: Callable[..., Any], *, replace: bool = False, **options: Any) -> None:
         """Add a prompt; clients are told that the list changed."""
+        check_names("Server.add_prompt", options, keywords_of(prompt_from, "replace"))
         made = prompt_from(function, **options)
         self.handlers.note_scopes(f"the prompt {made.definition['name']}", made.scopes)
         self.prompts.add(made, replace=replace)
@@ -337,11 +341,6 @@ class Registry:
 
 MAX_NAMES_KNOWN = 20
 """Names that an error lists."""
-
-
-def _keywords(make: Callable[..., Any]) -> list[str]:
-    """The keywords of a decorator, which it hands on to this function: a wrong one is told of at once."""
-    return [*(make.__kwdefaults__ or {}), "replace"]
 
 
 def _decorator(add: Callable[..., object], function: Callable[..., Any] | None) -> Any:

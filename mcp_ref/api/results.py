@@ -20,7 +20,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, get_origin, overload
 
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
@@ -121,6 +121,7 @@ class Result(dict[str, Any]):
     def load(self, kind: Any) -> Any:
         """What a tool returned, as a value of this type: by the structured content; without it, by the text.
 
+        No content at all is None, if the type has that; several texts are a list of them, if it has that.
         Raises ToolError if the tool failed, InvalidResponse if it returned something else.
         """
         self.raise_for_error()
@@ -129,14 +130,17 @@ class Result(dict[str, Any]):
         try:
             return _loader(kind)(self)
         except Mismatch as problem:
-            name = getattr(kind, "__name__", None) or repr(kind)
+            name = repr(kind) if get_origin(kind) else getattr(kind, "__name__", None) or repr(kind)
             raise InvalidResponse(f"what the tool returned is no {name:.100}: {problem}") from None
 
 
 def as_returned(returns: Any, check: bool) -> Callable[[Result], Any]:
     """What a caller gets of a result: a value of the type `returns`; or itself, if need be checked."""
     if returns is not None:
-        _loader(returns)  # a type that JSON cannot carry is an error before anything is sent
+        try:
+            _loader(returns)  # a type that JSON cannot carry is an error before anything is sent
+        except TypeError as problem:
+            raise TypeError(f"returns: {problem}") from None
         return lambda result: result.load(returns)
     return Result.raise_for_error if check else unchanged
 
@@ -160,8 +164,23 @@ def _new_loader(kind: Any) -> Callable[[Result], Any]:
     codec, read = compiler.codec(kind), reader_of(kind)
     is_object = compiler.resolved(codec).get("type") == "object"
 
+    def load_content(result: Result) -> Any:
+        blocks = result.get("content")
+        if blocks == [] and fits(codec.load, None):
+            return codec.load(None)
+        try:
+            return codec.load(read(result.text))
+        except Mismatch:
+            # What a tool gave as [text, text] came as a block each, if its function declares nothing.
+            several = _only_texts(blocks)
+            if several and fits(codec.load, several):
+                return codec.load(several)
+            raise
+
     def load(result: Result) -> Any:
-        data = result.structured if "structuredContent" in result else read(result.text)
+        if "structuredContent" not in result:
+            return load_content(result)
+        data = result.structured
         # What need not be an object stands in one: see api/from_function/tool.
         is_wrapped = isinstance(data, dict) and data.keys() == {"result"}
         if is_wrapped and not (is_object and fits(codec.load, data)):
@@ -169,6 +188,13 @@ def _new_loader(kind: Any) -> Callable[[Result], Any]:
         return codec.load(data)
 
     return load
+
+
+def _only_texts(blocks: Any) -> list[str] | None:
+    """The texts of content that is made of nothing else."""
+    if isinstance(blocks, list) and all(isinstance(b, dict) and b.get("type") == "text" for b in blocks):
+        return [block.get("text", "") for block in blocks]
+    return None
 
 
 _kept_loader = functools.lru_cache(maxsize=256)(_new_loader)  # bounded, since it keeps classes alive

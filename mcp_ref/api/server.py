@@ -183,7 +183,8 @@ class Server(Registry):
             from mcp_ref.api import at_terminal  # start-up time
             from mcp_ref.basic.transports.stdio import server as stdio  # start-up time
 
-            check_names('Server.run("stdio")', given, ())
+            over_http = {name: f'run("http", {name}=...)' for name in RunOptions.__annotations__}
+            check_names('Server.run("stdio")', given, (), over_http)
             at_terminal.say_waiting(self.info["name"])
             stdio.serve(self)
         elif transport == "http":

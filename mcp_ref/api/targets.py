@@ -11,6 +11,9 @@
     Server("name")                 itself
     a transport of one's own       itself (basic/transports/index)
 
+An entry has its URL as `url`, as `serverUrl` (Windsurf) or as `httpUrl` (Gemini CLI). Keys that other hosts
+read mean nothing here; of any other key the log has a warning, with the one that was probably meant.
+
 In the texts of an entry `${NAME}`, `${env:NAME}` and `${NAME:-default}` stand for variables of the
 environment. What is said in a call counts for more than what an entry says of the same.
 
@@ -24,6 +27,7 @@ Threads     any.
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import sys
@@ -36,6 +40,7 @@ from urllib.parse import urlsplit
 from mcp_ref.api.options import ClientOptions
 from mcp_ref.runtime.checks import check_object
 from mcp_ref.runtime.errors import LocalError
+from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.suggestions import (
     call_for,
     call_for_command,
@@ -43,9 +48,12 @@ from mcp_ref.runtime.suggestions import (
     is_address,
     is_for_shell,
     local_url,
+    nearest,
 )
 
-__all__ = ["Headers", "Place", "place_of"]
+__all__ = ["CONFIGURATIONS", "URL_KEYS", "Entry", "Headers", "Place", "is_url", "place_of"]
+
+_log = logger("mcp_ref.targets")
 
 Headers: TypeAlias = Mapping[str, str] | Callable[[], Mapping[str, str]]
 
@@ -59,8 +67,43 @@ class Place(NamedTuple):
     options: ClientOptions
 
 
+URL_KEYS = ("url", "serverUrl", "httpUrl")
+"""What hosts call the URL of an entry. One that is for several hosts may have it several times."""
+_KEYS = frozenset({*URL_KEYS, "command", "args", "env", "cwd", "headers"})
+_KEYS_OF_OTHERS = frozenset(
+    {
+        *("type", "transport", "transportType", "source", "name", "title", "description", "icon", "gallery"),
+        *("version", "disabled", "enabled", "isActive", "timeout", "initTimeout", "trust", "tools", "dev"),
+        *("alwaysAllow", "autoApprove", "allowedTools", "disabledTools", "includeTools", "excludeTools"),
+        *("startup_timeout_sec", "tool_timeout_sec", "enabled_tools", "disabled_tools", "settings"),
+    }
+)
+"""What other hosts read of an entry: names for people, and what a user or a model may do there."""
+CONFIGURATIONS = ("mcpServers", "servers", "context_servers")
+"""What hosts call the servers of a configuration: most; VS Code; Zed."""
+
+
+class Entry(dict[str, Any]):
+    """An entry of a configuration, which knows its place there: errors and warnings say it."""
+
+    def __init__(self, entry: Mapping[str, Any], place: str) -> None:
+        """`place` as in "files in mcp.json"."""
+        super().__init__(entry)
+        self.place = place
+
+
 def place_of(target: Any, headers: Headers | None, options: ClientOptions) -> Place:
     """What a target is. Raises TypeError, ValueError, LocalError: before anything is started."""
+    try:
+        return _checked_place(target, headers, options)
+    except (TypeError, ValueError) as problem:
+        if not isinstance(target, Entry):
+            raise
+        kind = TypeError if isinstance(problem, TypeError) else ValueError
+        raise kind(f"{problem} ({target.place})") from None
+
+
+def _checked_place(target: Any, headers: Headers | None, options: ClientOptions) -> Place:
     if isinstance(target, Mapping):
         target, headers, options = _of_entry(target, headers, options)
     elif isinstance(target, os.PathLike):
@@ -84,7 +127,8 @@ def _of_text(text: str, options: ClientOptions) -> str | list[str]:
     if is_url(text):
         return text
     words = text.strip()
-    if words.endswith(".py") and _is_file(words, options):
+    if words.endswith((".py", ".json")) and _is_file(words, options):
+        _check_no_json(words)
         return [sys.executable, words]
     url = local_url(words)
     if url is not None:
@@ -105,9 +149,16 @@ def _of_path(path: os.PathLike[Any], options: ClientOptions) -> list[str]:
     text = os.fspath(path)
     if not isinstance(text, str):
         raise _refused(f"not {path!r:.80}", None)
+    _check_no_json(text)
     if text.endswith(".py"):
         return _script([text], options)
     return [text if os.sep in text else f"./{text}"]
+
+
+def _check_no_json(path: str) -> None:
+    """A file of JSON is a configuration of several servers. Raises TypeError."""
+    if path.endswith(".json"):
+        raise _refused("not a file of JSON", f"connect_all({path!r})")
 
 
 def _script(command: list[str], options: ClientOptions) -> list[str]:
@@ -129,12 +180,15 @@ def _is_file(path: str, options: ClientOptions) -> bool:
 
 def _of_entry(entry: Mapping[Any, Any], headers: Headers | None, options: ClientOptions) -> Place:
     """The target, the headers and the options of an entry."""
+    _check_is_one(entry)
     _check_entry(entry)
+    _warn(getattr(entry, "place", "an entry of mcpServers"), tuple(map(str, entry)))
     cwd = entry.get("cwd") if options.cwd is None else options.cwd
     env = {**_texts("env", entry), **(options.env or {})}
     if (env, cwd) != ({}, None):
         options = replace(options, env=env, cwd=_expanded("cwd", cwd))
-    target: Any = _expanded("url", entry.get("url"))
+    url = _key_of_url(entry)
+    target: Any = _expanded(url, entry.get(url))
     if target is None:
         target = [_expanded("command", word) for word in (entry["command"], *(entry.get("args") or ()))]
     return Place(target, _with_headers(_texts("headers", entry), headers), options)
@@ -142,20 +196,57 @@ def _of_entry(entry: Mapping[Any, Any], headers: Headers | None, options: Client
 
 def _check_entry(entry: Mapping[Any, Any]) -> None:
     """An entry is either of a command, perhaps with arguments, or of a URL. Raises TypeError."""
-    for many in ("mcpServers", "servers"):
-        if many in entry:
-            raise TypeError(
-                "connect takes one server, and this dict has several; "
-                f"write connect_all(config), or connect(config[{many!r}]['name'])"
-            )
-    command, url, args = entry.get("command"), entry.get("url"), entry.get("args") or []
+    args = entry.get("args") or []
+    command, url = entry.get("command"), entry.get(_key_of_url(entry))
     if (command is None) == (url is None):
         has = ", ".join(map(str, entry)) or "nothing"
-        raise TypeError(f"an entry of mcpServers has either command or url, and this one has {has:.200}")
+        advice = _advice_on(entry) if url is None else ""
+        raise TypeError(
+            f"an entry of mcpServers has either command or url, and this one has {has:.200}{advice}"
+        )
     if url is not None and args:
         raise TypeError("args is for a command, not for a URL")
     if not isinstance(args, list | tuple):
         raise TypeError(f"args is a list of strings, not {args!r:.60}")
+
+
+def _advice_on(entry: Mapping[Any, Any]) -> str:
+    """Which of the keys was probably meant as one that an entry must have."""
+    meant = next(filter(None, (nearest(str(key), ("command", "url")) for key in entry)), None)
+    return f": did you mean {meant}?" if meant is not None else ""
+
+
+def _check_is_one(entry: Mapping[Any, Any]) -> None:
+    """A configuration is no entry, not even one of a single server. Raises TypeError."""
+    many = next((key for key in CONFIGURATIONS if key in entry), None)
+    servers, place = (entry, "config") if many is None else (entry[many], f"config[{many!r}]")
+    if many is None and not (entry and all(map(_is_entry, entry.values()))):
+        return
+    names = list(servers) if isinstance(servers, Mapping) else []
+    if len(names) == 1:
+        has, right = "it by its name", f"connect({place}[{names[0]!r:.80}])"
+    else:
+        has, right = "several", f"connect_all(config), or connect({place}['name'])"
+    raise TypeError(f"connect takes one server, and this dict has {has}; write {right}")
+
+
+def _is_entry(value: Any) -> bool:
+    return isinstance(value, Mapping) and not _KEYS.isdisjoint(value)
+
+
+def _key_of_url(entry: Mapping[Any, Any]) -> str:
+    return next((key for key in URL_KEYS if entry.get(key) is not None), "url")
+
+
+@functools.lru_cache(maxsize=256)  # a server is connected to again, and looked at by some before
+def _warn(place: str, keys: tuple[str, ...]) -> None:
+    """Tell of keys that no host is known to read, once."""
+    for key in keys:
+        if key in _KEYS or key in _KEYS_OF_OTHERS or not key[:1].isalnum():  # "//", "_comment"
+            continue
+        meant = nearest(key, _KEYS)
+        advice = f": did you mean {meant!r}?" if meant is not None else ""
+        _log.warning("%s has %.60r, which means nothing here%s", place, key, advice)
 
 
 def _with_headers(of_entry: dict[str, str], given: Headers | None) -> Headers | None:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mcp_ref.api.from_function.tool import tool_from
 from mcp_ref.basic.index.messages import encode
+from mcp_ref.runtime.checks import check_names, keywords_of
 from mcp_ref.runtime.threads import forks
 from mcp_ref.schema import REVISIONS, checker
 from mcp_ref.server.tools import RegisteredTool, Tool
@@ -110,6 +111,8 @@ class ToolHandle:
         With a function, `options` are all that `add_tool` takes, but for the name; the rest is as the
         function has it.
         """
+        known = [name for name in keywords_of(tool_from) if name != "name"]
+        check_names("ToolHandle.update", options, known)
         with self._changing:
             tool = self._tool()
             if function is not None:

@@ -20,6 +20,7 @@ __all__ = [
     "check_sendable",
     "check_text",
     "check_text_if_any",
+    "keywords_of",
 ]
 
 
@@ -74,12 +75,24 @@ def check_callable(**given: Callable[..., Any] | None) -> None:
             raise TypeError(f"{name} is a function, not {value!r:.60}")
 
 
-def check_names(function: str, given: Iterable[str], known: Collection[str]) -> None:
-    """The keywords of a function that hands them on. Raises TypeError for one that it does not have."""
+def check_names(
+    function: str, given: Iterable[str], known: Collection[str], elsewhere: Mapping[str, str] | None = None
+) -> None:
+    """The keywords of a function that hands them on. Raises TypeError for one that it does not have.
+
+    `elsewhere` has the line to write for keywords that belong to something else.
+    """
     for name in given:
         if name not in known:
-            there_are = f"; there are {', '.join(known)}" if known else ""
-            raise TypeError(f"{function} got an unexpected keyword argument {name!r}{there_are}")
+            advice = f"; there are {', '.join(known)}" if known else ""
+            if elsewhere is not None and name in elsewhere:
+                advice = f"; write {elsewhere[name]}"
+            raise TypeError(f"{function} got an unexpected keyword argument {name!r}{advice}")
+
+
+def keywords_of(function: Any, *more: str) -> list[str]:
+    """What a function that hands its keywords on to this one can be given: these, and `more` of its own."""
+    return [*function.__kwdefaults__, *more]
 
 
 def check_count(least: int, **given: Any) -> None:

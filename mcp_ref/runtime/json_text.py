@@ -66,7 +66,11 @@ def _not_json(problem: ValueError | RecursionError, text: bytes) -> NotJson:
         case UnicodeDecodeError():
             return NotJson(f"not UTF-8: byte {problem.start} is {text[problem.start]:#04x}")
         case json.JSONDecodeError():
-            return NotJson(f"not JSON: {problem.msg} at character {problem.pos}")
+            is_one_line = "\n" not in problem.doc
+            line = f"line {problem.lineno}, column {problem.colno}"
+            return NotJson(
+                f"not JSON: {problem.msg} at {f'character {problem.pos}' if is_one_line else line}"
+            )
         case RecursionError():
             return NotJson(_TOO_DEEP)
     reason = "an integer of too many digits" if "int_max_str_digits" in str(problem) else problem

@@ -7,6 +7,8 @@
     ["server.py"]             connect([sys.executable, 'server.py']), if it could not be started
     ["run -v"]                connect(['run', '-v']), likewise
 
+    "arg" among "args", "env" ...   "args" (`nearest`), for a key or an option that there is not
+
 What would be a guess about the program to start, or about who may read what is sent, is not done: in an error
 message it costs nothing. What `connect` takes is in api/targets.
 """
@@ -15,15 +17,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-__all__ = ["call_for", "call_for_command", "call_for_url", "is_address", "is_for_shell", "local_url"]
+__all__ = [
+    "call_for",
+    "call_for_command",
+    "call_for_url",
+    "is_address",
+    "is_for_shell",
+    "local_url",
+    "nearest",
+]
 
 MAX_ADVICE_CHARACTERS = 500
 """A longer target is not repeated."""
+MAX_NAME_CHARACTERS = 40
+"""Of a name that others are compared with, which takes time."""
 
 # The patterns are compiled when they are needed: importing the package is to be quick.
 # ["//"] host [":" port] ["/" path]
@@ -92,6 +104,15 @@ def call_for_url(url: str) -> str | None:
     right = parts._replace(netloc=host, fragment="").geturl()
     login = ", headers={'Authorization': ...}" if host != parts.netloc else ""
     return f"connect({right!r}{login})"
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant; None if none is like it."""
+    import difflib  # not at the top, for the time that importing the package takes
+
+    by_lower = {one.lower(): one for one in known}
+    found = difflib.get_close_matches(name[:MAX_NAME_CHARACTERS].lower(), by_lower, n=1)
+    return by_lower[found[0]] if found else None
 
 
 def _call(argument: str | None) -> str | None:

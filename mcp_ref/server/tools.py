@@ -125,6 +125,8 @@ else:
 
 
 class Tool(TypedDict, total=False):
+    """One tool of a list: what a model reads of it, and what its arguments are."""
+
     name: Required[str]
     title: Annotated[str, since("2025-06-18")]
     description: str

@@ -212,8 +212,22 @@ def test_a_child_that_ends_is_named_with_what_it_wrote_to_stdout():
 
 
 def test_a_folder_that_there_is_not_is_an_error(tmp_path):
-    with nothing_left(), pytest.raises(LocalError):
+    where = str(tmp_path / "nowhere")
+    with nothing_left(), pytest.raises(LocalError, match=f"^cwd: there is no folder '{re.escape(where)}'$"):
         connect(python(ECHO), options=ClientOptions(cwd=tmp_path / "nowhere"))
+    with nothing_left(), pytest.raises(LocalError, match="cwd: there is no folder"):
+        connect({"command": "run", "cwd": where})
+
+
+@pytest.mark.parametrize("name", ["env", "cwd", "session", "draft_headers"])
+def test_an_option_that_few_need_is_refused_as_a_keyword_with_the_line_to_write(name):
+    said = rf"^connect got an unexpected .* '{name}'; write options=ClientOptions\({name}=\.\.\.\)$"
+    with nothing_left(), pytest.raises(TypeError, match=said):
+        connect(["no-such-program-at-all"], **{name: None})
+    with pytest.raises(
+        TypeError, match=r"^connect got an unexpected .* 'tiemout'; there are revision, timeout, "
+    ):
+        connect(["no-such-program-at-all"], tiemout=5)
 
 
 @pytest.mark.parametrize("date", ["2024-01-01", "latest", ""])

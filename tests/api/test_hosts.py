@@ -21,6 +21,7 @@ from mcp_ref import (
     Context,
     LocalError,
     Server,
+    connect,
     connect_all,
 )
 from mcp_ref.api import hosts
@@ -287,6 +288,31 @@ def test_each_server_may_be_given_something_of_its_own() -> None:
         eventually(lambda: heard == [("a", "hello"), ("b", "hello")])
 
 
+def test_what_is_given_to_one_server_alone_is_named_if_connect_does_not_take_it() -> None:
+    given: dict[str, Any] = {"a": {"tiemout": 5}, "b": 5, "c": {"target": "x"}}
+    with connect_all(dict.fromkeys(given, notes()), each=lambda name: given[name]) as host:
+        said = {name: str(problem) for name, problem in host.problems.items()}
+    unknown = "connect, by each('{}'), got an unexpected keyword argument '{}'; there are revision, "
+    assert said["a"].startswith(unknown.format("a", "tiemout"))
+    assert said["b"] == "each('b') returned 5, and not a dict of keywords of connect"
+    assert said["c"].startswith(unknown.format("c", "target"))
+
+
+@pytest.mark.parametrize(
+    ("method", "place"),
+    [
+        ("call_tool", "notes.read"),
+        ("get_prompt", "notes.sum_up"),
+        ("read_resource", "notes://all"),
+        ("read_resource", "notes://nowhere"),
+    ],
+)
+def test_a_wrong_keyword_is_refused_by_the_name_that_the_caller_wrote(method: str, place: str) -> None:
+    said = rf"^Host\.{method} got an unexpected keyword argument 'tiemout'; there are timeout, "
+    with connect_all({"notes": notes()}) as host, pytest.raises(TypeError, match=said):
+        getattr(host, method)(place, tiemout=5)
+
+
 # -- configurations ------------------------------------------------------------------------------------
 
 
@@ -298,6 +324,7 @@ def test_each_server_may_be_given_something_of_its_own() -> None:
         ({"a": "python server.py"}, {"a": "python server.py"}),
         ({"mcpServers": {"a": {"command": "x", "disabled": True}}}, {}),
         ({"command": {"command": "x"}}, {"command": {"command": "x"}}),
+        ({"context_servers": {"a": {"command": "x"}}}, {"a": {"command": "x"}}),
     ],
 )
 def test_a_configuration_is_servers_by_name(config: Any, servers: Any, tmp_path: Path) -> None:
@@ -318,9 +345,17 @@ def test_a_configuration_is_servers_by_name(config: Any, servers: Any, tmp_path:
         ),
         ({1: {}}, TypeError, "the configuration: it is a dict of servers by name"),
         ({"command": "run"}, TypeError, r"the configuration is one server, .* write connect\(\.\.\.\)"),
+        ({"serverUrl": "http://h/"}, TypeError, "the configuration is one server"),
         ({"a": 1, "a.b": 2}, ValueError, r"tools of 'a' and 'a\.b' could not be told apart"),
         ({"": 1}, ValueError, "one character at least"),
         ("no-such-file.json", FileNotFoundError, "no-such-file"),
+        ("http://h/mcp", TypeError, r"is one server, .* write connect\('http://h/mcp'\)"),
+        ("https://user:pw@h/mcp", TypeError, r"^[^@]* write connect\('https://h/mcp', headers=.*"),
+        ("http:", TypeError, r"write connect\(\.\.\.\)"),
+        ("localhost:8000/mcp", TypeError, r"write connect\('localhost:8000/mcp'\)"),
+        ("server.py", TypeError, r"write connect\('server\.py'\)"),
+        ("", TypeError, r"the path of a JSON file, not ''$"),
+        ('{"mcpServers": {}}', TypeError, r"not '.*; write connect_all\(json\.loads\(\.\.\.\)\)"),
     ],
 )
 def test_a_configuration_that_makes_no_sense_is_refused(config: Any, kind: type[Exception], why: str) -> None:
@@ -328,9 +363,39 @@ def test_a_configuration_that_makes_no_sense_is_refused(config: Any, kind: type[
         connect_all(config)
 
 
+def test_a_file_may_begin_with_the_mark_of_its_encoding(tmp_path: Path) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_bytes(b'\xef\xbb\xbf{"a": {"command": "x"}}')
+    assert servers_of(file) == {"a": {"command": "x"}}
+
+
+def test_an_entry_that_makes_no_sense_is_named_with_its_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text(
+        json.dumps({"mcpServers": {"a": {"comand": "x"}, "b": {"command": "no-such", "arg": []}}})
+    )
+    with connect_all(file) as host:
+        assert str(host.problems["a"]).endswith(f"did you mean command? (a in {file})")
+    assert f"b in {file} has 'arg', which means nothing here: did you mean 'args'?" in caplog.messages
+    with pytest.raises(TypeError, match=re.escape(f"(a in {file})")):
+        connect(servers_of(file)["a"])
+    with connect_all({"mcpServers": servers_of(file)}) as host:
+        assert str(host.problems["a"]).endswith(f"(a in {file})")
+    with connect_all({"a": {"comand": "x"}}) as host:
+        assert str(host.problems["a"]).endswith("(a in the configuration)")
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("{", "Expecting"), ('{"mcpServers": {"a": 1, "a": 2}}', "twice"), ("[]", "is a dict of servers")],
+    [
+        ("{", "Expecting .* at character 1"),
+        ('{\n "a": 1,\n}', "at line 3, column 1"),
+        ("{\n // no JSON\n}", "at line 2, column 2"),
+        ('{"mcpServers": {"a": 1, "a": 2}}', "twice"),
+        ("[]", "is a dict of servers"),
+    ],
 )
 def test_a_file_that_makes_no_sense_is_named(text: str, why: str, tmp_path: Path) -> None:
     file = tmp_path / "mcp.json"
@@ -347,6 +412,7 @@ def test_a_file_that_makes_no_sense_is_named(text: str, why: str, tmp_path: Path
         ({"separator": ""}, ValueError, "separator"),
         ({"separator": None}, TypeError, "separator is a string"),
         ({"tiemout": 5}, TypeError, "connect_all got an unexpected keyword argument 'tiemout'"),
+        ({"env": {}}, TypeError, r"keyword argument 'env'; write options=ClientOptions\(env=\.\.\.\)$"),
         ({"headers": {"Authorization": "Bearer x"}}, TypeError, "headers would go to every server"),
         ({"auth": "token"}, TypeError, "auth would go to every server"),
         ({"options": 5}, TypeError, "options is a ClientOptions"),
@@ -399,6 +465,32 @@ def test_more_jobs_than_threads_are_all_done() -> None:
     found = side_by_side({str(number): job for number in range(3 * hosts.AT_ONCE)})
     assert sum(value for value in found.values() if isinstance(value, int)) == 3 * hosts.AT_ONCE
     assert most[0] <= hosts.AT_ONCE
+
+
+def test_an_interrupt_ends_servers_that_are_just_being_started() -> None:
+    is_started = threading.Event()
+
+    def interrupt() -> None:
+        is_started.wait(PATIENCE)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    silent = python("import sys, time; print('here', file=sys.stderr, flush=True); time.sleep(600)")
+    options = ClientOptions(on_stderr=lambda line: is_started.set(), grace=0.1, probe_timeout=300)
+    main, helper = threading.get_ident(), threading.Thread(target=interrupt)
+    with nothing_left():
+        helper.start()
+        with pytest.raises(KeyboardInterrupt):
+            connect_all({"silent": silent, "here": notes()}, timeout=300, options=options)
+        helper.join()
+
+
+def test_a_server_that_would_be_started_after_an_interrupt_is_not_asked_anything() -> None:
+    starting = hosts._Starting()
+    starting.close()
+    with nothing_left():
+        assert isinstance(
+            side_by_side({"a": lambda: starting.connect(lambda: connect(notes()))})["a"], LocalError
+        )
 
 
 def test_an_interrupt_undoes_what_is_done_and_what_still_comes() -> None:

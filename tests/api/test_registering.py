@@ -584,3 +584,18 @@ def test_a_wrong_keyword_of_a_decorator_is_refused_at_once_by_the_name_that_the_
     said = rf"Server\.{decorator} got an unexpected keyword argument 'nam'; there are name, "
     with pytest.raises(TypeError, match=said):
         getattr(Server("x"), decorator)(*place, nam="y")
+
+
+@pytest.mark.parametrize(
+    ("method", "place", "there_is"),
+    [
+        ("add_tool", [print], "name, .*replace$"),
+        ("add_resource", [print, "note:///x"], "name, .*replace$"),
+        ("add_prompt", [print], "name, .*replace$"),
+        ("add_directory", ["."], "uri, "),
+    ],
+)
+def test_a_wrong_keyword_of_a_method_is_refused_by_the_name_that_the_author_wrote(method, place, there_is):
+    said = rf"^Server\.{method} got an unexpected keyword argument 'nam'; there are {there_is}"
+    with pytest.raises(TypeError, match=said):
+        getattr(Server("x"), method)(*place, nam="y")

@@ -820,6 +820,9 @@ def notes():
         answer = ctx.elicit("How many?", int)
         return answer.data
 
+    server.add_tool(lambda: None, name="nothing")
+    server.add_tool(lambda: ["a", "b"], name="several")
+    server.add_tool(lambda: ["a"], name="single")
     return server
 
 
@@ -864,6 +867,16 @@ RETURNED = [
     ("perhaps", {"there": False}, Note | None, None),
     ("perhaps", {"there": True}, Note, Note("c", NOTE.day, Mood.SAD)),
     ("untyped", {}, Note, Note("d", NOTE.day)),
+    ("nothing", {}, type(None), None),
+    ("nothing", {}, None, None),
+    ("nothing", {}, str | None, None),
+    ("nothing", {}, Note | None, None),
+    ("nothing", {}, str, ""),
+    ("several", {}, list[str], ["a", "b"]),
+    ("several", {}, set[str], {"a", "b"}),
+    ("several", {}, str, "a\nb"),
+    ("single", {}, list[str], ["a"]),
+    ("single", {}, list[str] | str, "a"),
 ]
 
 
@@ -885,6 +898,10 @@ def test_what_a_tool_returned_is_loaded_as_its_type(date, tool, arguments, kind,
         ("pair", int, "what the tool returned is no int: must be an integer"),
         ("untyped", int, "what the tool returned is no int: must be an integer"),
         ("name", bool, "what the tool returned is no bool: must be true or false"),
+        ("count", list[int], "what the tool returned is no list[int]: must be an array"),
+        ("nothing", int, "what the tool returned is no int: must be an integer, not ''"),
+        ("several", list[int], "what the tool returned is no list[int]: must be an array, not 'a"),
+        ("several", type(None), "what the tool returned is no NoneType: must be null"),
     ],
 )
 def test_what_is_of_another_type_is_an_invalid_response(date, tool, kind, says):
@@ -922,8 +939,9 @@ def test_structured_content_of_another_server_need_not_be_in_an_object():
 def test_a_type_that_json_cannot_carry_is_refused_at_once():
     with pytest.raises(TypeError, match="has no JSON form"):
         Result({"content": []}).load(complex)
-    with connect(notes()) as client, pytest.raises(TypeError, match="has no JSON form"):
-        client.call_tool("count", returns=complex)
+    for wrong in (complex, 5):
+        with connect(notes()) as client, pytest.raises(TypeError, match=r"^returns: .* has no JSON form"):
+            client.call_tool("count", returns=wrong)
 
 
 @pytest.mark.parametrize("date", REVISIONS)

@@ -8,7 +8,7 @@ import pytest
 from peers import nothing_left
 
 from mcp_ref import ClientOptions, LocalError, Server, connect
-from mcp_ref.api.targets import place_of
+from mcp_ref.api.targets import Entry, place_of
 
 USUAL = ClientOptions()
 
@@ -127,6 +127,45 @@ def test_an_entry_of_a_url_brings_its_headers():
         place_of(entry, dict, USUAL)
 
 
+@pytest.mark.parametrize("key", ["url", "serverUrl", "httpUrl"])
+def test_a_url_has_the_name_that_any_of_the_hosts_gives_it(key, monkeypatch):
+    monkeypatch.setenv("PLACE", "h")
+    entry = {key: "https://${PLACE}/mcp", "headers": {"X-A": "1"}}
+    assert place_of(entry, None, USUAL) == ("https://h/mcp", {"X-A": "1"}, USUAL)
+    assert target_of({"httpUrl": "http://other/", **entry, "url": "https://h/"}) == "https://h/"
+
+
+def test_of_a_key_that_nobody_reads_there_is_one_warning(caplog):
+    entry = {"command": "run", "arg": ["-v"], "frobnicate": 1, "//": "a remark", "_note": "another"}
+    of_others = {
+        "type": "stdio",
+        "disabled": False,
+        "timeout": 60,
+        "alwaysAllow": [],
+        "gallery": True,
+        "trust": 1,
+    }
+    for _ in range(2):
+        assert target_of({**entry, **of_others}) == ["run"]
+        target_of(Entry({"url": "http://h/", "header": {}}, "files in mcp.json"))
+    said = ", which means nothing here"
+    assert [record.getMessage() for record in caplog.records] == [
+        f"an entry of mcpServers has 'arg'{said}: did you mean 'args'?",
+        f"an entry of mcpServers has 'frobnicate'{said}",
+        f"files in mcp.json has 'header'{said}: did you mean 'headers'?",
+    ]
+
+
+def test_an_entry_that_knows_its_place_is_refused_with_it():
+    for entry, kind, why in [
+        ({"comand": "x"}, TypeError, r"has comand: did you mean command\? \(files in mcp\.json\)$"),
+        ({"command": "x", "args": [1]}, TypeError, r"; write '1' \(files in mcp\.json\)$"),
+        ({"url": "h/mcp"}, ValueError, r"is no URL of a server, .* \(files in mcp\.json\)$"),
+    ]:
+        with pytest.raises(kind, match=why):
+            target_of(Entry(entry, "files in mcp.json"))
+
+
 def test_variables_of_the_environment_stand_in_an_entry(monkeypatch):
     monkeypatch.setenv("KEY", "secret")
     monkeypatch.delenv("NONE", raising=False)
@@ -152,9 +191,16 @@ def test_variables_of_the_environment_stand_in_an_entry(monkeypatch):
     [
         ({"mcpServers": {}}, r"write connect_all\(config\), or connect\(config\['mcpServers'\]\['name'\]\)"),
         ({"servers": {}}, r"connect_all"),
+        ({"context_servers": {"a": 1, "b": 2}}, r"several; write connect_all\(config\)"),
+        ({"mcpServers": {"one": {"command": "x"}}}, r"; write connect\(config\['mcpServers'\]\['one'\]\)$"),
+        ({"one": {"command": "x"}}, r"has it by its name; write connect\(config\['one'\]\)$"),
+        ({"a": {"command": "x"}, "b": {"url": "x"}}, r"several; write .* or connect\(config\['name'\]\)$"),
         ({}, "either command or url, and this one has nothing"),
-        ({"args": [], "serverUrl": "x"}, "either command or url, and this one has args, serverUrl"),
+        ({"args": [], "comand": "x"}, "and this one has args, comand: did you mean command\\?$"),
+        ({"uri": "http://h/"}, "and this one has uri: did you mean url\\?$"),
+        ({"name": "x"}, "and this one has name$"),
         ({"command": "run", "url": "http://h/"}, "either command or url"),
+        ({"command": "run", "httpUrl": "http://h/"}, "either command or url, .* has command, httpUrl$"),
         ({"command": "run", "args": "-v"}, "args is a list of strings, not '-v'"),
         ({"command": "run", "args": [1]}, "not of 1; write '1'"),
         ({"command": "run", "env": {"A": 1}}, r"env\[A\] is a string"),
@@ -177,6 +223,14 @@ def test_the_url_of_an_entry_is_whole(url):
 
 
 # -- what it refuses, with the line to write -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [str, Path])
+def test_a_file_of_a_configuration_is_refused_with_the_line_that_connects_to_its_servers(make, folder):
+    (folder / "mcp.json").write_text("{}")
+    with nothing_left(), pytest.raises(TypeError, match=r"JSON; write connect_all\('mcp\.json'\)$"):
+        connect(make("mcp.json"))
+    assert target_of("run mcp.json") == ["run", "mcp.json"]
 
 
 def advised(target):

@@ -92,6 +92,13 @@ def test_a_name_that_was_taken_meanwhile_is_not_taken_back() -> None:
     ("options", "kind", "why"),
     [
         ({"task": "optional"}, TypeError, "update changes title, description, .*; pass a function for task"),
+        (
+            {"descripton": "x"},
+            TypeError,
+            r"^ToolHandle\.update got an unexpected keyword argument 'descripton'; there are title, ",
+        ),
+        ({"function": add, "nme": "x"}, TypeError, r"^ToolHandle\.update got .* 'nme'; there are title, "),
+        ({"name": "x"}, TypeError, r"^ToolHandle\.update got an unexpected keyword argument 'name'"),
         ({"description": 5}, ValueError, "description"),
         ({"meta": {"a": object()}}, (TypeError, ValueError), "object"),
     ],
@@ -99,8 +106,9 @@ def test_a_name_that_was_taken_meanwhile_is_not_taken_back() -> None:
 def test_a_change_that_makes_no_sense_changes_nothing(options: Any, kind: Any, why: str) -> None:
     server = Server("demo")
     handle = server.add_tool(add)
+    function = [options.pop("function")] if "function" in options else []
     with pytest.raises(kind, match=why):
-        handle.update(**options)
+        handle.update(*function, **options)
     with connect(server) as client:
         assert client.list_tools()[0]["description"] == "Add two numbers."
 

@@ -150,3 +150,16 @@ def test_a_keyword_that_a_function_does_not_have_is_refused_with_those_that_it_h
         checks.check_names("run", ["path", "pth"], ["path", "threads"])
     with pytest.raises(TypeError, match=r"^run got an unexpected keyword argument 'x'$"):
         checks.check_names("run", ["x"], ())
+    elsewhere = {"port": "serve(port=...)"}
+    with pytest.raises(TypeError, match=r"argument 'port'; write serve\(port=\.\.\.\)$"):
+        checks.check_names("run", ["port"], ["path"], elsewhere)
+    with pytest.raises(TypeError, match=r"argument 'x'; there are path$"):
+        checks.check_names("run", ["x"], ["path"], elsewhere)
+
+
+def test_the_keywords_of_a_function_are_those_that_it_hands_on_and_its_own():
+    def run(place, *, path=None, threads=1):
+        pass
+
+    assert checks.keywords_of(run) == ["path", "threads"]
+    assert checks.keywords_of(run, "replace") == ["path", "threads", "replace"]

@@ -36,6 +36,7 @@ def test_bad_json_is_refused(line):
     [
         (b'{"a":"\xff"}', "not UTF-8: byte 6 is 0xff"),
         (b'{"a" 1}', "at character 5"),
+        (b'{\n "a" 1}', "at line 2, column 6"),
         (b'{"abc":1,"abc":1}', "the member 'abc' stands twice in one object"),
         (b'{"a":1,"abc":1,"b":1,"abc":2}', "the member 'abc' stands twice in one object"),
         (b'{"a":-1e400}', "the number -1e400 is beyond what a double can hold"),

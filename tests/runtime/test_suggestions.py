@@ -13,6 +13,7 @@ from mcp_ref.runtime.suggestions import (
     is_address,
     is_for_shell,
     local_url,
+    nearest,
 )
 
 
@@ -198,3 +199,18 @@ def test_addresses_are_told_from_commands(text, address):
 )
 def test_what_is_quoted_is_not_for_a_shell(text, needed):
     assert is_for_shell(text) is needed
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("arg", "args"),
+        ("ARGS", "args"),
+        ("serverurl", "serverUrl"),
+        ("x", None),
+        ("", None),
+        ("y" * 9999, None),
+    ],
+)
+def test_a_name_that_there_is_not_probably_is_one_that_is_like_it(name, meant):
+    assert nearest(name, ["args", "env", "serverUrl"]) == meant

@@ -11,7 +11,8 @@ A form is a flat object. A field of it may have one of these types:
     str, int, float, bool             with Bounds: length, minimum and maximum, format
     date, datetime                    strings of that format
     UUID, Decimal, Path, time ...     strings; they are checked when the answer is loaded
-    Literal["a", "b"], Enum           one of these strings; the members of an Enum have titles
+    Literal["a", "b"], Enum           one of these strings; the members of an Enum have titles, and where
+                                      a value is no string, as with auto(), only names
     list, set, tuple[..., ...]        several values of a Literal or an Enum, with Bounds on their number
     X | None                          an X, or left out
 
@@ -167,7 +168,7 @@ def _property_at(name: str, about: Json, at: Revision) -> Json:
 
 _POSSIBLE_HINTS = (
     "a field of a form must be a str, int, float, bool, date, datetime, time, UUID, Decimal or Path,"
-    " a Literal or an Enum of strings, a list of one of these two, or any of them with `| None`"
+    " a Literal of strings, an Enum, a list of one of these two, or any of them with `| None`"
 )
 
 
@@ -218,12 +219,14 @@ def _form_of_members(members: list[_Member], schema: Json, convert: Callable[[Js
     # A form has no null: `X | None` is left out of the content, and becomes None for the author.
     absent = {m.name: None for m in members if m.required and m.optional}
     sets = [m.name for m in members if _is_set(_unwrapped(m.hint))]
+    named = {m.name: values for m in members if (values := _values_by_name(_chosen_among(m.hint)))}
 
     def load(content: Any) -> Any:
         content = {} if content is None else content
         check_fields(fields, content)
         distinct = {name: list(dict.fromkeys(content[name])) for name in sets if name in content}
-        return convert({**absent, **content, **distinct})
+        content = {**absent, **content, **distinct}
+        return convert({name: _renamed(value, named.get(name)) for name, value in content.items()})
 
     return Form(functools.cache(lambda at: _schema_at(schema, at)), load)
 
@@ -270,7 +273,8 @@ def _property(member: _Member) -> Json:
         codec = Compiler().codec(member.hint)
         about = _form_words(_unwrapped(member.hint), codec.schema)
         if member.default is not None:
-            about["default"] = codec.dump(member.default)
+            names = {value: name for name, value in _values_by_name(_chosen_among(member.hint)).items()}
+            about["default"] = _renamed(codec.dump(member.default), names)
             if about["type"] == "array":  # a set has no order, but a form should be the same each time
                 about["default"] = [v for v, _ in choices_of(about) if v in about["default"]]
         _check_keywords(about, shape_of(member.name, about), (member.name,))
@@ -323,18 +327,44 @@ def _inclusive_bounds(schema: Json) -> Json:
 
 def _selection(hint: Any, schema: Json, titled: str) -> Json:
     """The keywords of a selection among strings; under `titled` if the hint is an Enum with titles."""
+    names = list(_values_by_name(hint))
+    if names:
+        return {"type": "string", "enum": names}
     if schema.get("type") != "string" or not schema.keys() & {"enum", "const"}:
-        raise TypeError("the choices of a form must be strings")
+        raise TypeError("the choices of a form must be strings, or the members of an Enum")
     values, titles = schema.get("enum", [schema.get("const")]), _titles(hint)
     if titles:
         return {titled: [{"const": value, "title": titles[value]} for value in values]}
     return {"type": "string", "enum": values}
 
 
+def _chosen_among(hint: Any) -> Any:
+    """The type of which a field has a value, or several."""
+    hint = _unwrapped(hint)
+    return _unwrapped(get_args(hint)[0]) if get_args(hint) and get_origin(hint) is not Literal else hint
+
+
+def _is_enum(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, enum.Enum)
+
+
+def _values_by_name(hint: Any) -> dict[str, Any]:
+    """The values of an Enum that a form has by the names of its members, since it has strings only."""
+    if not _is_enum(hint) or all(isinstance(member.value, str) for member in hint):
+        return {}
+    return {member.name: member.value for member in hint}
+
+
+def _renamed(value: Any, names: dict[Any, Any] | None) -> Any:
+    """A choice, or several, as they are called elsewhere: in the form, or in the class."""
+    if not names or value is None:
+        return value
+    return [names[one] for one in value] if isinstance(value, list) else names[value]
+
+
 def _titles(hint: Any) -> dict[str, str]:
     """The titles of the members of an Enum, by value; empty if they only repeat the values."""
-    is_enum = isinstance(hint, type) and issubclass(hint, enum.Enum)
-    members: Iterable[Any] = hint if is_enum else get_args(hint) if get_origin(hint) is Literal else ()
+    members: Iterable[Any] = hint if _is_enum(hint) else get_args(hint) if get_origin(hint) is Literal else ()
     titles = {m.value if isinstance(m, enum.Enum) else m: _readable(m) for m in members}
     if all(_readable(value).casefold() == title.casefold() for value, title in titles.items()):
         return {}

@@ -165,7 +165,7 @@ def test_a_hint_is_a_field(hint, schema):
         int | str,
         Literal[1, 2],
         Literal["a", 1],
-        enum.Enum("Number", {"ONE": 1}),
+        enum.Enum("Odd", {"ONE": (1, 2)}),
         list[Literal[1]],
         list[int | None],
         Annotated[float, Bounds(gt=0)],
@@ -185,6 +185,36 @@ def test_what_no_form_can_have_is_refused_with_the_field_and_what_is_possible(hi
     said = refusal(hint)
     assert "Nowhere" in said if hint == "Nowhere" else said.startswith("it: ")
     assert "a field of a form must be a str" in said or hint == "Nowhere"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        enum.Enum("Level", ["LOW", "HIGH"]),
+        enum.IntEnum("Level", ["LOW", "HIGH"]),
+        enum.Enum("Level", {"LOW": 0.5, "HIGH": "1"}),
+        enum.Enum("Level", {"LOW": False, "HIGH": True, "LOUD": True}),
+    ],
+    ids=repr,
+)
+def test_an_enum_whose_values_are_no_strings_is_asked_for_by_the_names_of_its_members(kind):
+    assert one(kind) == {"type": "string", "enum": ["LOW", "HIGH"]}
+    assert one(list[kind])["items"] == {"type": "string", "enum": ["LOW", "HIGH"]}
+    assert form_of(kind).load({"value": "HIGH"}) is kind.HIGH
+    assert form_of(kind | None).load({}) is None
+    with pytest.raises(Mismatch, match="value: must be one of 'LOW', 'HIGH'"):
+        form_of(kind).load({"value": 1})
+    fields = [("one", kind), ("some", set[kind], dataclasses.field(default_factory=lambda: {kind.LOW}))]
+    fields += [("other", Annotated[kind, "what it is"], kind.HIGH)]
+    form = form_of(dataclasses.make_dataclass("Form", fields))
+    loaded = form.load({"one": "LOW", "some": ["HIGH", "LOW"]})
+    assert (loaded.one, loaded.some, loaded.other) == (kind.LOW, {kind.LOW, kind.HIGH}, kind.HIGH)
+    properties = form.schema(NEW)["properties"]
+    assert (properties["some"]["default"], properties["other"]["default"]) == (["LOW"], "HIGH")
+
+
+def test_choices_that_no_form_can_have_are_refused_with_what_to_write():
+    assert "must be strings, or the members of an Enum" in refusal(Literal[1, 2])
 
 
 def test_defaults_are_written_as_json():
