@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from contextlib import closing, contextmanager
+from email.utils import formatdate
 
 import pytest
 import requests
@@ -199,6 +200,27 @@ def test_a_server_that_wants_a_longer_pause_than_is_allowed_is_not_asked_again(r
     ):
         call(client)
     assert problem.value.status == 429
+    assert len(failing.seen) == 1
+
+
+@eras
+@pytest.mark.parametrize("number", [429, 503])
+def test_a_date_to_come_back_is_waited_for_like_a_number_of_seconds(revision, number, monkeypatch):
+    naps = []
+    monkeypatch.setattr(retrying.Attempts, "_sleep", lambda self, pause, problem: naps.append(pause))
+    date = formatdate(time.time() + 600, usegmt=True)
+    failing = Failing("tools/call", status(number, f"Retry-After: {date}"))
+    with talking(failing, revision, retry=Retry(1, longest=1000)) as (_, client):
+        assert call(client) == "done"
+    assert 600 - PATIENCE <= naps[0] <= 660
+
+
+@eras
+def test_a_date_that_is_further_away_than_the_longest_pause_is_the_end(revision):
+    date = formatdate(time.time() + 600, usegmt=True)
+    failing = Failing("tools/call", status(503, f"Retry-After: {date}"))
+    with talking(failing, revision, retry=SOON) as (_, client), pytest.raises(HttpError):
+        call(client)
     assert len(failing.seen) == 1
 
 
