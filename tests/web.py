@@ -227,12 +227,16 @@ class Site:
         """The POSTs of this method, so far."""
         return [r for r in self.requests if r.rpc == rpc]
 
-    def close(self) -> None:
-        """End everything."""
-        self.over.set()
+    def shut(self) -> None:
+        """Take no more connections: they are refused."""
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+
+    def close(self) -> None:
+        """End everything."""
+        self.over.set()
+        self.shut()
         self._threads[0].join(PATIENCE)
         for wire in self.wires:
             wire.close()

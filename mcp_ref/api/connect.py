@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.api.client import Client
 from mcp_ref.api.options import ClientOptions
-from mcp_ref.api.pipe_transport import ConnectionLimits, Line
+from mcp_ref.api.pipe_transport import ConnectionLimits, Line, ServerLink
 from mcp_ref.api.requests import AnyLine, Asker, AskRules
 from mcp_ref.api.retrying import Retry
 from mcp_ref.api.targets import Headers, place_of
@@ -201,11 +201,11 @@ def _line_to(
 
     on_wire = None if options.on_wire is None else unharmed(options.on_wire)
 
-    def dial() -> Any:
+    def dial() -> ServerLink:
         link = start()
         return link if on_wire is None else TappedLink(link, on_wire)
 
-    def start() -> Any:
+    def start() -> ServerLink:
         if isinstance(target, list | tuple):
             # spec: basic/transports/index/support-stdio
             return stdio.Child(

@@ -17,7 +17,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.transports.stdio import backward_compatibility as era
@@ -31,7 +31,7 @@ from mcp_ref.runtime.threads.workers import Workers
 if TYPE_CHECKING:
     from mcp_ref.api.requests import Asker
 
-__all__ = ["ConnectionLimits", "Line"]
+__all__ = ["ConnectionLimits", "Line", "ServerLink"]
 
 _log = logger("mcp_ref.client")
 
@@ -52,13 +52,46 @@ class ConnectionLimits(NamedTuple):
     max_message_bytes: int
 
 
+class ServerLink(Protocol):
+    """A child process, a server in this process, or one behind a transport of one's own."""
+
+    @property
+    def write(self) -> Callable[[bytes], None]:
+        """Writes messages, a line each."""
+
+    @property
+    def peer_drained_input(self) -> bool:
+        """Whether the server read all that was sent to it, as far as it can be told."""
+
+    @property
+    def crashed(self) -> bool:
+        """Whether it is gone in a way after which it may be started again."""
+
+    def read(
+        self, receive: Callable[[bytes], None], too_long: Callable[[int, bytes], None], limit: int
+    ) -> None:
+        """Read until there is no more."""
+
+    def silence(self) -> str:
+        """What is known of a server that does not answer."""
+
+    def exit_reason(self) -> str:
+        """Why there is no more to read."""
+
+    def close(self) -> None:
+        """End it. Any thread, any number of times."""
+
+    def release(self) -> None:
+        """Give back what reading needs: for the thread that reads, at its end, or instead of it."""
+
+
 class Line:
     """A link (a child process, a server in this process) and the connection over it."""
 
     def __init__(
         self,
         client: Asker,
-        dial: Callable[[], Any],
+        dial: Callable[[], ServerLink],
         *,
         limits: ConnectionLimits,
         probe_timeout: float = era.PROBE_TIMEOUT_SECONDS,
@@ -122,7 +155,7 @@ class Line:
     @property
     def heard(self) -> bool:
         """Whether the server read all that was sent to it, as far as it can be told."""
-        return bool(self.link.peer_drained_input)
+        return self.link.peer_drained_input
 
     def listen(self) -> None:
         """Hear what belongs to no request: a pipe brings that anyway."""
@@ -135,7 +168,7 @@ class Line:
             raise RequestTimeout(f"{problem}; {self.link.silence()}") from None
         self._is_open = True
 
-    def _read(self, link: Any, connection: Connection) -> None:
+    def _read(self, link: ServerLink, connection: Connection) -> None:
         try:
             link.read(connection.receive, connection.too_long, self._limits.max_message_bytes)
         except Exception as problem:
@@ -147,10 +180,10 @@ class Line:
         finally:
             link.release()
 
-    def _end_of(self, link: Any) -> str:
+    def _end_of(self, link: ServerLink) -> str:
         """Why a link ended and, where its session is lost with it, what to do."""
         is_lost = self._is_open and not self._holds_no_state
-        return f"{link.exit_reason()}; connect again" if is_lost else str(link.exit_reason())
+        return f"{link.exit_reason()}; connect again" if is_lost else link.exit_reason()
 
     def alive(self) -> Connection:
         """The connection to ask on: a new one, to a new process, where a modern server crashed."""
@@ -163,7 +196,7 @@ class Line:
         return self.connection
 
     def _may_restart(self) -> bool:
-        return bool(self._holds_no_state and self.link.crashed)
+        return self._holds_no_state and self.link.crashed
 
     @property
     def _holds_no_state(self) -> bool:

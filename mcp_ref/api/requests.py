@@ -24,7 +24,7 @@ from mcp_ref.api.answering import Answering
 from mcp_ref.api.callbacks import Callbacks
 from mcp_ref.api.events import EventThread
 from mcp_ref.api.results import PendingCall, Result, unchanged
-from mcp_ref.api.retrying import Attempts, Retry
+from mcp_ref.api.retrying import Attempts, Retry, begun_before
 from mcp_ref.api.tasks import Task
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.general_fields import (
@@ -49,7 +49,7 @@ from mcp_ref.basic.versioning import version_named
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.extensions import tasks as task_extension
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_sendable
-from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError
+from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError, NotReached
 from mcp_ref.runtime.logs import logger
 from mcp_ref.server import discover, prompts, resources, tools
 from mcp_ref.server.utilities import completion
@@ -279,7 +279,12 @@ class Asker:
         """Ask, and ask again after each round, until there is a result."""
         while True:
             since = self.cache.generation()
-            outcome = self._outcome(method, rounds.params, timeout, on_progress)
+            try:
+                outcome = self._outcome(method, rounds.params, timeout, on_progress)
+            except NotReached as problem:
+                if rounds.has_begun:
+                    raise begun_before(method, problem) from problem
+                raise
             prepare = rounds.next(outcome)
             if prepare is None:
                 break

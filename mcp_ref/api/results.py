@@ -22,6 +22,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast, get_origin, overload
 
+from mcp_ref.api.retrying import begun_before
 from mcp_ref.basic.index.error_responses import ErrorResponse
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns import cancellation
@@ -33,6 +34,7 @@ from mcp_ref.runtime.errors import (
     InvalidResponse,
     LocalError,
     McpError,
+    NotReached,
     RequestCancelled,
     RequestTimeout,
 )
@@ -274,6 +276,8 @@ class PendingCall(Future[T]):
             return task.result(None if end is None else max(0.001, end - time.monotonic()))
         except RequestTimeout as problem:
             raise TimeoutError(str(problem)) from None  # as of any future that is not there in time
+        except NotReached as problem:
+            raise begun_before(self.call.method, problem) from problem
         except KeyboardInterrupt:
             self._client.submit("tasks/cancel", {"taskId": task.id})
             raise
@@ -358,6 +362,8 @@ class PendingCall(Future[T]):
 
     def _end(self, outcome: Json | McpError) -> None:
         call = self.call
+        if isinstance(outcome, NotReached) and self._rounds.has_begun:
+            outcome = begun_before(call.method, outcome)
         self._send = _sent_no_more  # the other one refers to this future, and to the client
         ended, params = self._client.ended, self._rounds.params
         self._client.events.run(lambda outcome: ended(call.method, params, outcome), outcome, always=True)

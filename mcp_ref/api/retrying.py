@@ -12,8 +12,11 @@ does no harm.
                                                            (anything else: MayHaveRun)
     no answer in time; refused; answered                   nothing
 
-`becomes_of` and `is_harmless` are this table. A server's Retry-After is waited for; otherwise the pauses
-grow, with a part that is left to chance. `timeout` is for each time by itself.
+`becomes_of` and `is_harmless` are this table. The end of the last time is raised. But where an earlier one
+was lost, an end that says that nothing was done is no news of that: MayHaveRun, with that end as its cause.
+
+A server's Retry-After is waited for; otherwise the pauses grow, with a part that is left to chance.
+`timeout` is for each time by itself.
 
 Not here    `submit`, whose futures are never sent again, and notifications.
 Revisions   all.
@@ -35,13 +38,20 @@ from mcp_ref.runtime.errors import ConnectionClosed, McpError, NotReached, Strea
 from mcp_ref.runtime.logs import logger
 from mcp_ref.server.tools import KnownTools
 
-__all__ = ["MayHaveRun", "Retry"]
+__all__ = ["MayHaveRun", "Retry", "begun_before"]
 
 _log = logger("mcp_ref.client")
 
 
 class MayHaveRun(ConnectionClosed):
     """A request was lost after it was sent, and the server may have done it."""
+
+
+def begun_before(method: str, problem: NotReached) -> MayHaveRun:
+    """The error for a request that the server had begun when it could not be reached any more."""
+    error = MayHaveRun(f"{method}: {problem}. The server had begun it before")
+    error.__cause__ = problem
+    return error
 
 
 @dataclass(frozen=True)
@@ -144,6 +154,8 @@ class Attempts:
     def __init__(self, client: Closes, retry: Retry, method: str, params: Json) -> None:
         self._client, self._retry, self._method, self._params = client, retry, method, params
         self._left, self._pause = retry.times, retry.pause
+        self._lost: str | None = None
+        """How an earlier time was lost after it was sent."""
 
     def wait(self, problem: McpError) -> None:
         """Wait until the request is to be sent again. Raises the problem if it is not, or MayHaveRun."""
@@ -155,15 +167,29 @@ class Attempts:
                 f"{self._method}: {problem}. The request was sent, and the server may have done it; so it is"
                 " not sent again"
             ) from problem
+        last = self._if_last(end, problem)
         pause = wanted_pause(problem)
         if self._left == 0 or (pause or 0.0) > self._retry.longest:
-            raise problem
+            raise last
         if pause is None:
             pause, self._pause = self._pause, min(2 * self._pause, self._retry.longest)
         self._left -= 1
         pause *= 1 + CHANCE_OF_A_PAUSE * chance.fraction()
         _log.info("%s is sent again in %.2f s: %.300r", self._method, pause, problem)
-        self._sleep(pause, problem)
+        self._sleep(pause, last)
+
+    def _if_last(self, end: End, problem: McpError) -> McpError:
+        """What to raise if this time is the last: that nothing was done is true of this time alone."""
+        if end in ("lost", "lost with its stream"):
+            self._lost = str(problem)
+        elif self._lost is not None:
+            error = MayHaveRun(
+                f"{self._method}: {problem}. It was sent before, and the server may have done it then:"
+                f" {self._lost}"
+            )
+            error.__cause__ = problem
+            return error
+        return problem
 
     def _sleep(self, pause: float, problem: McpError) -> None:
         """Wait so long. Raises the problem if the client is closed meanwhile."""

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mcp_ref.api.results import PendingCall, Result
+from mcp_ref.api.retrying import begun_before
 from mcp_ref.api.tasks import WAYS, Task, check_offers
 from mcp_ref.basic.index.error_responses import ErrorResponse, InvalidRequest, MethodNotFound
 from mcp_ref.basic.index.messages import Json
@@ -28,7 +29,7 @@ from mcp_ref.basic.patterns.progress import OnProgress
 from mcp_ref.basic.utilities.tasks import protocol_messages as tasks_of_2025
 from mcp_ref.extensions import tasks as task_extension
 from mcp_ref.runtime.checks import check_seconds
-from mcp_ref.runtime.errors import LocalError, McpError
+from mcp_ref.runtime.errors import LocalError, McpError, NotReached
 from mcp_ref.runtime.logs import logger
 from mcp_ref.server.utilities import pagination
 
@@ -190,10 +191,12 @@ def _end_of(task: Task, timeout: float | None) -> Result:
     """The result of a task that the caller has no hold of: it is cancelled if it is given up."""
     try:
         return task.result(max(timeout or 0.0, task.asker.connection.max_timeout))
-    except BaseException:
+    except BaseException as problem:
         if not task.is_over:
             with contextlib.suppress(McpError):
                 task.asker.submit("tasks/cancel", {"taskId": task.id})
+        if isinstance(problem, NotReached):
+            raise begun_before("tools/call", problem) from problem
         raise
 
 

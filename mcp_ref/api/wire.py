@@ -12,9 +12,12 @@ Threads     any: those that send, and those that read. What takes its time holds
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from mcp_ref.runtime.logs import logger
+
+if TYPE_CHECKING:
+    from mcp_ref.api.pipe_transport import ServerLink
 
 __all__ = ["OnWire", "TappedLink", "unharmed"]
 
@@ -38,11 +41,8 @@ def unharmed(on_wire: OnWire) -> OnWire:
 class TappedLink:
     """A link of a pipe (api/pipe_transport), with a function that is told what crosses it."""
 
-    def __init__(self, link: Any, on_wire: OnWire) -> None:
+    def __init__(self, link: ServerLink, on_wire: OnWire) -> None:
         self._link, self._tell = link, on_wire
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._link, name)
 
     def write(self, lines: bytes) -> None:
         """Write messages, a line each."""
@@ -60,3 +60,31 @@ class TappedLink:
             receive(line)
 
         self._link.read(heard, too_long, limit)
+
+    # -- the rest is the link's own ------------------------------------------------------------------
+
+    @property
+    def peer_drained_input(self) -> bool:
+        """Whether the server read all that was sent to it."""
+        return self._link.peer_drained_input
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the server may be started again."""
+        return self._link.crashed
+
+    def silence(self) -> str:
+        """What is known of a server that does not answer."""
+        return self._link.silence()
+
+    def exit_reason(self) -> str:
+        """Why there is no more to read."""
+        return self._link.exit_reason()
+
+    def close(self) -> None:
+        """End the link."""
+        self._link.close()
+
+    def release(self) -> None:
+        """Give back what reading needs."""
+        self._link.release()

@@ -211,6 +211,20 @@ def test_a_child_that_ends_is_named_with_what_it_wrote_to_stdout():
     assert str(problem.value).endswith(f" exited with code 2; it said last:\n  warming up{BANNER}")
 
 
+@pytest.mark.parametrize("line", ['{"event": "cannot open database"}', "[]", '{"a":1}', "42", '["jsonrpc'])
+@pytest.mark.parametrize("then", ["sys.exit(1)", "time.sleep(60)"])
+def test_what_a_child_writes_to_stdout_and_is_no_message_is_shown_and_logged_though_it_is_json(
+    line, then, caplog
+):
+    caplog.set_level("INFO", "mcp_ref.stdio")
+    script = f"import sys, time\nprint({line!r}, flush=True)\n{then}"
+    with nothing_left(), pytest.raises((ConnectionClosed, RequestTimeout)) as problem:
+        options = ClientOptions(on_stderr=lambda line: None, grace=0.1)
+        connect([sys.executable, "-c", script], revision=MODERN, timeout=1.0, options=options)
+    assert str(problem.value).endswith(f"; it wrote to stdout, which is for messages alone:\n  {line}")
+    assert f"what is no message: {line.encode()!r}" in caplog.text
+
+
 def test_a_folder_that_there_is_not_is_an_error(tmp_path):
     where = str(tmp_path / "nowhere")
     with nothing_left(), pytest.raises(LocalError, match=f"^cwd: there is no folder '{re.escape(where)}'$"):

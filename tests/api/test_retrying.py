@@ -4,6 +4,7 @@ import socket
 import threading
 import time
 from contextlib import closing, contextmanager
+from email.utils import formatdate
 
 import pytest
 import requests
@@ -94,6 +95,27 @@ def begin_and_lose(request, wire):
     wire.close()
 
 
+def for_good(fault):
+    """The same, and afterwards no connection can be made any more."""
+
+    def end(request, wire):
+        wire.site.shut()
+        for other in wire.site.wires:
+            if other is not wire:
+                other.close()
+        fault(request, wire)
+
+    return end
+
+
+def ask_and_leave(request, wire):
+    """A question, and no server is there to take the answer."""
+    wire.site.shut()
+    question = {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}}
+    wire.result(request, {"resultType": "input_required", "inputRequests": {"q": question}})
+    wire.close()
+
+
 def status(number, *lines):
     return lambda request, wire: wire.answer(number, b"", *lines)
 
@@ -177,6 +199,59 @@ def test_a_call_of_the_legacy_era_that_is_lost_with_its_stream_may_have_run():
     assert len(failing.seen) == 1
 
 
+@pytest.mark.parametrize(
+    ("fault", "tool"), [(begin_and_lose, "pay"), (begin_and_lose, "look"), (lose, "look")]
+)
+def test_a_call_that_was_sent_and_then_cannot_be_sent_again_may_have_run(fault, tool):
+    failing = Failing("tools/call", for_good(fault))
+    with talking(failing, MODERN, retry=SOON) as (_, client):
+        client.list_tools()
+        with pytest.raises(
+            MayHaveRun, match=r"^tools/call: no connection to .*\. It was sent before"
+        ) as caught:
+            client.call_tool(tool)
+    assert isinstance(caught.value.__cause__, NotReached)
+    assert len(failing.seen) == 1
+
+
+def test_a_call_that_was_sent_and_is_turned_away_the_next_time_may_have_run():
+    failing = Failing("tools/call", begin_and_lose, status(429, "Retry-After: 31"))
+    with talking(failing, MODERN, retry=SOON) as (_, client), pytest.raises(MayHaveRun) as caught:
+        call(client)
+    assert caught.value.__cause__.status == 429
+
+
+@pytest.mark.parametrize("retry", [None, SOON])
+def test_a_call_of_which_the_server_asked_something_was_begun(retry):
+    failing = Failing("tools/call", ask_and_leave)
+    with talking(failing, MODERN, retry=retry, sampling=lambda question: "hello") as (_, client):
+        with pytest.raises(MayHaveRun, match="The server had begun it before") as caught:
+            client.call_tool("pay")
+        assert isinstance(caught.value.__cause__, NotReached)
+
+
+def test_a_future_of_which_the_server_asked_something_was_begun():
+    failing = Failing("tools/call", ask_and_leave)
+    with (
+        talking(failing, MODERN, sampling=lambda question: "hello") as (_, client),
+        pytest.raises(MayHaveRun, match="The server had begun it before"),
+    ):
+        client.submit_tool("pay").result(PATIENCE)
+
+
+@eras
+def test_a_call_that_never_left_is_not_said_to_have_run(revision):
+    failing = Failing("tools/call")
+    with talking(failing, revision, retry=SOON) as (site, client):
+        site.shut()
+        for wire in site.wires:
+            wire.close()
+        assert eventually(lambda: all(wire.socket.fileno() < 0 for wire in site.wires))
+        with pytest.raises(ConnectionClosed) as caught:
+            client.call_tool("pay")
+    assert type(caught.value) is NotReached
+
+
 @eras
 @pytest.mark.parametrize("number", [429, 503])
 def test_a_call_that_is_turned_away_is_sent_again_when_the_server_says(revision, number, monkeypatch):
@@ -199,6 +274,27 @@ def test_a_server_that_wants_a_longer_pause_than_is_allowed_is_not_asked_again(r
     ):
         call(client)
     assert problem.value.status == 429
+    assert len(failing.seen) == 1
+
+
+@eras
+@pytest.mark.parametrize("number", [429, 503])
+def test_a_date_to_come_back_is_waited_for_like_a_number_of_seconds(revision, number, monkeypatch):
+    naps = []
+    monkeypatch.setattr(retrying.Attempts, "_sleep", lambda self, pause, problem: naps.append(pause))
+    date = formatdate(time.time() + 600, usegmt=True)
+    failing = Failing("tools/call", status(number, f"Retry-After: {date}"))
+    with talking(failing, revision, retry=Retry(1, longest=1000)) as (_, client):
+        assert call(client) == "done"
+    assert 600 - PATIENCE <= naps[0] <= 660
+
+
+@eras
+def test_a_date_that_is_further_away_than_the_longest_pause_is_the_end(revision):
+    date = formatdate(time.time() + 600, usegmt=True)
+    failing = Failing("tools/call", status(503, f"Retry-After: {date}"))
+    with talking(failing, revision, retry=SOON) as (_, client), pytest.raises(HttpError):
+        call(client)
     assert len(failing.seen) == 1
 
 

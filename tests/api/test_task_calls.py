@@ -19,12 +19,15 @@ from task_scripts import (
     scripted,
     state,
 )
+from web import talking
 
 from mcp_ref import (
     ClientOptions,
     Context,
     ErrorResponse,
     InvalidResponse,
+    MayHaveRun,
+    NotReached,
     RequestTimeout,
     Server,
     ToolError,
@@ -78,6 +81,19 @@ def test_a_task_has_what_a_model_can_be_given_at_once_from_the_answer_to_its_cal
         assert task.immediate_response == said
         assert client.task(task.id).immediate_response is None
         assert client.start_tool("cut").immediate_response is None
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_call_that_became_a_task_was_begun_though_the_server_cannot_be_reached_any_more(waits):
+    def handle(request, wire):
+        wire.site.shut()
+        wire.result(request, created(MODERN))
+        wire.close()
+
+    with talking(handle, MODERN, options=ClientOptions(extensions=KNOWS["extensions"])) as (_, client):
+        with pytest.raises(MayHaveRun, match="The server had begun it before") as caught:
+            client.call_tool("x") if waits else client.submit_tool("x").result(PATIENCE)
+        assert isinstance(caught.value.__cause__, NotReached)
 
 
 @pytest.mark.parametrize("code", [-32601, -32600])

@@ -271,10 +271,11 @@ class StreamLink:
     peer_drained_input = True
 
     def __init__(self, transport: ClientTransport) -> None:
+        self._name = type(transport).__name__
         try:
             self._stream = transport.open_stream()
         except OSError as problem:
-            raise LocalError(f"{type(transport).__name__}: no connection: {problem}") from problem
+            raise LocalError(f"{self._name}: no connection: {problem}") from problem
         self._problem: Exception | None = None
         self._is_closed = False
         self.crashed = False
@@ -293,6 +294,10 @@ class StreamLink:
         except Exception as problem:
             self._problem = problem
         self.crashed = not self._is_closed
+
+    def silence(self) -> str:
+        """What is known of a server that does not answer."""
+        return f"the connection to the server, by {self._name}, is open"
 
     def exit_reason(self) -> str:
         """Why there is no more to read."""

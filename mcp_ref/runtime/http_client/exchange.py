@@ -157,7 +157,7 @@ class HttpExchange(Lease):
         self._keep_response()
         if not auth.refused(refusal, self.deadline):
             return False
-        self._response, self.is_new_connection, self.has_received = None, False, False
+        self._response, self.has_received = None, False
         return True
 
     def _keep_response(self) -> None:
@@ -183,8 +183,10 @@ class HttpExchange(Lease):
             return Expired()
         server, reason = self._client.settings.server, innermost_reason(problem)
         if isinstance(problem, NewConnectionError | ConnectTimeoutError):
-            return NotReached(f"no connection to {server}: {reason}")
-        if isinstance(problem, SSLError):
+            # Sent again after its kept connection ended: the server may have had it on that one.
+            kind = NotReached if self.is_new_connection is None else ConnectionClosed
+            return kind(f"no connection to {server}: {reason}")
+        if isinstance(problem, SSLError) and self.is_new_connection is None:
             return NotReached(f"no connection to {server}, by TLS: {reason}")
         if self._response is not None:
             return ConnectionClosed(f"{server} closed the connection within its answer: {reason}")
@@ -278,6 +280,7 @@ class HttpExchange(Lease):
             response.close()
         response.release_conn()
         self.release()
+        self.is_new_connection = None  # what is sent after a response was not sent before
         self._client.settings.connection_returned()
 
     def _read_rest(self, response: Any) -> None:

@@ -65,8 +65,8 @@ class Lease:
         self.deadline = deadline or ENDLESS
         self.read_timeout = math.inf if read_timeout is None else read_timeout
         """Seconds that may pass without a byte."""
-        self.is_new_connection = False
-        """Whether the connection was made for this exchange."""
+        self.is_new_connection: bool | None = None
+        """Whether the connection was made for this exchange; None before one is there."""
         self.has_received = False
         """Whether a byte of the response arrived."""
         self.response: _Response | None = None
@@ -97,6 +97,7 @@ class Lease:
 
     def take(self, connected: Any) -> None:
         """Lease this socket. Raises Aborted if the exchange has ended already."""
+        self.is_new_connection = self.is_new_connection or False
         with self._lock:
             self._socket = connected
         if self.is_aborted:

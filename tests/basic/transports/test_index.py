@@ -453,6 +453,24 @@ def test_where_there_is_no_server_the_reason_is_told() -> None:
         connect(Nowhere())
 
 
+class Silent(End):
+    """Takes what it is sent, and never says a word."""
+
+    def send(self, message: bytes) -> None: ...
+
+
+@pytest.mark.parametrize("date", [None, LEGACY[-1], MODERN])
+def test_a_server_behind_a_transport_of_ones_own_that_does_not_answer_is_a_time_out_that_names_it(
+    date: str | None,
+) -> None:
+    class Mute:
+        def open_stream(self) -> Silent:
+            return Silent()
+
+    with pytest.raises(RequestTimeout, match=r"answer .*; the connection to the server, by Mute, is open"):
+        connect(Mute(), revision=date, timeout=0.2, options=ClientOptions(probe_timeout=0.1))
+
+
 def test_an_unclosed_client_is_named_by_its_transport() -> None:
     client = connect(Nearby(make_server()))
     with pytest.warns(ResourceWarning, match="unclosed client of a server behind Nearby"):

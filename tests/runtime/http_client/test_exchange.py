@@ -3,6 +3,8 @@
 import contextlib
 import gzip
 import json
+import os
+import socket
 import threading
 import time
 
@@ -12,7 +14,7 @@ from http_exchanges import Numbered, ask, begun, ok, waits, within
 from peers import eventually
 from web import STREAM, certificate, web
 
-from mcp_ref.runtime.errors import ConnectionClosed
+from mcp_ref.runtime.errors import ConnectionClosed, NotReached
 from mcp_ref.runtime.http_client import exchange as module
 from mcp_ref.runtime.http_client.exchange import TooLong
 from mcp_ref.runtime.http_client.sockets import Aborted, Expired
@@ -318,6 +320,51 @@ def test_no_server_is_said_so(at):
         url = site.url
     with pytest.raises(ConnectionClosed, match=r"no connection to 127.0.0.1:.*refused"):
         ask(at(url))
+
+
+def test_what_went_out_on_a_kept_connection_is_not_said_to_have_reached_nobody(at):
+    """Also if it is sent again, and there is nobody any more."""
+
+    def handle(request, wire):
+        if len(site.requests) == 1:
+            wire.answer(200, b"{}")
+        else:
+            site.shut()
+            wire.close()
+
+    with web(handle) as site:
+        http = at(site)
+        ask(http)
+        with http.new(within()) as again, pytest.raises(ConnectionClosed, match="no connection to") as caught:
+            again.send("POST", {}, b"{}", repeats=True)
+    assert not isinstance(caught.value, NotReached)
+
+
+@pytest.mark.parametrize("within_answer", [True, False])
+def test_what_tls_has_against_an_answer_is_not_said_to_have_reached_nobody(at, tls_and_file, within_answer):
+    tls, path = tls_and_file
+    session = requests.Session()
+    session.verify = path
+
+    def handle(request, wire):
+        if within_answer:
+            wire.stream()
+            wire.chunk(b"begun")
+        raw = socket.socket(fileno=os.dup(wire.socket.fileno()))
+        with raw:
+            raw.sendall(b"\x17\x03\x03\x00\x20" + b"x" * 32)  # a record that nobody has encrypted
+        wire.gone()
+
+    with (
+        web(handle, tls) as site,
+        session,
+        at(site, session=session).new(within()) as asked,
+        pytest.raises(ConnectionClosed, match="closed the connection") as caught,
+    ):
+        asked.send("POST", {}, b"{}")
+        while asked.read1(100):
+            pass
+    assert not isinstance(caught.value, NotReached)
 
 
 def test_no_such_host_is_said_so(at, monkeypatch):

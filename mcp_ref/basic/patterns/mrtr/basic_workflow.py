@@ -559,6 +559,8 @@ class Rounds:
         self._most = most
         self._left = client.max_rounds if most is None else most
         self._was_corrected = False  # in this round
+        self.has_begun = False
+        """Whether the server has asked something: then it has begun the request."""
 
     def next(self, outcome: Json | McpError) -> Callable[[], None] | None:
         """What prepares `params` to be sent again; None if the outcome is the end. Raises InputRefused."""
@@ -572,7 +574,7 @@ class Rounds:
             return None
         if self._left > 0:
             self._left -= 1
-            self._was_corrected = False
+            self._was_corrected, self.has_begun = False, True
             return functools.partial(self._answer, outcome)
         if self._most is None:
             times = self._client.max_rounds + 1

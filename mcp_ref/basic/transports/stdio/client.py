@@ -185,7 +185,8 @@ class Child:
                     return False
 
         def hear(line: bytes) -> None:
-            if not line.lstrip().startswith((b"{", b"[")):  # a `print` for debugging, or a banner
+            if b'"jsonrpc"' not in line:  # a `print` for debugging, a banner, a log in JSON
+                _log.info("the server wrote to stdout what is no message: %.200r", line)
                 self._said.add(self._said.stdout, line)
             receive(line)
 

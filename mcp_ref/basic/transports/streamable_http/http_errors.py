@@ -16,8 +16,12 @@ Threads     plain functions, on the thread whose exchange it is.
 
 from __future__ import annotations
 
+import datetime
+import email.utils
 import html
+import math
 import re
+import time
 from typing import Any
 
 from mcp_ref.basic.index.error_responses import (
@@ -127,12 +131,31 @@ _MARKUP = re.compile(
 then, the page would be looked through to its end for each `<!--` in it, which takes quadratic time."""
 
 
+MAX_DATE_CHARACTERS = 64
+"""Of an HTTP date; the longest form has 35."""
+
+
 def _retry_after(exchange: HttpExchange) -> float | None:
-    """`Retry-After`, if it is a number of seconds (it may be a date, which is not used)."""
+    """Seconds of `Retry-After`, which is a number of them, or the date when they are over."""
     if exchange.status not in (429, 503):
         return None
     text = (exchange.header("retry-after") or "").strip()
-    return float(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+    if text.isascii() and text.isdigit():
+        return float(text) if len(text) < 10 else None
+    return _seconds_until(text)
+
+
+def _seconds_until(text: str) -> float | None:
+    """Whole seconds until an HTTP date, by our clock; none if it is over. None if it is no date."""
+    if len(text) > MAX_DATE_CHARACTERS:
+        return None
+    try:
+        date = email.utils.parsedate_to_datetime(text)
+        if date.tzinfo is None:  # as C's asctime has it: HTTP knows no other time than this
+            date = date.replace(tzinfo=datetime.UTC)
+        return float(max(0, math.ceil(date.timestamp() - time.time())))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
 
 
 def status_of(problem: McpError) -> int | None:

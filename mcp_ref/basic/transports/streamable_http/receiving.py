@@ -416,6 +416,7 @@ class Following:
         self.last_id: str | None = None
         self.retry = RETRY_SECONDS
         self.failures = 0  # connections in a row that brought nothing at all
+        self.problem = ""  # what ended the last of them, if it was no end in order
         self.idle = 0  # connections in a row that brought no message
         self.begun: deque[float] = deque(maxlen=OFTEN)  # when the last connections did
 
@@ -425,6 +426,7 @@ class Following:
         An end of the connection, whichever, is no error in here. Raises InvalidResponse, Aborted, Expired.
         """
         self.begun.append(time.monotonic())
+        self.problem = ""
 
         def on_alive() -> None:
             """Bytes came. A server that gives signs of life is missed when they cease."""
@@ -451,6 +453,7 @@ class Following:
         """A connection ended, or could not be had, for which there may be another; not for a late request."""
         if isinstance(problem, Expired) and exchange.has_deadline:
             raise problem
+        self.problem = str(problem)
         _log.info("a stream broke: %.300r", problem)
 
     def _read_events(self, events: Events, call: Call | None) -> None:
@@ -561,9 +564,9 @@ def _resume(call: Call, sender: StreamableHttp, way: Way, stream: Following) -> 
     agreed = sender.session.agreed
     resumable = not way.is_modern and agreed is not None and agreed.resumes
     # spec: basic/transports/streamable-http/no-resumption
-    if not resumable or not stream.last_id or stream.failures >= TRIES:
+    if not resumable or not stream.last_id or _is_hopeless(call, sender, stream):
         kind = StreamBroken if way.is_modern else ConnectionClosed
-        raise kind(f"{call.method}: the stream ended without the answer")
+        raise kind(f"{call.method}: the stream ended without the answer{_why(stream)}")
     exchange = sender.exchanges.new(call.deadline if call.on_done is None else None)
     try:
         stream.go_on(way.go(exchange), call)
@@ -572,3 +575,17 @@ def _resume(call: Call, sender: StreamableHttp, way: Way, stream: Following) -> 
     except McpError as problem:
         said = f"{call.method}: the stream ended without the answer, and cannot be resumed: {problem}"
         raise ConnectionClosed(said) from None
+
+
+def _why(stream: Following) -> str:
+    """Why the last try to resume it was in vain, if it is known."""
+    return f", and cannot be resumed: {stream.problem}" if stream.failures and stream.problem else ""
+
+
+def _is_hopeless(call: Call, sender: StreamableHttp, stream: Following) -> bool:
+    """Whether there were enough tries in vain, or the next would come too late: a time-out would not say why.
+
+    While a person is asked something, no time is too late.
+    """
+    is_too_late = stream.pause >= call.deadline.left() and not sender.connection.clock.is_held
+    return stream.failures >= TRIES or (stream.failures > 0 and is_too_late)

@@ -1,13 +1,16 @@
 """What an HTTP answer means: each status and each kind of body is an error that says what it is."""
 
+import datetime
 import json
 import pickle
 import time
+from types import SimpleNamespace
 
 import pytest
 from web import web
 
 from mcp_ref.basic.index.error_responses import ErrorResponse, HttpFailure
+from mcp_ref.basic.transports.streamable_http import http_errors
 from mcp_ref.basic.transports.streamable_http.http_errors import (
     HttpError,
     RefusedByStatus,
@@ -123,8 +126,37 @@ def test_when_to_come_back_is_told(status, value, seconds):
     assert f"try again in {value} s" in str(problem) and "busy" in str(problem)
 
 
-@pytest.mark.parametrize("value", ["Wed, 21 Oct 2026 07:28:00 GMT", "soon", "-1", "1e3", "9" * 50, ""])
-def test_a_time_that_is_no_number_of_seconds_is_not_told(value):
+NOW = datetime.datetime(2026, 10, 21, 7, 27, 59, 500_000, tzinfo=datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("date", "seconds"),
+    [
+        ("Wed, 21 Oct 2026 07:38:00 GMT", 601.0),
+        ("Wednesday, 21-Oct-26 07:38:00 GMT", 601.0),
+        ("Wed Oct 21 07:38:00 2026", 601.0),
+        ("Wed, 21 Oct 2026 07:28:00 GMT", 1.0),
+        ("Wed, 21 Oct 2026 07:27:59 GMT", 0.0),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+    ],
+)
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_date_to_come_back_is_so_many_seconds_from_now_and_never_in_the_past(
+    status, date, seconds, monkeypatch
+):
+    monkeypatch.setattr(http_errors, "time", SimpleNamespace(time=NOW.timestamp))
+    assert refused(status, b"", f"Retry-After: {date}").retry_after == seconds
+
+
+NO_TIMES = [
+    *("soon", "-1", "1e3", "1.5", "9" * 50, ""),
+    *("Wed, 32 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 99999999 07:28:00 GMT", "Oct Oct Oct", "Wed, " * 50),
+    "Wed, 21 Oct 2026 07:28:00 " + "+" + "9" * 30,
+]
+
+
+@pytest.mark.parametrize("value", NO_TIMES)
+def test_a_time_that_is_neither_seconds_nor_a_date_is_not_told(value):
     assert refused(429, b"", f"Retry-After: {value}").retry_after is None
 
 

@@ -607,10 +607,36 @@ def test_a_server_that_stays_away_is_given_up(monkeypatch):
         wire.answer(503)
 
     with talking(breaks(rest=rest), "2025-11-25", get=True) as (_site, client):
-        with pytest.raises(ConnectionClosed, match="ended without the answer"):
+        with pytest.raises(
+            ConnectionClosed, match=r"ended without the answer, and cannot be resumed: .* 503"
+        ):
             client.call_tool("a")
         assert client.session_id is None
     assert len(tries) == module.TRIES
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_server_that_cannot_be_reached_any_more_is_told_once_the_next_try_would_come_too_late(
+    monkeypatch, waits
+):
+    later = property(lambda stream: 10 * PATIENCE if stream.failures else 0.0)
+    monkeypatch.setattr(module.Following, "pause", later)
+    usual = breaks("reset")
+
+    def handle(request, wire):
+        wire.site.shut()
+        for other in wire.site.wires:
+            if other is not wire:
+                other.close()
+        usual(request, wire)
+
+    with talking(handle, "2025-11-25", get=True, timeout=PATIENCE) as (_site, client):
+        call = client.call_tool if waits else lambda name: client.submit_tool(name).result(2 * PATIENCE)
+        with pytest.raises(
+            ConnectionClosed, match=r"cannot be resumed: no connection to .*refused"
+        ) as caught:
+            call("a")
+    assert type(caught.value) is ConnectionClosed
 
 
 def test_a_stream_that_never_brings_anything_is_given_up(monkeypatch):
