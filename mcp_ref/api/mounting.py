@@ -17,8 +17,9 @@ is kept in the state of our own request, so that nothing runs twice there. A ser
 client that is connected to it: the callbacks of that one answer, and a Server of this era has none. So does
 a task in either era, which goes on while it asks: in a Server, a call that asks as a task fails, and says so.
 
-Errors      ValueError for a name or a URI that this server has already; what comes to be so later is left
-            out, with a line in the log. A server that is gone: the call fails with the reason.
+Errors      ValueError for a prefix that no tool's name may begin with, and for a name or a URI that this
+            server has already; what comes to be so later is left out, with a line in the log. A server that
+            is gone: the call fails with the reason.
 Threads     a request to the other server is made by the thread of ours. `mcp_ref mount`, one for each mount
             while it is served, hears of changes of lists.
 """
@@ -47,7 +48,7 @@ from mcp_ref.runtime.logs import logger
 from mcp_ref.runtime.uri.templates import BadTemplate, Template
 from mcp_ref.server.prompts import RegisteredPrompt
 from mcp_ref.server.resources import RegisteredResource, RegisteredTemplate
-from mcp_ref.server.tools import RegisteredTool
+from mcp_ref.server.tools import RegisteredTool, check_name
 
 if TYPE_CHECKING:
     from mcp_ref.api.context import Context
@@ -71,13 +72,12 @@ class Mount:
     """What one other server has, in the lists of this one."""
 
     def __init__(self, server: Server, prefix: str, source: Server | Client, separator: str = ".") -> None:
-        check_text(prefix=prefix, separator=separator)
+        self._before = _beginning(prefix, separator)
         if source is server:
             raise ValueError("a server cannot be mounted in itself")
         if not isinstance(source, Client) and not hasattr(source, "attach"):
             raise TypeError(f"mount takes a Server or a Client, not {source!r:.60}; connect(...) makes one")
         self._server, self._source = server, source
-        self._before = prefix + separator if prefix else ""
         self._lists: dict[str, Any] = {
             "tools": server.tools,
             "prompts": server.prompts,
@@ -311,6 +311,18 @@ class Mount:
         except (LookupError, TypeError, ValueError) as problem:
             raise InvalidResponse(f"a question of {self._before}* cannot be read: {problem!r:.200}") from None
         return dict(zip(asked.input_requests, mrtr.ask(ctx, questions), strict=True))
+
+
+def _beginning(prefix: str, separator: str) -> str:
+    """What our names of the other server's tools begin with. Raises ValueError."""
+    check_text(prefix=prefix, separator=separator)
+    before = prefix + separator if prefix else ""
+    if before:
+        try:
+            check_name(before)
+        except ValueError as problem:
+            raise ValueError(f"prefix and separator begin the names of tools: {problem}") from None
+    return before
 
 
 def _ours(problem: ErrorResponse) -> ProtocolError:

@@ -240,13 +240,28 @@ def test_a_name_that_is_taken_is_refused_and_later_left_out(caplog: pytest.LogCa
             r"a Server or a Client, not 'server\.py'; connect\(\.\.\.\) makes one",
         ),
         (("x", "itself"), ValueError, "cannot be mounted in itself"),
+        (
+            ("x y", Server("inner")),
+            ValueError,
+            r"begin the names of tools: 'x y\.' is no tool name: 1 to 128",
+        ),
+        (("ü", Server("inner")), ValueError, r"'ü\.' is no tool name"),
     ],
+    ids=["no string", "no server", "itself", "a space", "an umlaut"],
 )
 def test_what_cannot_be_mounted_is_refused(given: Any, kind: type[Exception], why: str) -> None:
     server = Server("outer")
     prefix, inner = given
     with pytest.raises(kind, match=why):
         server.mount(prefix, server if inner == "itself" else inner)
+
+
+def test_a_separator_is_one_that_names_of_tools_may_have() -> None:
+    outer = Server("outer")
+    with pytest.raises(ValueError, match="'x/' is no tool name"):
+        outer.mount("x", Server("inner"), separator="/")
+    outer.mount("x", Server("inner"), separator="")
+    outer.mount("", Server("inner"), separator="/")  # there is nothing for it to separate
 
 
 def test_a_server_of_the_legacy_era_asks_the_client_that_is_connected_to_it() -> None:
