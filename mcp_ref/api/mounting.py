@@ -17,9 +17,9 @@ is kept in the state of our own request, so that nothing runs twice there. A ser
 client that is connected to it: the callbacks of that one answer, and a Server of this era has none. So does
 a task in either era, which goes on while it asks: in a Server, a call that asks as a task fails, and says so.
 
-Errors      ValueError for a prefix that no tool's name may begin with, and for a name or a URI that this
-            server has already; what comes to be so later is left out, with a line in the log. A server that
-            is gone: the call fails with the reason.
+Errors      ValueError for a prefix that no tool's name may begin with, for servers that would be mounted in
+            each other, and for a name or a URI that this server has already; what comes to be so later is
+            left out, with a line in the log. A server that is gone: the call fails with the reason.
 Threads     a request to the other server is made by the thread of ours. `mcp_ref mount`, one for each mount
             while it is served, hears of changes of lists.
 """
@@ -73,10 +73,8 @@ class Mount:
 
     def __init__(self, server: Server, prefix: str, source: Server | Client, separator: str = ".") -> None:
         self._before = _beginning(prefix, separator)
-        if source is server:
-            raise ValueError("a server cannot be mounted in itself")
-        if not isinstance(source, Client) and not hasattr(source, "attach"):
-            raise TypeError(f"mount takes a Server or a Client, not {source!r:.60}; connect(...) makes one")
+        if not isinstance(source, Client):
+            _check_server(source, server)
         self._server, self._source = server, source
         self._lists: dict[str, Any] = {
             "tools": server.tools,
@@ -93,6 +91,12 @@ class Mount:
 
     def __repr__(self) -> str:
         return f"<Mount {self._before}*, {sum(map(len, self._ours.values()))} items>"
+
+    def leads_to(self, server: Server) -> bool:
+        """Whether this server is the mounted one, or is mounted in it, at any depth."""
+        return not isinstance(self._source, Client) and (
+            self._source is server or any(each.leads_to(server) for each in self._source.handlers.mounts)
+        )
 
     # -- the connection ------------------------------------------------------------------------------
 
@@ -323,6 +327,17 @@ def _beginning(prefix: str, separator: str) -> str:
         except ValueError as problem:
             raise ValueError(f"prefix and separator begin the names of tools: {problem}") from None
     return before
+
+
+def _check_server(source: Server, server: Server) -> None:
+    """Check that this is a server which may be mounted in that one. Raises TypeError, ValueError."""
+    if source is server:
+        raise ValueError("a server cannot be mounted in itself")
+    if not hasattr(source, "attach"):
+        raise TypeError(f"mount takes a Server or a Client, not {source!r:.60}; connect(...) makes one")
+    if any(each.leads_to(server) for each in source.handlers.mounts):
+        ours, theirs = server.info["name"], source.info["name"]
+        raise ValueError(f"mounts cannot be a ring: {ours!r:.80} is mounted in {theirs!r:.80} already")
 
 
 def _ours(problem: ErrorResponse) -> ProtocolError:

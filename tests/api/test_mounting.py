@@ -380,3 +380,29 @@ def test_a_template_that_is_none_is_left_out(caplog: pytest.LogCaptureFixture) -
     inner.add_resource(lambda: "", "x://b", name="b")
     outer.mount("x", inner)
     assert "a template of x. is left out" in caplog.text
+
+
+@pytest.mark.parametrize("between", [0, 1, 2])
+def test_servers_cannot_be_mounted_in_each_other_nor_in_a_ring(between: int) -> None:
+    first = Server("first")
+    first.add_tool(lambda: "1", name="one")
+    last = first
+    for number in range(between + 1):
+        outer = Server(f"around {number}")
+        outer.mount("in", last)
+        last = outer
+    with pytest.raises(ValueError, match=r"ring: 'first' is mounted in 'around \d' already"):
+        first.mount("ring", last)
+    assert first.handlers.mounts == ()
+    with connect(last) as client:  # and the other way round all is as it was
+        assert client.call_tool("in." * (between + 1) + "one").text == "1"
+
+
+def test_a_server_may_be_mounted_twice_and_by_two_ways() -> None:
+    inner, side, outer = Server("inner"), Server("side"), Server("outer")
+    inner.add_tool(lambda: "1", name="one")
+    side.mount("in", inner)
+    for prefix, server in (("a", inner), ("b", inner), ("side", side)):
+        outer.mount(prefix, server)
+    with connect(outer) as client:
+        assert [tool["name"] for tool in client.list_tools()] == ["a.one", "b.one", "side.in.one"]
