@@ -19,7 +19,8 @@ a task in either era, which goes on while it asks: in a Server, a call that asks
 
 Errors      ValueError for a prefix that no tool's name may begin with, for servers that would be mounted in
             each other, and for a name or a URI that this server has already; what comes to be so later is
-            left out, with a line in the log. A server that is gone: the call fails with the reason.
+            left out, with a line in the log. A server that is gone: the call fails with the reason, and all
+            else is served. When it is there again, `Mount.refresh` fetches its lists.
 Threads     a request to the other server is made by the thread of ours. `mcp_ref mount`, one for each mount
             while it is served, hears of changes of lists.
 """
@@ -45,6 +46,7 @@ from mcp_ref.basic.transports.streamable_http.schema_extension import annotated_
 from mcp_ref.runtime.checks import check_text
 from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError
 from mcp_ref.runtime.logs import logger
+from mcp_ref.runtime.typing.mismatch import message_of
 from mcp_ref.runtime.uri.templates import BadTemplate, Template
 from mcp_ref.server.prompts import RegisteredPrompt
 from mcp_ref.server.resources import RegisteredResource, RegisteredTemplate
@@ -67,6 +69,9 @@ KEYS = {"tools": "name", "prompts": "name", "resources": "uri", "templates": "ur
 UNTIL_CANCELLED = 86_400.0
 """Seconds for a call of a Server in this process: it is for our own client to give it up."""
 
+NOT_SERVED = "this server does not serve"
+"""Why there is no client of a Server that is mounted, as a rule."""
+
 
 class Mount:
     """What one other server has, in the lists of this one."""
@@ -85,7 +90,14 @@ class Mount:
         self._ours: dict[str, dict[str, Json]] = {kind: {} for kind in self._lists}
         """What is there of the other server: kind -> our name for it -> its definition."""
         self._refreshing = threading.Lock()
-        self._client: Client | None = source if isinstance(source, Client) else None
+        self._client = self._owned()
+        self._lacking = NOT_SERVED
+        """Why there is no client."""
+        self._beginning = threading.Lock()
+        # Guarded by _beginning: what ends when this server serves no more, and what hears of changes.
+        self._entered: contextlib.ExitStack | None = None
+        self._ended = threading.Event()
+        self._ear: threading.Thread | None = None
         with self._connected() as client:
             self._refresh(client, is_first=True)
 
@@ -99,6 +111,10 @@ class Mount:
         )
 
     # -- the connection ------------------------------------------------------------------------------
+
+    def _owned(self) -> Client | None:
+        """The client that was mounted, if it was one."""
+        return self._source if isinstance(self._source, Client) else None
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[Client]:
@@ -118,20 +134,50 @@ class Mount:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:
-        """Around the time in which this server serves: connected, and with an ear for changes."""
-        with self._connected() as client:
-            self._client = client
-            self._refresh(client)
-            ended = threading.Event()
-            ear = threading.Thread(target=self._hear, args=(client, ended), name="mcp_ref mount", daemon=True)
-            ear.start()
+        """Around the time in which this server serves: connected, and with an ear for changes.
+
+        A server that is gone keeps nothing else from being served: its items fail with the reason, until it
+        is there again. Its lists are fetched with the next `refresh`.
+        """
+        with contextlib.ExitStack() as entered:
+            self._client = self._owned()  # none of before: this process may be the child of a fork
+            self._entered, self._ended, self._ear = entered, threading.Event(), None
             try:
+                try:
+                    self.refresh()
+                except Exception as problem:  # whatever it is, ours can be served
+                    _log.warning("%s* is mounted, and is not there: %s", self._before, message_of(problem))
                 yield
             finally:
-                ended.set()
-                ear.join(5.0)
-                if not isinstance(self._source, Client):
-                    self._client = None
+                with self._beginning:
+                    self._entered = None
+                self._stop_listening()
+                self._client, self._lacking = self._owned(), NOT_SERVED
+
+    def _begun(self) -> Client:
+        """The client, connected by now if it may be. Raises what that raises."""
+        with self._beginning:
+            if self._client is None and self._entered is not None:
+                try:
+                    self._client = self._entered.enter_context(self._connected())
+                except Exception as problem:
+                    self._lacking = message_of(problem)
+                    raise
+        return self.client
+
+    def _listen(self, client: Client) -> None:
+        """Have an ear for changes while this server serves, also where one went with the other server."""
+        with self._beginning:
+            if self._entered is None or (self._ear is not None and self._ear.is_alive()):
+                return
+            about = (client, self._ended)
+            self._ear = threading.Thread(target=self._hear, args=about, name="mcp_ref mount", daemon=True)
+            self._ear.start()
+
+    def _stop_listening(self) -> None:
+        self._ended.set()
+        if self._ear is not None:
+            self._ear.join(5.0)
 
     def _hear(self, client: Client, ended: threading.Event) -> None:
         """Fetch the lists anew whenever they change."""
@@ -143,7 +189,7 @@ class Mount:
                 tools="tools" in has, prompts="prompts" in has, resources="resources" in has
             ) as changes:
                 self._refresh(client)  # what changed before this was heard of
-                while not ended.is_set():
+                while not ended.is_set() and not changes.is_over:
                     if changes.next(LOOK_SECONDS) is not None:
                         self._refresh(client)
         except (McpError, OSError) as problem:
@@ -154,14 +200,16 @@ class Mount:
     def client(self) -> Client:
         """The client of the other server. Raises LocalError while it has none."""
         if self._client is None:
-            raise LocalError(f"{self._before}* is not connected, since this server does not serve")
+            raise LocalError(f"{self._before}* is not connected, since {self._lacking}")
         return self._client
 
     # -- the lists -----------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Fetch the lists anew. Raises what that raises."""
-        self._refresh(self.client)
+        """Fetch the lists anew, also those of a server that was gone. Raises what that raises."""
+        client = self._begun()
+        self._refresh(client)
+        self._listen(client)
 
     def _refresh(self, client: Client, *, is_first: bool = False) -> None:
         with self._refreshing:

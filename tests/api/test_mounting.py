@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import re
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -12,10 +14,13 @@ from peers import ENV, LEGACY, MODERN, PATIENCE, eventually, nothing_left, pytho
 from task_scripts import knowing_tasks
 
 from mcp_ref import (
+    Client,
     ClientOptions,
+    ConnectionClosed,
     Context,
     ErrorResponse,
     LocalError,
+    NotReached,
     ProtocolError,
     RequestTimeout,
     Server,
@@ -354,6 +359,118 @@ def test_a_server_that_is_gone_fails_the_call_with_the_reason() -> None:
             failed = client.call_tool("x.crash")
             assert failed.is_error
             assert "exited with code 3" in failed.text
+
+
+def with_one_that_is_gone(client: Client) -> tuple[Server, Mount]:
+    """A server with a tool of its own, in which this client was mounted, and is no use now."""
+    outer = Server("outer")
+    outer.add_tool(lambda: "own", name="own")
+    return outer, outer.mount("far", client)
+
+
+def check_that_the_rest_is_served(outer: Server, revision: str, why: str) -> None:
+    with connect(outer, revision=revision) as client:
+        assert [tool["name"] for tool in client.list_tools()] == ["own", "far.add"]
+        assert client.call_tool("own").text == "own"
+        failed = client.call_tool("far.add", {"a": 1})
+        assert failed.is_error
+        assert re.search(why, failed.text)
+
+
+ADD = """
+    import os
+
+    @server.tool
+    def add(a: int) -> int:
+        if a == 0:
+            os._exit(3)
+        return a + 1
+    """
+
+
+@BOTH
+def test_a_client_that_was_closed_stops_nothing_else(revision: str, caplog: pytest.LogCaptureFixture) -> None:
+    inner = Server("inner")
+    inner.add_tool(lambda a: a, name="add")
+    with connect(inner) as far:
+        outer, _ = with_one_that_is_gone(far)
+    with nothing_left():
+        check_that_the_rest_is_served(outer, revision, "this client was closed")
+    told = [record.getMessage() for record in caplog.records if record.name == "mcp_ref.mount"]
+    assert told == ["far.* is mounted, and is not there: this client was closed"]
+
+
+@BOTH
+def test_a_legacy_child_that_crashed_stops_nothing_else(revision: str) -> None:
+    options = ClientOptions(env=ENV)
+    with connect(python(source(ADD)), revision=LEGACY[-1], options=options) as far:
+        outer, _ = with_one_that_is_gone(far)
+        with pytest.raises(ConnectionClosed):
+            far.call_tool("add", {"a": 0})
+        check_that_the_rest_is_served(outer, revision, "exited with code 3")
+
+
+def test_a_url_where_nobody_is_stops_nothing_else_and_is_there_again_later() -> None:
+    inner = Server("inner")
+    inner.add_tool(lambda a: a, name="add")
+    with endpoint(inner) as site:
+        far = connect(f"http://127.0.0.1:{site.port}/mcp", timeout=PATIENCE)
+        outer, mount = with_one_that_is_gone(far)
+    with nothing_left(), contextlib.ExitStack() as later, far, connect(outer) as client:
+        changes = later.enter_context(client.listen(tools=True))
+        assert client.call_tool("own").text == "own"
+        assert "Connection refused" in client.call_tool("far.add", {"a": 1}).text
+        with pytest.raises(NotReached, match="Connection refused"):
+            mount.refresh()
+        inner.add_tool(lambda: "new", name="new")
+        later.enter_context(endpoint(inner, http={"port": site.port}))
+        mount.refresh()
+        assert client.call_tool("far.new").text == "new"
+        assert changes.next(PATIENCE) is not None
+        inner.remove_tool("new")  # which is heard of again
+        assert eventually(lambda: "far.new" not in [tool["name"] for tool in client.list_tools()])
+
+
+def test_the_thread_that_hears_of_changes_ends_when_the_other_server_has_no_more_to_tell() -> None:
+    def ears() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == "mcp_ref mount"]
+
+    inner, outer = Server("inner"), Server("outer")
+    inner.add_tool(lambda: "1", name="one")
+    with endpoint(inner) as site, connect(f"http://127.0.0.1:{site.port}/mcp") as far:
+        outer.mount("far", far)
+        with connect(outer) as client:
+            inner.add_tool(lambda: "2", name="two")
+            assert eventually(lambda: len(client.list_tools()) == 2)
+            assert ears()
+            site.app.close(0)
+            assert eventually(lambda: not ears())
+
+
+@BOTH
+def test_a_server_that_cannot_be_connected_to_stops_nothing_else(revision: str) -> None:
+    is_down = threading.Event()
+
+    @contextlib.contextmanager
+    def lifespan(server: Server) -> Iterator[None]:
+        if is_down.is_set():
+            raise RuntimeError("no database")
+        yield
+
+    inner, outer = Server("inner", lifespan=lifespan), Server("outer")
+    inner.add_tool(lambda a: a, name="add")
+    outer.add_tool(lambda: "own", name="own")
+    mount = outer.mount("far", inner)
+    is_down.set()
+    with nothing_left(), connect(outer, revision=revision) as client:
+        check_that_the_rest_is_served(outer, revision, r"far\.\* is not connected, since .* no database")
+        with pytest.raises(ConnectionClosed, match="no database"):
+            mount.refresh()
+        is_down.clear()
+        mount.refresh()
+        assert client.call_tool("far.add", {"a": "1"}).text == "1"
+    with pytest.raises(LocalError, match="since this server does not serve"):
+        mount.refresh()
 
 
 def test_a_question_that_is_none_is_an_error_of_the_call() -> None:
