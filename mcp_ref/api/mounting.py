@@ -13,9 +13,13 @@ The other one is a `Server` of this process, or a client of a server anywhere. A
 this one serves, in memory; a client stays its owner's, who closes it.
 
 A question is relayed from a server of 2026-07-28, which ends its request with it. What it said until then
-is kept in the state of our own request, so that nothing runs twice there. A server of the legacy era asks the
-client that is connected to it: the callbacks of that one answer, and a Server of this era has none. So does
-a task in either era, which goes on while it asks: in a Server, a call that asks as a task fails, and says so.
+is kept in the state of our own request, so that nothing runs twice there. Each request declares what the
+client of this server can be asked (api/requests); the callbacks of a mounted client are not called.
+
+A server of the legacy era asks the client that is connected to it: the callbacks of that one answer. A Server
+of this era has none, so mount `connect(other, elicitation=...)` instead. Without one, the error says so. The
+same holds for a task in either era, which goes on while it asks: in a Server, a call that asks as a task
+fails, and says so.
 
 Errors      ValueError for a prefix that no tool's name may begin with, for servers that would be mounted in
             each other, and for a name or a URI that this server has already; what comes to be so later is
@@ -34,12 +38,14 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from mcp_ref.api.callbacks import ARGUMENTS
 from mcp_ref.api.client import Client
 from mcp_ref.api.connect import connect
 from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.requests import asked_for
 from mcp_ref.api.results import Result
 from mcp_ref.basic.index.error_responses import ErrorResponse, ProtocolError
+from mcp_ref.basic.index.general_fields import MissingRequiredClientCapability
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.transports.streamable_http.schema_extension import annotated_by_us
@@ -68,6 +74,9 @@ KEYS = {"tools": "name", "prompts": "name", "resources": "uri", "templates": "ur
 
 UNTIL_CANCELLED = 86_400.0
 """Seconds for a call of a Server in this process: it is for our own client to give it up."""
+
+MOST_READ = 2000
+"""Characters of an error in which the name of a question is looked for."""
 
 NOT_SERVED = "this server does not serve"
 """Why there is no client of a Server that is mounted, as a rule."""
@@ -346,10 +355,12 @@ class Mount:
                 go_on = partial(client.resume, asked, responses, rounds=0, on_progress=ctx.progress)
                 result = ctx.once(f"round {number}", go_on)
         except ErrorResponse as problem:
-            raise _ours(problem) from problem
+            raise self._as_ours(ctx, method, problem) from problem
         finally:
             asked_for.reset(token)
         found: Json = result
+        if found.get("isError") and (advice := self._advice(ctx, Result(found).text)):
+            found = {**found, "content": [*found["content"], {"type": "text", "text": advice}]}
         return found
 
     def _answers(self, ctx: Context, asked: Result) -> Json:
@@ -363,6 +374,38 @@ class Mount:
         except (LookupError, TypeError, ValueError) as problem:
             raise InvalidResponse(f"a question of {self._before}* cannot be read: {problem!r:.200}") from None
         return dict(zip(asked.input_requests, mrtr.ask(ctx, questions), strict=True))
+
+    def _as_ours(self, ctx: Context, method: str, problem: ErrorResponse) -> McpError:
+        """An error of the other server, as one of this one."""
+        is_undeclared = problem.code == MissingRequiredClientCapability.code
+        if is_undeclared and ctx.revision.asks == "in requests":  # which has no such error
+            return LocalError(f"{method}: {problem.message}")
+        advice = self._advice(ctx, problem.message)
+        made = ProtocolError(f"{problem.message}; {advice}" if advice else problem.message, data=problem.data)
+        made.code = problem.code
+        return made
+
+    def _advice(self, ctx: Context, said: str) -> str | None:
+        """What to do about a failure, if a server of the legacy era could not ask what it wanted to.
+
+        It says so in words of its own; this package and the SDKs name the capability, or the method.
+        """
+        client, said = self.client, said[:MOST_READ].lower()
+        if client.revision.asks == "in results":
+            return None
+        is_about = "capabilit" in said or "support" in said
+        declared = client.asker.negotiated.capabilities
+        lacking = []
+        for asking in mrtr.server_of(ctx).input_requests:
+            name = asking.partition("/")[0]
+            if name not in declared and (asking.lower() in said or (is_about and name in said)):
+                lacking.append(ARGUMENTS[name])
+        if not lacking:
+            return None
+        return (
+            f"{self._before}* speaks {client.revision}, where questions cannot be relayed: the mounted "
+            f"client answers them itself, if it is made by connect(..., {', '.join(lacking)})"
+        )
 
 
 def _beginning(prefix: str, separator: str) -> str:
@@ -386,13 +429,6 @@ def _check_server(source: Server, server: Server) -> None:
     if any(each.leads_to(server) for each in source.handlers.mounts):
         ours, theirs = server.info["name"], source.info["name"]
         raise ValueError(f"mounts cannot be a ring: {ours!r:.80} is mounted in {theirs!r:.80} already")
-
-
-def _ours(problem: ErrorResponse) -> ProtocolError:
-    """An error of the other server, as one of this one."""
-    made = ProtocolError(problem.message, data=problem.data)
-    made.code = problem.code
-    return made
 
 
 def _unasked(*question: Any) -> Any:

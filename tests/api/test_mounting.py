@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from http_peers import endpoint
-from peers import ENV, LEGACY, MODERN, PATIENCE, eventually, nothing_left, python, source
+from peers import ENV, LEGACY, MODERN, PATIENCE, ROOT, eventually, nothing_left, python, source
 from task_scripts import knowing_tasks
 
 from mcp_ref import (
@@ -28,6 +28,7 @@ from mcp_ref import (
 )
 from mcp_ref.api.mounting import Mount
 from mcp_ref.basic.utilities.tasks.behavior_requirements import TaskOptions
+from mcp_ref.extensions.tasks import EXTENSION
 
 BOTH = pytest.mark.parametrize("revision", [LEGACY[-1], MODERN])
 
@@ -267,6 +268,137 @@ def test_a_separator_is_one_that_names_of_tools_may_have() -> None:
         outer.mount("x", Server("inner"), separator="/")
     outer.mount("x", Server("inner"), separator="")
     outer.mount("", Server("inner"), separator="/")  # there is nothing for it to separate
+
+
+class Curious:
+    """A server that asks all there is to ask, in tools, a resource and a prompt."""
+
+    def __init__(self) -> None:
+        self.server = server = Server("curious")
+        self.declared: list[Any] = []
+
+        @server.tool
+        def elicit(ctx: Context) -> str:
+            self.declared.append(ctx.client_capabilities)
+            return str(ctx.elicit("How many?", int).data)
+
+        @server.tool
+        def sample(ctx: Context) -> str:
+            return ctx.sample("A name", max_tokens=9).text
+
+        @server.tool
+        def roots(ctx: Context) -> str:
+            return str(len(ctx.list_roots()))
+
+        @server.resource("c://number")
+        def number(ctx: Context) -> str:
+            return str(ctx.elicit("How many?", int).data)
+
+        @server.prompt
+        def count(ctx: Context) -> str:
+            return str(ctx.elicit("How many?", int).data)
+
+
+@BOTH
+@pytest.mark.parametrize("callbacks", [{}, {"elicitation": refuse, "sampling": refuse}], ids=["none", "some"])
+def test_a_mounted_client_of_2026_relays_questions_whatever_callbacks_it_has(
+    revision: str, callbacks: Any
+) -> None:
+    inner, outer = Curious(), Server("outer")
+    told: dict[str, Any] = {
+        "elicitation": lambda q: {"value": 4},
+        "sampling": lambda q: "Bo",
+        "roots": [ROOT],
+    }
+    with connect(inner.server, revision=MODERN, **callbacks) as far:
+        outer.mount("far", far)
+        with connect(outer, revision=revision, **told) as client:
+            asked = [client.call_tool(f"far.{name}").text for name in ("elicit", "sample", "roots")]
+            assert asked == ["4", "Bo", "1"]
+            assert client.read_resource("c://number").text == "4"
+            assert client.get_prompt("far.count").text == "4"
+
+
+@BOTH
+def test_a_relayed_request_declares_what_the_client_of_the_outer_server_can_be_asked(revision: str) -> None:
+    inner, outer = Curious(), Server("outer")
+    extensions = {"com.example/theirs": {}}
+    options = ClientOptions(extensions={"com.example/ours": {}, EXTENSION: {}})
+    with connect(inner.server, revision=MODERN, options=options, sampling=refuse) as far:
+        outer.mount("far", far)
+        asked = {"elicitation": lambda q: {"value": 4}, "roots": [ROOT]}
+        with connect(
+            outer, revision=revision, **asked, options=ClientOptions(extensions=extensions)
+        ) as client:
+            client.call_tool("far.elicit")
+        declared = {"elicitation": {"form": {}, "url": {}}, "roots": {}}
+        assert inner.declared[0] == {**declared, "extensions": {"com.example/ours": {}}}
+
+
+@BOTH
+def test_what_a_task_of_a_mounted_client_asks_that_client_answers(revision: str) -> None:
+    inner, outer = Server("inner"), Server("outer")
+
+    @inner.tool(task="required")
+    def elicit(ctx: Context) -> str:
+        return str(ctx.elicit("How many?", int).data)
+
+    with connect(inner, revision=MODERN, elicitation=lambda question: {"value": 5}) as far:
+        outer.mount("far", far)
+        with connect(outer, revision=revision, elicitation=refuse) as client:
+            assert client.call_tool("far.elicit").text == "5"
+
+
+@BOTH
+def test_what_the_client_of_the_outer_server_cannot_be_asked_is_its_own_to_declare(revision: str) -> None:
+    outer = Server("outer")
+    with connect(Curious().server, revision=MODERN, elicitation=refuse) as far:
+        outer.mount("far", far)
+        with connect(outer, revision=revision) as client:
+            if revision == MODERN:
+                with pytest.raises(ErrorResponse, match=r"elicitation=\.\.\.\) declares it") as missing:
+                    client.call_tool("far.elicit")
+                assert missing.value.code == -32021
+            else:
+                failed = client.call_tool("far.elicit")
+                assert failed.is_error
+                assert failed.text == "tools/call: this request needs the client capability elicitation.form"
+
+
+@BOTH
+def test_what_a_legacy_server_cannot_ask_fails_with_the_argument_of_the_mounted_client(revision: str) -> None:
+    outer = Server("outer")
+    with connect(Curious().server, revision=LEGACY[-1], sampling=lambda question: "Bo") as far:
+        outer.mount("far", far)
+        with connect(outer, revision=revision, elicitation=answer, roots=[ROOT]) as client:
+            why = r"far\.\* speaks 2025-11-25, where questions cannot be relayed: the mounted client answers"
+            failed = client.call_tool("far.elicit")
+            assert failed.is_error
+            assert re.search(why + r" .* connect\(\.\.\., elicitation=\.\.\.\)", failed.text)
+            assert re.search(
+                why + r" .* connect\(\.\.\., roots=\[\.\.\.\]\)", client.call_tool("far.roots").text
+            )
+            assert client.call_tool("far.sample").text == "Bo"
+            with pytest.raises(ErrorResponse, match=why):
+                client.read_resource("c://number")
+            with pytest.raises(ErrorResponse, match=why):
+                client.get_prompt("far.count")
+
+
+def test_other_failures_of_a_legacy_server_are_told_as_they_are() -> None:
+    inner, outer = Server("inner"), Server("outer")
+
+    @inner.tool
+    def fail(why: str) -> str:
+        raise ValueError(why)
+
+    with connect(inner, revision=LEGACY[-1], elicitation=answer) as far:
+        outer.mount("far", far)
+        with connect(outer) as client:
+            for why in ("no roots here", "elicitation is not supported", "unsupported"):
+                assert client.call_tool("far.fail", {"why": why}).text == why
+            for why in ("Sampling not supported", "Client does not support listing roots"):  # the SDKs' words
+                assert "cannot be relayed" in client.call_tool("far.fail", {"why": why}).text
 
 
 def test_a_server_of_the_legacy_era_asks_the_client_that_is_connected_to_it() -> None:
