@@ -152,10 +152,10 @@ class RawHttp:
 
 
 @contextlib.contextmanager
-def serving(app: Callable[..., Any], **options: Any) -> Iterator[HttpServer]:
+def serving(app: Callable[..., Any], *, port: int = 0, **options: Any) -> Iterator[HttpServer]:
     """A server of this process, which leaves nothing behind."""
     with nothing_left():
-        server = HttpServer(app, port=0, limits=Limits(**options))
+        server = HttpServer(app, port=port, limits=Limits(**options))
         thread = threading.Thread(target=server.serve, name="serving")
         thread.start()
         try:

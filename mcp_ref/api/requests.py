@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from mcp_ref.api.answering import Answering
-from mcp_ref.api.callbacks import Callbacks
+from mcp_ref.api.callbacks import ARGUMENTS, Callbacks
 from mcp_ref.api.events import EventThread
 from mcp_ref.api.results import PendingCall, Result, unchanged
 from mcp_ref.api.retrying import Attempts, Retry, begun_before
@@ -35,7 +35,7 @@ from mcp_ref.basic.index.general_fields import (
     request_meta,
 )
 from mcp_ref.basic.index.messages import Json, result_type
-from mcp_ref.basic.lifecycle import Negotiated
+from mcp_ref.basic.lifecycle import ClientCapabilities, Negotiated
 from mcp_ref.basic.patterns.index.connection import Connection
 from mcp_ref.basic.patterns.index.requester import Call
 from mcp_ref.basic.patterns.mrtr.basic_workflow import Rounds, check_question, is_input_required, retry
@@ -51,6 +51,7 @@ from mcp_ref.extensions import tasks as task_extension
 from mcp_ref.runtime.checks import check_callable, check_count, check_object, check_sendable
 from mcp_ref.runtime.errors import InvalidResponse, LocalError, McpError, NotReached
 from mcp_ref.runtime.logs import logger
+from mcp_ref.schema import pruner
 from mcp_ref.server import discover, prompts, resources, tools
 from mcp_ref.server.utilities import completion
 from mcp_ref.server.utilities.caching import CacheOfServer
@@ -90,6 +91,9 @@ SETTLE_SECONDS = 10.0
 
 asked_for: ContextVar[RequestContext | None] = ContextVar("asked_for", default=None)
 """The request to a server of ours that this thread asks for: what it asks ends with that (api/mounting)."""
+
+QUESTIONS = tuple(ARGUMENTS)
+"""The capabilities of a client that are for what a server asks: of a relayed request, those of its client."""
 
 AnyLine: TypeAlias = "Line | HttpLine"
 """To a process, or to a URL."""
@@ -418,9 +422,9 @@ class Asker:
         agreed = self.negotiated
         if not agreed.revision.modern:
             return params or None
-        capabilities = agreed.capabilities
+        capabilities = _declared(agreed)
         if method.startswith("tasks/") or "taskIds" in params.get("notifications", ()):
-            capabilities = task_extension.with_tasks(capabilities)
+            capabilities = task_extension.with_tasks(agreed.capabilities)
         meta = request_meta(agreed.revision.date, capabilities, agreed.info)
         if self.log.level is not None:
             meta[LOG_LEVEL] = self.log.level
@@ -511,6 +515,20 @@ class Asker:
         elif task_id is None and (began := _task_begun(params, outcome)) is not None:
             said, task_id = "began", began
         ENDED[method](self, params, said, task_id)
+
+
+def _declared(agreed: Negotiated) -> Json:
+    """The capabilities for a request: where it is relayed, the questions are for the client it is for.
+
+    Then there are no tasks, unless the server insists: what a task asks, this client answers.
+    """
+    relayed_for = asked_for.get()
+    if relayed_for is None:
+        return agreed.capabilities
+    theirs = pruner(ClientCapabilities, agreed.revision.date)(relayed_for.client_capabilities)
+    ours = task_extension.without_tasks(agreed.capabilities)
+    kept = {name: parts for name, parts in ours.items() if name not in QUESTIONS}
+    return kept | {name: parts for name, parts in theirs.items() if name in QUESTIONS}
 
 
 def _task_begun(params: Json, outcome: Json | BaseException) -> str | None:

@@ -376,6 +376,14 @@ def with_tasks(capabilities: Json) -> Json:
     return {**capabilities, "extensions": {**extensions, EXTENSION: extensions.get(EXTENSION, {})}}
 
 
+def without_tasks(capabilities: Json) -> Json:
+    """The capabilities of a client, without this extension."""
+    if not is_known_to(capabilities):
+        return capabilities
+    others = {name: settings for name, settings in capabilities["extensions"].items() if name != EXTENSION}
+    return {**capabilities, "extensions": others}
+
+
 def is_created(result: Any) -> bool:
     """Whether a request was answered with a task."""
     return isinstance(result, dict) and result.get("resultType") == "task"

@@ -995,3 +995,11 @@ def test_a_client_answers_no_more_questions_than_it_remembers(monkeypatch):
     with pytest.raises(InputRefused, match="2 questions"):
         answers.gather(client, {key: question(key) for key in "abc"})
     assert answers.unsent(dict.fromkeys("abc")) == {"a": ACCEPT, "b": ACCEPT}
+
+
+def test_capabilities_can_be_had_with_the_extension_and_without_it() -> None:
+    others = {"sampling": {}, "extensions": {"com.example/other": {}}}
+    both = module.with_tasks(others)
+    assert module.is_known_to(both)
+    assert module.without_tasks(both) == others
+    assert module.without_tasks({"sampling": {}}) == {"sampling": {}}
