@@ -450,7 +450,8 @@ def eventually(condition: Callable[[], Any], timeout: float = PATIENCE) -> bool:
 
 
 def plain(value: Any) -> str:
-    """As `ids` of a parametrized test: the value in words, without addresses."""
+    """As `ids` of a parametrized test: the value in words, without addresses, and in one order."""
+    value = sorted(value) if isinstance(value, set) else value
     return re.sub(r" at 0x[0-9a-f]+", "", value if isinstance(value, str) else repr(value))
 
 
