@@ -167,9 +167,9 @@ def test_a_token_is_good_with_one_of_the_provider_behind_it_which_is_renewed():
 
 
 def test_a_provider_that_is_busy_with_a_refresh_is_not_waited_for_without_end(both, monkeypatch):
-    monkeypatch.setattr(proxy, "UPSTREAM_SECONDS", 0.01)
     client = both.here.register()
     ours = both.here.token(client, whole_way(both, client))["access_token"]
+    monkeypatch.setattr(proxy, "UPSTREAM_SECONDS", 0.01)
     with both.proxy._tokens.find(ours).family.grant.upstream.lock:
         assert both.proxy.upstream_token(ours) is None
 
