@@ -18,6 +18,7 @@ import argparse
 import io
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -94,6 +95,8 @@ def _print_problem(problem: BaseException) -> None:
         text = text or "interrupted"
     elif isinstance(problem, ErrorResponse):
         text = f"the server refused: {problem}"
+    if isinstance(problem, HttpError) and problem.status == 401:
+        text += f"\nto log in: mcp-ref login {shlex.quote(problem.url)}; then the same command with --auth"
     # Much of it is the server's, which could begin a line with our name.
     print(f"mcp-ref: {plain(text)}".replace("\n", "\n  "), file=sys.stderr)
 
