@@ -408,9 +408,10 @@ def _value(name: str, text: str, schema: Any) -> Any:
         return text
     try:
         return _from_json(name, text)
-    except ValueError:
+    except ValueError as problem:
         if kind is not None:
-            raise
+            wanted = " or ".join(map(str, kind)) if isinstance(kind, list) else kind
+            raise ValueError(f"{problem}; the tool wants {wanted}, not {text!r:.80}") from None
         return text
 
 

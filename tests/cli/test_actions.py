@@ -79,7 +79,8 @@ def test_all_arguments_can_be_given_as_one_object(
     ("arguments", "says"),
     [
         (["call", "add", "a"], "an argument is NAME=VALUE"),
-        (["call", "add", "a=x"], "a: not JSON"),
+        (["call", "add", "a=x"], "a: not JSON: Expecting value"),
+        (["call", "add", "a=x"], "; the tool wants integer, not 'x'"),
         (["call", "add", "--arguments", "[1]"], "--arguments takes a JSON object"),
         (["call", "add", "--arguments", "{"], "--arguments: not JSON"),
         (["call", "add", "--log-level", "loud"], "'loud' is not a log level"),
@@ -204,6 +205,8 @@ def test_an_option_that_does_not_fit_the_place_of_the_server_is_misuse(
 def test_values_are_json_where_nothing_is_known_of_them() -> None:
     assert actions._value("x", "[1, 2]", None) == [1, 2]
     assert actions._value("x", "a word", None) == "a word"
+    with pytest.raises(ValueError, match="the tool wants integer or null, not 'a word'"):
+        actions._value("x", "a word", {"type": ["integer", "null"]})
 
 
 @pytest.mark.parametrize("problem", ["RuntimeError('boom')", "KeyError('boom')", "1 / 0, 'boom'"])

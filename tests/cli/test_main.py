@@ -77,6 +77,22 @@ def test_a_wrong_command_line_is_explained(arguments: list[str], capsys: pytest.
 
 
 @pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["tools", "--timeout", "soon"], "it must be a number of seconds above 0, not 'soon'"),
+        (["listen", "--for", "nan"], "it must be a number of seconds above 0, not 'nan'"),
+        (["listen", "--count", "1.5"], "it must be a number above 0, not '1.5'"),
+    ],
+)
+def test_a_number_that_is_none_is_named(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*words, "--", "x"])
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("text", "address"),
     [
         ("0", ("127.0.0.1", 0)),

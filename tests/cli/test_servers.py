@@ -99,7 +99,7 @@ def test_the_value_of_complete_may_be_left_out_before_any_server(script: Path, c
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["tools"], "name the server: mcp-ref tools http://127.0.0.1:8000/mcp, mcp-ref tools server.py"),
+        (["tools"], "name the server, as the last words: a URL such as http://127.0.0.1:8000/mcp, a file"),
         (["call", "add", "a=1"], "name the server"),
         (["read", "http://127.0.0.1/mcp"], "name the server"),
         (["tools", "nowhere.py"], "there is no file 'nowhere.py'"),
