@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,41 +49,87 @@ __all__ = [
 
 
 def serve(options: Namespace) -> None:
-    """Serve a Server that is a variable of a module."""
+    """Serve a Server that is a variable of a module, or that the module itself runs as it is loaded."""
+    if options.log and options.http is None:
+        raise ValueError("--log is about requests over HTTP: it goes with --http")
     path, _, name = options.target.rpartition(":")
-    if not path:
-        path, name = name, "server"
-    try:
-        module = _import_module(path)
-    except Exception as problem:
-        raise ValueError(f"{path} cannot be served: {type(problem).__name__}: {problem}") from problem
+    path, name = (path, name) if path else (name, None)
+    with _run_of_module(options, path, name) as ran:
+        try:
+            module = _import_module(path)
+        except Exception as problem:
+            if ran:  # it is of the service, or of what the module does after it
+                raise
+            raise ValueError(f"{path} cannot be served: {type(problem).__name__}: {problem}") from problem
+    if not ran:
+        _serve(_server_of(module, path, name or "server").run, options, {})
+
+
+def _server_of(module: Any, path: str, name: str) -> Server:
+    """The server that a module has by this name. Raises ValueError."""
     server = getattr(module, name, None)
-    if not isinstance(server, Server):
-        raise ValueError(f"{path} has no Server called {name!r}")
+    if isinstance(server, Server):
+        return server
+    found = [name for name, value in vars(module).items() if isinstance(value, Server)]
+    advice = f"; write {path}:{found[0]}" if len(found) == 1 else ""
+    raise ValueError(f"{path} has no Server called {name!r}{advice}")
+
+
+def _serve(run: Callable[..., None], options: Namespace, more: dict[str, Any]) -> None:
+    """Serve where the command line says. Settings that it does not have are in `more`."""
     if options.http is None:
-        if options.log:
-            raise ValueError("--log is about requests over HTTP: it goes with --http")
-        server.run()
+        run()
         return
     host, port = options.http
-    server.run("http", host=host, port=port, on_ready=_announce, log=options.log)
+    said = {"host": host, "port": port, "on_ready": _announce, **({"log": True} if options.log else {})}
+    run("http", **{**more, **said})
+
+
+@contextlib.contextmanager
+def _run_of_module(options: Namespace, path: str, name: str | None) -> Iterator[list[Server]]:
+    """While a module is loaded, have its own `server.run()` serve where the command line says.
+
+    So what surrounds that line, such as a `with`, holds during the service, and what follows comes after it.
+    """
+    run, ran = Server.run, []
+
+    def run_as_said(server: Server, transport: str = "stdio", **given: Any) -> None:
+        module = sys.modules.get(_name_of(path))
+        if name is not None and getattr(module, name, None) is not server:
+            raise ValueError(
+                f"it runs another server than {name!r} while it is loaded: "
+                'put that run() below if __name__ == "__main__"'
+            )
+        ran.append(server)
+        _serve(partial(run, server), options, given if transport == "http" else {})
+
+    setattr(Server, "run", run_as_said)  # noqa: B010 - no assignment, whose type would be another
+    try:
+        yield ran
+    finally:
+        setattr(Server, "run", run)  # noqa: B010
 
 
 def _announce(url: str) -> None:
     print(f"serving at {url}; Ctrl-C ends it", file=sys.stderr, flush=True)
 
 
-def _import_module(name: str) -> Any:
-    if not name.endswith(".py"):
+def _name_of(path: str) -> str:
+    """The name under which a file, or a module, is among the modules."""
+    return Path(path).stem if path.endswith(".py") else path
+
+
+def _import_module(path: str) -> Any:
+    name, file = _name_of(path), Path(path)
+    if not path.endswith(".py"):
         sys.path.insert(0, "")
         return importlib.import_module(name)
-    path = Path(name)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ValueError(f"there is no file {name}")
-    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None or not file.is_file():
+        raise ValueError(f"there is no file {path}")
+    sys.path.insert(0, str(file.resolve().parent))
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
@@ -366,9 +412,10 @@ def _value(name: str, text: str, schema: Any) -> Any:
         return text
     try:
         return _from_json(name, text)
-    except ValueError:
+    except ValueError as problem:
         if kind is not None:
-            raise
+            wanted = " or ".join(map(str, kind)) if isinstance(kind, list) else kind
+            raise ValueError(f"{problem}; the tool wants {wanted}, not {text!r:.80}") from None
         return text
 
 

@@ -15,9 +15,11 @@ Threads     main.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import webbrowser
 from argparse import Namespace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
@@ -41,7 +43,7 @@ def login(options: Namespace) -> None:
     fresh = MemoryTokens()
     for key in filter(_is_registration, kept.keys()):  # this client need not register again
         fresh.set(key, kept.get(key) or {})
-    authorizer = _oauth(chosen, fresh, is_asked=True, paste=options.paste).authorizer(url)
+    authorizer = _oauth(chosen, fresh, paste=options.paste).authorizer(url)
     _connect(url, authorizer, options)
     if authorizer.issuer is None:
         print(f"{url} answers without a login")
@@ -86,7 +88,8 @@ def auth_of(options: Namespace, url: Any) -> OAuth | None:
     if not isinstance(url, str):
         raise ValueError("--auth is for a server at a URL")
     kept = _store()
-    return _oauth(kept.get(f"login {url}") or {}, kept, is_asked=sys.stderr.isatty())
+    agent = None if sys.stderr.isatty() else partial(_refuse, url)
+    return _oauth(kept.get(f"login {url}") or {}, kept, agent)
 
 
 def _url_of(options: Namespace) -> str:
@@ -118,12 +121,12 @@ def _store() -> FileTokens:
     return FileTokens(os.environ.get("MCP_REF_TOKENS") or TOKENS)
 
 
-def _oauth(chosen: dict[str, Any], store: TokenStore, *, is_asked: bool, paste: bool = False) -> OAuth:
+def _oauth(chosen: dict[str, Any], store: TokenStore, agent: Any = None, *, paste: bool = False) -> OAuth:
+    """`agent` visits pages for a person; without one, the person does."""
     # Start-up time: few commands need it.
     from mcp_ref.api.authorization import Browser, OAuth, PasteUrl
 
-    agent: Any = _refuse
-    if is_asked:
+    if agent is None:
         agent = PasteUrl(_pasted) if paste else Browser(open=_open)
     return OAuth(client_name="mcp-ref", store=store, user_agent=agent, **chosen)
 
@@ -154,10 +157,10 @@ def _pasted(prompt: str) -> str:
     return line.strip()
 
 
-def _refuse(url: str) -> str:
-    """No person can be asked. Raises AuthorizationError, with the command that asks one."""
+def _refuse(server: str, url: str) -> str:
+    """No person can be asked to visit this URL. Raises AuthorizationError, with the command that asks one."""
     from mcp_ref.basic.authorization.index.error_handling import AuthorizationError  # with HTTP alone
 
     scopes = dict(parse_qsl(urlsplit(url).query)).get("scope", "").split()
-    words = "".join(f" --scope {scope}" for scope in scopes)
-    raise AuthorizationError(f"the server wants a login: run mcp-ref login{words} and its URL")
+    words = [word for scope in scopes for word in ("--scope", scope)]
+    raise AuthorizationError(f"the server wants a login: {shlex.join(['mcp-ref', 'login', *words, server])}")

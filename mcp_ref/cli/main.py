@@ -18,6 +18,7 @@ import argparse
 import io
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -94,6 +95,8 @@ def _print_problem(problem: BaseException) -> None:
         text = text or "interrupted"
     elif isinstance(problem, ErrorResponse):
         text = f"the server refused: {problem}"
+    if isinstance(problem, HttpError) and problem.status == 401:
+        text += f"\nto log in: mcp-ref login {shlex.quote(problem.url)}; then the same command with --auth"
     # Much of it is the server's, which could begin a line with our name.
     print(f"mcp-ref: {plain(text)}".replace("\n", "\n  "), file=sys.stderr)
 
@@ -111,8 +114,8 @@ def _parse(arguments: list[str]) -> argparse.Namespace:
         parser.error(plain(str(problem)))
     if not options.server and options.config is None:
         parser.error(
-            "name the server: mcp-ref tools http://127.0.0.1:8000/mcp, mcp-ref tools server.py, "
-            "or mcp-ref tools -- python server.py"
+            "name the server, as the last words: a URL such as http://127.0.0.1:8000/mcp, a file such as "
+            "server.py, or a command behind --, such as -- python server.py"
         )
     return options
 
@@ -312,14 +315,16 @@ def _listen(command: argparse.ArgumentParser) -> None:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("it must be a number above 0")
-    return value
+    if re.fullmatch("0*[1-9][0-9]{0,8}", text) is None:
+        raise argparse.ArgumentTypeError(f"it must be a number above 0, not {text!r:.80}")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
-        raise argparse.ArgumentTypeError("it must be a number of seconds above 0")
+        raise argparse.ArgumentTypeError(f"it must be a number of seconds above 0, not {text!r:.80}")
     return value

@@ -15,6 +15,7 @@ Errors      ValueError: misuse, such as `--env` for a server at a URL; TypeError
 from __future__ import annotations
 
 import re
+import shlex
 from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +24,7 @@ from mcp_ref.api.hosts import Host, connect_all, servers_of
 from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.targets import place_of
 from mcp_ref.cli import show
-from mcp_ref.runtime.suggestions import local_url
+from mcp_ref.runtime.suggestions import is_address, local_url, url_of
 
 __all__ = [
     "all_of",
@@ -66,9 +67,21 @@ def take_server(options: Namespace, rest: Sequence[str], behind: Sequence[str] |
     words = _left_for_server(options, list(rest), behind is None)
     if behind is not None and words:
         raise ValueError(f"either {words[0]!r:.80} or what stands behind -- names the server")
-    if len(words) == 1 and words[0].endswith(".py") and options.config is None:
-        words = place_of(words[0], None, ClientOptions()).target
-    options.server = words or list(behind or ())
+    options.server = (words if options.config is not None else _meant_by(words)) or list(behind or ())
+
+
+def _meant_by(words: list[str]) -> list[str]:
+    """The URL or the command that words without a `--` mean. Raises ValueError, LocalError."""
+    if words and is_address(words[0]) and not is_url(words[0]):
+        url = url_of(words[0])
+        advice = f"; write {url}" if url is not None else ""
+        raise ValueError(f"the URL of a server begins with http:// or https://{advice}")
+    if not words or not words[0].endswith(".py"):
+        return words
+    if len(words) > 1:
+        raise ValueError(f"a server's command stands behind --; write -- python {shlex.join(words):.200}")
+    command: list[str] = place_of(words[0], None, ClientOptions()).target
+    return command
 
 
 def _left_for_server(options: Namespace, words: list[str], may_name: bool) -> list[str]:
@@ -78,6 +91,9 @@ def _left_for_server(options: Namespace, words: list[str], may_name: bool) -> li
         if found is not None:
             found += words
             return [found.pop()] if may_name and found and names_server(found[-1], options) else []
+    value = getattr(options, "value", "")  # the one of `complete`, which may be left out
+    if value and may_name and not words and names_server(value, options):
+        words, options.value = [value], ""
     return words
 
 

@@ -27,6 +27,7 @@ from typing import Any
 from mcp_ref.api.client import Client
 from mcp_ref.api.connect import connect
 from mcp_ref.cli import show, terminal
+from mcp_ref.cli.login import auth_of
 from mcp_ref.cli.servers import target
 from mcp_ref.runtime.errors import McpError
 from mcp_ref.schema import REVISIONS
@@ -71,6 +72,7 @@ class Shell:
         given["options"] = replace(given["options"], on_wire=self._on_wire)
         client = connect(
             **given,
+            auth=auth_of(options, given["target"]),
             revision=revision,
             timeout=options.timeout,
             on_log=show.log_message if options.log_level else None,

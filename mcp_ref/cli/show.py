@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import re
 import shutil
@@ -262,7 +263,7 @@ class ProgressLine:
         """With _writing held."""
         if self._line and not self._hidden:
             self._is_shown = True
-            print(f"\r\x1b[K{self._line}", end="", file=sys.stderr, flush=True)
+            self._write(f"\r\x1b[K{self._line}")
 
     def hidden_during(self, ask: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The same callback, with this line hidden while it runs."""
@@ -286,7 +287,12 @@ class ProgressLine:
         """With _writing held."""
         if self._is_shown:
             self._is_shown = False
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+            self._write("\r\x1b[K")
+
+    def _write(self, text: str) -> None:
+        """A terminal that was closed fails here; the signal that tells of it is what ends the program."""
+        with contextlib.suppress(OSError):
+            print(text, end="", file=sys.stderr, flush=True)
 
     def __enter__(self) -> ProgressLine:
         return self

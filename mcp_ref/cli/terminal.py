@@ -32,7 +32,7 @@ import re
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -296,7 +296,7 @@ def _review(dialog: _Dialog, fields: list[FormField], content: dict[str, Any]) -
         for number, field in enumerate(fields, 1):
             answer = display_value(field, content[field.name]) if field.name in content else "(left out)"
             dialog.quote(f"{field.title}: {answer}", MAX_MESSAGE_LINES, f"{number:3}  ")
-        if _ask_for_action(dialog, actions) != "change":
+        if _ask_for_action(dialog, actions, None if fields else _YES_OR_NO) != "change":
             return
         number = 1
         if len(fields) > 1:
@@ -304,10 +304,20 @@ def _review(dialog: _Dialog, fields: list[FormField], content: dict[str, Any]) -
         _ask_for_field(dialog, fields[number - 1], f"{number} of {len(fields)}", content)
 
 
-def _ask_for_action(dialog: _Dialog, actions: list[str]) -> str:
-    """One of the actions, or _NoContent for "decline" and "cancel". The beginning of a word is enough."""
+_YES_OR_NO = {"y": "accept", "yes": "accept", "n": "decline", "no": "decline"}
+"""What people answer to a question such as "Book Friday?"."""
+
+
+def _ask_for_action(dialog: _Dialog, actions: list[str], answers: Mapping[str, str] | None = None) -> str:
+    """One of the actions, or _NoContent for "decline" and "cancel". The beginning of a word is enough.
+
+    `answers` are other words for them.
+    """
     dialog.discard_input()
-    action = dialog.ask(f"{', '.join(actions[:-1])} or {actions[-1]}?", partial(_parse_action, actions))
+    prompt = f"{', '.join(actions[:-1])} or {actions[-1]}?"
+    action = dialog.ask(
+        prompt, lambda line: (answers or {}).get(line.lower()) or _parse_action(actions, line)
+    )
     if action in ("decline", "cancel"):
         raise _NoContent(declined=action == "decline")
     return action

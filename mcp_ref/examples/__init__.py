@@ -13,9 +13,10 @@ arguments it runs where it is called, since they may be names of files there.
 from __future__ import annotations
 
 import ast
+import difflib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -37,13 +38,22 @@ def main(words: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if words is None else words)
     known = examples()
     if not given or given[0] in ("-h", "--help"):
-        _list(known)
-        return 0
+        return _list(known)
     path = known.get(given[0].removesuffix(".py"))
     if path is not None:
         _become(path, given[1:])
-    print(f"there is no example {given[0]!r:.80}; python -m mcp_ref.examples lists them", file=sys.stderr)
+    meant = _meant(given[0].removesuffix(".py"), known)
+    advice = f"did you mean {meant}? " if meant is not None else ""
+    said = f"there is no example {given[0]!r:.80}; {advice}python -m mcp_ref.examples lists them"
+    print(said, file=sys.stderr)
     return 2
+
+
+def _meant(name: str, known: Iterable[str]) -> str | None:
+    """The example whose name, without its folder, is the nearest to this one; None if none is near."""
+    by_last = {found.rpartition("/")[2]: found for found in known}
+    near = difflib.get_close_matches(name.rpartition("/")[2], by_last, 1)
+    return by_last[near[0]] if near else None
 
 
 def _become(path: Path, arguments: Sequence[str]) -> NoReturn:
@@ -54,10 +64,17 @@ def _become(path: Path, arguments: Sequence[str]) -> NoReturn:
     os.execv(sys.executable, [sys.executable, str(path.resolve()), *arguments])
 
 
-def _list(known: dict[str, Path]) -> None:
-    """Each example, with the first line of what it says of itself."""
+def _list(known: dict[str, Path]) -> int:
+    """Print each example, and the first line of what it says of itself. Returns 141 if its reader is gone."""
     width = max(map(len, known), default=0)
+    lines = []
     for name, path in known.items():
         said = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "(as in README)"
-        print(f"{name:{width}}  {said.partition(chr(10))[0]}")
-    print(f"\nTo run one: python -m mcp_ref.examples NAME\nThe files:  {FILES.resolve()}")
+        lines.append(f"{name:{width}}  {said.partition(chr(10))[0]}")
+    try:
+        print(*lines, "", "To run one: python -m mcp_ref.examples NAME", sep="\n")
+        print(f"The files:  {FILES.resolve()}", flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the last flush of stdout must not fail again
+        return 141
+    return 0

@@ -30,6 +30,7 @@ __all__ = [
     "is_for_shell",
     "local_url",
     "nearest",
+    "url_of",
 ]
 
 MAX_ADVICE_CHARACTERS = 500
@@ -68,10 +69,23 @@ def local_url(text: str) -> str | None:
     return f"http://{text}"
 
 
+def url_of(text: str) -> str | None:
+    """The URL for an address without a scheme; None if it is not one."""
+    found = re.fullmatch(_URL_WITHOUT_SCHEME, text)
+    if found is None:
+        return None
+    slashes, host, port, path = found.groups()
+    is_local = re.fullmatch(_LOCAL_HOST, host) is not None
+    if not (slashes or port or is_local or ("." in host and path and not Path(text).exists())):
+        return None  # more likely the name of a program
+    scheme = "http" if is_local or port not in (None, ":443") else "https"
+    return f"{scheme}://{text.removeprefix('//')}"
+
+
 def is_address(text: str) -> bool:
     """Whether a text is an address of a server, and neither one of ours nor a command."""
     whole = _with_whole_scheme(text)
-    found = re.match(_ADDRESS, whole) or re.fullmatch(_WITH_PASSWORD, whole) or _url(whole)
+    found = re.match(_ADDRESS, whole) or re.fullmatch(_WITH_PASSWORD, whole) or url_of(whole)
     return found is not None
 
 
@@ -133,7 +147,7 @@ def _of_text(target: str | bytes) -> str | None:
     scheme, separator, rest = _with_whole_scheme(text).partition("://")
     if separator and scheme.isalnum():
         return _of_scheme(scheme.lower(), rest)
-    url = _url(text)
+    url = url_of(text)
     if url is not None or re.fullmatch(_WITH_PASSWORD, text):
         return None if url is None else repr(url)
     if is_for_shell(text):
@@ -173,16 +187,3 @@ def _of_command(words: Sequence[str]) -> str | None:
 def _with_whole_scheme(text: str) -> str:
     """The text, with `http://` where it begins with a part of that."""
     return re.sub(_HALF_A_SCHEME, r"\1://", text) if re.match(_HALF_A_SCHEME, text) else text
-
-
-def _url(text: str) -> str | None:
-    """The URL for an address without a scheme; None if it is not one."""
-    found = re.fullmatch(_URL_WITHOUT_SCHEME, text)
-    if found is None:
-        return None
-    slashes, host, port, path = found.groups()
-    is_local = re.fullmatch(_LOCAL_HOST, host) is not None
-    if not (slashes or port or is_local or ("." in host and path and not Path(text).exists())):
-        return None  # more likely the name of a program
-    scheme = "http" if is_local or port not in (None, ":443") else "https"
-    return f"{scheme}://{text.removeprefix('//')}"

@@ -75,7 +75,7 @@ def test_another_token_of_the_function_is_tried_where_one_is_refused():
 def test_a_token_that_is_no_good_is_not_tried_again(auth):
     with web(picky(lambda: "1")) as site:
         with pytest.raises(
-            HttpFailure, match=r"401: it wants to know who asks: write connect\(url, auth="
+            HttpFailure, match="401: it refused what the Authorization header said: an old token, perhaps"
         ) as told:
             connect(site.url, auth=auth, revision=MODERN)
         assert told.value.challenge == 'Bearer error="invalid_token"'

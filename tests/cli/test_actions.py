@@ -79,7 +79,8 @@ def test_all_arguments_can_be_given_as_one_object(
     ("arguments", "says"),
     [
         (["call", "add", "a"], "an argument is NAME=VALUE"),
-        (["call", "add", "a=x"], "a: not JSON"),
+        (["call", "add", "a=x"], "a: not JSON: Expecting value"),
+        (["call", "add", "a=x"], "; the tool wants integer, not 'x'"),
         (["call", "add", "--arguments", "[1]"], "--arguments takes a JSON object"),
         (["call", "add", "--arguments", "{"], "--arguments: not JSON"),
         (["call", "add", "--log-level", "loud"], "'loud' is not a log level"),
@@ -125,6 +126,43 @@ def test_serve_explains_what_it_cannot_serve(
     assert says in capsys.readouterr().err
 
 
+def test_a_file_that_runs_its_server_itself_is_served_over_stdio_and_once(tmp_path: Path) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(
+        "from mcp_ref import Server\n"
+        "mine = Server('mine')\n"
+        "mine.add_tool(lambda: 'done', name='work')\n"
+        "mine.run('http', port=-1)\n"  # a port that is no port: it does not matter here
+    )
+    us = [*ENV, "--", sys.executable, "-m", "mcp_ref", "serve"]
+    for target in (str(path), f"{path}:mine"):
+        assert main(["call", "work", *us, target]) == 0
+    done = subprocess.run(
+        [*us[3:], str(path)], stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE
+    )
+    assert (done.returncode, done.stdout) == (0, b"")
+
+
+def test_a_file_that_runs_another_server_than_the_one_that_is_named_is_misuse(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "two.py"
+    path.write_text("from mcp_ref import Server\na, b = Server('a'), Server('b')\na.run()\n")
+    assert main(["serve", f"{path}:b"]) == 2
+    assert (
+        "it runs another server than 'b' while it is loaded: put that run() below" in capsys.readouterr().err
+    )
+
+
+def test_the_only_server_of_a_file_is_named_where_there_is_none_called_server(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "shop.py"
+    path.write_text("from mcp_ref import Server\nmine = Server('mine')\n")
+    assert main(["serve", str(path)]) == 2
+    assert f"has no Server called 'server'; write {path}:mine" in capsys.readouterr().err
+
+
 def test_serve_serves_over_http_until_ctrl_c(
     server: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +205,8 @@ def test_an_option_that_does_not_fit_the_place_of_the_server_is_misuse(
 def test_values_are_json_where_nothing_is_known_of_them() -> None:
     assert actions._value("x", "[1, 2]", None) == [1, 2]
     assert actions._value("x", "a word", None) == "a word"
+    with pytest.raises(ValueError, match="the tool wants integer or null, not 'a word'"):
+        actions._value("x", "a word", {"type": ["integer", "null"]})
 
 
 @pytest.mark.parametrize("problem", ["RuntimeError('boom')", "KeyError('boom')", "1 / 0, 'boom'"])

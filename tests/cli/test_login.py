@@ -1,5 +1,6 @@
 """mcp-ref login, logout and --auth: tokens that commands share."""
 
+import io
 import json
 import os
 import re
@@ -86,6 +87,27 @@ def test_a_logout_forgets_the_tokens_and_commands_say_to_log_in(revision, tokens
         assert "mcp-ref login" in said(capsys)
 
 
+@REVISIONS
+def test_a_server_that_refuses_is_told_with_the_command_that_logs_in(revision, tokens, capsys):
+    with oauth_site(revision) as site:
+        for given in [], ["--header", "Authorization: Bearer xyzzy"]:
+            assert main(["ping", "--revision", revision, *given, site.url]) == 3
+            told = said(capsys)
+            assert f"\n  to log in: mcp-ref login {site.url}; then the same command with --auth\n" in told
+            assert "xyzzy" not in told
+
+
+@REVISIONS
+def test_a_shell_sends_the_tokens_of_a_login(revision, tokens, browser, capsys, monkeypatch):
+    with oauth_site(revision) as site:
+        browser(site)
+        at = ["--revision", revision, site.url]
+        assert main(["login", *at]) == 0
+        monkeypatch.setattr(sys, "stdin", io.StringIO(f"ping\n:revision {revision}\nping\n"))
+        assert main(["shell", "--auth", *at]) == 0
+        assert said(capsys).count("answered in") == 2
+
+
 def test_a_second_login_is_for_another_account(tokens, browser):
     with oauth_site() as site:
         opened = browser(site)
@@ -152,11 +174,16 @@ def test_a_logout_forgets_the_tokens_of_every_login(tokens, browser):
 
 
 def test_where_no_person_can_be_asked_the_error_says_which_scopes_are_missing():
-    url = "https://auth.example/authorize?scope=notes%3Aread+notes%3Awrite&state=x"
-    with pytest.raises(AuthorizationError, match="--scope notes:read --scope notes:write and its URL"):
-        login._refuse(url)
-    with pytest.raises(AuthorizationError, match="run mcp-ref login and its URL"):
-        login._refuse("https://auth.example/authorize?state=x")
+    at, url = (
+        "https://a.example/mcp",
+        "https://auth.example/authorize?scope=notes%3Aread+notes%3Awrite&state=x",
+    )
+    with pytest.raises(
+        AuthorizationError, match=f"mcp-ref login --scope notes:read --scope notes:write {at}$"
+    ):
+        login._refuse(at, url)
+    with pytest.raises(AuthorizationError, match=f"wants a login: mcp-ref login {at}$"):
+        login._refuse(at, "https://auth.example/authorize?state=x")
 
 
 def test_a_server_that_asks_for_no_token_needs_no_login(tokens, capsys, open_server):

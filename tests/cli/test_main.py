@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cli.conftest import Person
 from peers import PATIENCE, eventually, source
 
 from mcp_ref import __version__
@@ -73,6 +74,22 @@ def test_a_wrong_command_line_is_explained(arguments: list[str], capsys: pytest.
         main(arguments)
     assert ended.value.code == 2
     assert "usage: mcp-ref" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["tools", "--timeout", "soon"], "it must be a number of seconds above 0, not 'soon'"),
+        (["listen", "--for", "nan"], "it must be a number of seconds above 0, not 'nan'"),
+        (["listen", "--count", "1.5"], "it must be a number above 0, not '1.5'"),
+    ],
+)
+def test_a_number_that_is_none_is_named(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([*words, "--", "x"])
+    assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -315,6 +332,18 @@ def test_a_signal_that_ends_the_program_closes_the_connection(number: int) -> No
         child.send_signal(number)
         assert child.wait(PATIENCE) == 128 + number
         assert eventually(lambda: not Path(f"/proc/{server}").exists())
+
+
+@pytest.mark.parametrize("task", [[], ["--task"]])
+def test_a_terminal_that_is_closed_while_it_shows_progress_is_exit_code_129(
+    work: list[str], task: list[str]
+) -> None:
+    words = ["call", "build", *task, *ENV, "--revision", "2025-11-25", *work]
+    with Person(*words, all_of_it=True) as person:
+        person.sees("1 of 3")
+        os.close(person.screen)
+        person.screen = os.open(os.devnull, os.O_RDWR)  # for the end of `with` to close
+        assert person.child.wait(PATIENCE) == 129
 
 
 def test_the_program_handles_signals_unless_they_are_ignored(

@@ -328,6 +328,58 @@ def _has_six() -> bool:
     return True
 
 
+@pytest.mark.parametrize("name", ["server", "http_server"])
+def test_a_file_that_runs_its_server_itself_is_served_where_the_command_line_says(
+    name: str, capsys: Captured
+) -> None:
+    with served(str(ROOT / f"docs/examples/readme/{name}.py")) as (place, child):
+        assert not place.startswith("http://127.0.0.1:8000")  # which is what http_server.py says
+        assert main(["call", "add", "a=1", "b=2", place]) == 0
+        child.send_signal(signal.SIGTERM)
+        assert child.wait(PATIENCE) == 0
+        assert child.stderr.read() == ""
+    assert capsys.readouterr().out == "3\n"
+
+
+RUNS_ITSELF = """
+import contextlib, sys
+from mcp_ref import Server
+
+mine = Server("mine")
+other = Server("other")
+is_open = []
+
+@mine.tool
+def opened() -> bool:
+    return bool(is_open)
+
+@contextlib.contextmanager
+def opening():
+    is_open.append(1)
+    yield
+    is_open.clear()
+    print("closed", file=sys.stderr)
+
+with opening():
+    mine.run("http", port=8000, path="/of/its/own/mcp")
+print("behind", file=sys.stderr)
+"""
+
+
+def test_what_surrounds_the_run_of_a_file_holds_while_it_serves_and_what_follows_comes_after(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "own.py"
+    path.write_text(RUNS_ITSELF)
+    with served(str(path)) as (place, child):
+        assert place.endswith("/of/its/own/mcp")
+        assert main(["call", "opened", place]) == 0
+        child.send_signal(signal.SIGINT)
+        assert child.wait(PATIENCE) == 0
+        assert child.stderr.read() == "closed\nbehind\n"
+    assert capsys.readouterr().out == "true\n"
+
+
 def test_a_port_in_use_is_exit_code_4_and_named(url: str, server: list[str], capsys: Captured) -> None:
     port = url.removesuffix("/mcp").rpartition(":")[2]
     assert main(["serve", server[-1], "--http", port]) == 4

@@ -81,10 +81,25 @@ def test_a_file_is_run_by_this_python(script: Path, capsys: Captured) -> None:
     assert main(["tools", sys.executable, "server.py"]) == 0
 
 
+def test_the_value_of_complete_may_be_left_out_before_any_server(script: Path, capsys: Captured) -> None:
+    asked = ["complete", "--prompt", "repeat", "text"]
+    assert main([*asked, "server.py"]) == 0
+    assert "value 0\n" in capsys.readouterr().out
+    with endpoint(calculator()) as site:  # it has no prompts to complete: that is its answer, and no misuse
+        assert main([*asked, f"127.0.0.1:{site.port}/mcp"]) == 4
+    file = config(script / "mcp.json", shop={"command": sys.executable, "args": ["server.py"]})
+    for words in (["value 11", "shop"], ["shop"], ["value 11"]):
+        capsys.readouterr()
+        assert main([*asked, *words, "--config", file]) == 0
+        assert "value 11\n" in capsys.readouterr().out
+    assert main([*asked, "server.py", "--", sys.executable, "server.py"]) == 0
+    assert "value" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["tools"], "name the server: mcp-ref tools http://127.0.0.1:8000/mcp, mcp-ref tools server.py"),
+        (["tools"], "name the server, as the last words: a URL such as http://127.0.0.1:8000/mcp, a file"),
         (["call", "add", "a=1"], "name the server"),
         (["read", "http://127.0.0.1/mcp"], "name the server"),
         (["tools", "nowhere.py"], "there is no file 'nowhere.py'"),
@@ -92,6 +107,12 @@ def test_a_file_is_run_by_this_python(script: Path, capsys: Captured) -> None:
             ["tools", "python", "server.py", "--fast"],
             "unrecognized argument --fast; a server's command stands",
         ),
+        (
+            ["tools", "example.com/mcp"],
+            "the URL of a server begins with http:// or https://; write https://example.com/mcp",
+        ),
+        (["tools", "ftp://example.com/mcp"], "the URL of a server begins with http:// or https://\n"),
+        (["tools", "server.py", "extra"], "stands behind --; write -- python server.py extra"),
         (["tools", "http://127.0.0.1/mcp", "--", "python"], "either 'http://127.0.0.1/mcp' or what stands"),
         (["call", "add", "--config", "no.json", "files"], "--config: [Errno 2] No such file"),
         (["tools", "--config", "mcp.json", "--fast"], "unrecognized argument --fast"),

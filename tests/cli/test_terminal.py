@@ -226,6 +226,16 @@ def test_a_form_without_fields_is_a_confirmation(person):
 
 
 @pytest.mark.parametrize(
+    ("word", "outcome"),
+    [("y", ("accept", {})), ("Yes", ("accept", {})), ("n", "decline"), ("no", "decline")],
+)
+def test_a_confirmation_takes_yes_and_no(person, word, outcome):
+    person.is_asked(Question())
+    person.answers(word)
+    assert person.outcome() == outcome
+
+
+@pytest.mark.parametrize(
     ("word", "outcome"), [("decline", "decline"), ("d", "decline"), ("CANCEL", "cancel"), ("ca", "cancel")]
 )
 def test_a_review_may_end_with_decline_or_cancel(person, word, outcome):
@@ -244,7 +254,7 @@ def test_an_unknown_or_ambiguous_action_is_asked_for_again(person):
 
 def test_too_many_unknown_actions_cancel(person):
     person.is_asked(Question())
-    person.answers(*["yes"] * terminal.MAX_ATTEMPTS)
+    person.answers(*["perhaps"] * terminal.MAX_ATTEMPTS)
     assert person.outcome() == "cancel"
 
 

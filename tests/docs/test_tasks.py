@@ -27,7 +27,7 @@ import mcp.server.mcpserver
 import mcp.server.mcpserver.exceptions
 import pytest
 import requests
-from docs.vendors import Anthropic, OpenAI, Vendor
+from docs.vendors import Anthropic, OpenAI, Raw, Vendor
 from http_peers import serving
 from peers import ENV, PATIENCE, ROOT, eventually, nothing_left
 
@@ -150,6 +150,25 @@ def test_an_agent_calls_what_the_model_wants_and_gives_it_the_results(agent: str
     assert sum_of == "3"
     assert "kilos" in wrong
     assert "Unknown tool: nonsense" in unknown
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("arguments", [[1], "x", 5])
+def test_an_agent_tells_a_model_that_its_arguments_are_no_object(agent: str, arguments: Any) -> None:
+    vendor = AGENTS[agent]([("add", arguments)], "Sorry.")
+    done = ask(agent, vendor)
+    assert (done.stdout, done.stderr) == ("Sorry.\n", "")
+    ((told,),) = vendor.results
+    assert f"arguments is a dict whose keys are strings, not {arguments!r}" in told
+
+
+def test_an_agent_takes_an_empty_text_for_no_arguments_and_tells_of_broken_json() -> None:
+    vendor = OpenAI([("add", Raw("")), ("add", Raw("{"))], "Sorry.")
+    done = ask("openai_loop", vendor)
+    assert (done.stdout, done.stderr) == ("Sorry.\n", "")
+    ((empty, broken),) = vendor.results
+    assert "Invalid arguments for add" in empty
+    assert "Expecting property name" in broken
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -19,7 +19,7 @@ from http_peers import serving
 from peers import ENV, ROOT, source
 from requests.adapters import HTTPAdapter
 
-from mcp_ref import ClientOptions, Context, Limit, Retry, Server, connect
+from mcp_ref import ClientOptions, Context, Limit, ResourceServer, Retry, Server, connect
 
 PAGE = Path(ROOT, "docs", "tasks", "troubleshooting.rst")
 LEGACY = "2025-11-25"
@@ -64,7 +64,21 @@ def child(text: str) -> list[str]:
     return [sys.executable, "-c", text]
 
 
-def replying(status: str, kind: str = "", body: bytes = b"", *, to: str = "") -> Callable[..., Any]:
+PROTECTED = ResourceServer(
+    "http://127.0.0.1/mcp", authorization_servers=["https://auth.example.com"], verify=lambda token: None
+)
+
+
+def asking(path: str = "/mcp", **options: Any) -> None:
+    """Connect to a server of ours over HTTP, at this path."""
+    app = server().wsgi_app(**options)
+    with serving(app) as at, contextlib.closing(app):
+        connect(f"http://127.0.0.1:{at.port}{path}")
+
+
+def replying(
+    status: str, kind: str = "", body: bytes = b"", *, to: str = "", auth: str | None = None
+) -> Callable[..., Any]:
     """Connect to something else than a server of MCP, and call a tool if it can be connected to."""
 
     def connecting() -> str:
@@ -80,7 +94,7 @@ def replying(status: str, kind: str = "", body: bytes = b"", *, to: str = "") ->
         with (
             serving(app) as at,
             contextlib.closing(inner),
-            connect(f"http://127.0.0.1:{at.port}/mcp", retry=Retry(1, pause=0.01)) as client,
+            connect(f"http://127.0.0.1:{at.port}/mcp", auth=auth, retry=Retry(1, pause=0.01)) as client,
         ):
             return str(client.call_tool("add", {"a": 1, "b": 2}).text)
 
@@ -156,8 +170,14 @@ MESSAGES: dict[str, Callable[[], Any]] = {
         lambda: connect(child("print('hello')\nimport sys\nsys.stdin.read()"), timeout=1)
     ),
     "no connection to ...: [Errno 111] Connection refused": lambda: connect("http://127.0.0.1:9/mcp"),
+    "this server wants an access token, in the Authorization header (-32600); HTTP status 401 from ...": (
+        functools.partial(asking, auth=PROTECTED)
+    ),
     "the server at ... answered with HTTP status 401: it wants to know who asks: "
     "write connect(url, auth=...)": replying("401 Unauthorized"),
+    "the server at ... answered with HTTP status 401: it refused what the Authorization header said: "
+    "an old token, perhaps, or that of another server": replying("401 Unauthorized", auth="old"),
+    "there is nothing at this path (-32600); HTTP status 404 from ...": functools.partial(asking, "/nope"),
     "the server at ... answered with HTTP status 404: there is no MCP at this URL, "
     "or the session is over": replying("404 Not Found"),
     "initialize: the server at ... answered with HTTP status 200 and text/html, which is neither "

@@ -13,8 +13,15 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-Calls = Sequence[tuple[str, dict[str, Any]]]
+Calls = Sequence[tuple[str, Any]]
+"""Names of tools, and arguments: JSON, or `Raw`."""
 TOOL_NAME = r"[a-zA-Z0-9_-]{1,64}"
+
+
+class Raw(str):
+    """Text that a model wrote in place of arguments."""
+
+    __slots__ = ()
 
 
 class Refused(Exception):
@@ -24,6 +31,11 @@ class Refused(Exception):
 def need(condition: object, what: str) -> None:
     if not condition:
         raise Refused(what)
+
+
+def written(arguments: Any) -> str:
+    """Arguments as text, as a model writes them."""
+    return arguments if isinstance(arguments, Raw) else json.dumps(arguments)
 
 
 class Vendor:
@@ -168,7 +180,7 @@ class OpenAI(Vendor):
                 {
                     "id": f"call_{len(self._said)}_{number}",
                     "type": "function",
-                    "function": {"name": name, "arguments": json.dumps(arguments)},
+                    "function": {"name": name, "arguments": written(arguments)},
                 }
                 for number, (name, arguments) in enumerate(reply)
             ]

@@ -11,7 +11,7 @@ import venv
 from pathlib import Path
 
 import pytest
-from peers import ROOT
+from peers import PATIENCE, ROOT
 
 from mcp_ref import connect
 from mcp_ref.examples import FILES, examples, main
@@ -39,6 +39,22 @@ def test_there_is_no_second_copy() -> None:
 def test_an_unknown_name_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nothing"]) == 2
     assert "no example 'nothing'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["three_servers", "first_hour/three_server.py", "first/three_servers"])
+def test_the_nearest_name_is_suggested(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name]) == 2
+    assert "did you mean first_hour/three_servers? python -m" in capsys.readouterr().err
+
+
+def test_a_reader_of_the_list_that_goes_away_is_exit_code_141_without_a_word() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "mcp_ref.examples"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE) as child:
+        os.close(writing)
+        assert child.communicate(timeout=PATIENCE)[1] == b""
+    assert child.returncode == 141
 
 
 def test_an_example_takes_the_place_of_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def result_of(client: Client, call: Any) -> dict[str, Any]:
     try:
         result = client.call_tool(call["name"], call["input"])
         text, failed = result.text, result.is_error
-    except McpError as problem:  # such as a tool that the model made up: let it know
+    except (McpError, TypeError) as problem:  # such as a tool that the model made up: let it know
         text, failed = str(problem), True
     return {"type": "tool_result", "tool_use_id": call["id"], "content": text, "is_error": failed}
 
@@ -31,7 +31,7 @@ def answer(client: Client, question: str) -> str:
     tools = [offered(tool) for tool in client.list_tools()]
     messages: list[Any] = [{"role": "user", "content": question}]
     for _ in range(ROUNDS):
-        body = {"model": MODEL, "max_tokens": 2000, "messages": messages, "tools": tools}
+        body: Any = {"model": MODEL, "max_tokens": 2000, "messages": messages, "tools": tools}
         reply = requests.post(URL, json=body, headers=HEADERS, timeout=120)
         reply.raise_for_status()
         content = reply.json()["content"]

@@ -21,9 +21,10 @@ def offered(tool: Any) -> dict[str, Any]:
 
 def result_of(client: Client, call: Any) -> dict[str, Any]:
     try:
-        arguments = json.loads(call["function"]["arguments"])
+        arguments = json.loads(call["function"]["arguments"] or "{}")
         text = client.call_tool(call["function"]["name"], arguments).text
-    except (McpError, ValueError) as problem:  # a tool that the model made up, or broken JSON: let it know
+    except (McpError, ValueError, TypeError) as problem:
+        # A tool that the model made up, broken JSON, or JSON that is no object: let it know.
         text = str(problem)
     return {"role": "tool", "tool_call_id": call["id"], "content": text}
 

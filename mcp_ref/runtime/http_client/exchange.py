@@ -63,7 +63,8 @@ class HttpExchange(Lease):
         self._client = client
         self._is_last, self._is_urgent = last, urgent
         self._response: Any = None
-        self._target = ""  # of the last request: the client's own, or where a redirect led
+        self.sent: tuple[str, Headers] = ("", {})
+        """Of the last request: its target, the client's own or where a redirect led, and its headers."""
         self.status = 0
 
     def abort(self) -> None:
@@ -114,7 +115,7 @@ class HttpExchange(Lease):
     def _send(
         self, method: str, target: str, headers: Headers, body: bytes | None, *, repeats: bool = False
     ) -> None:
-        self._target = target
+        self.sent = target, headers
         if self.is_late:
             raise Expired
         try:
@@ -141,7 +142,7 @@ class HttpExchange(Lease):
         """Send with what the authorizer says; again for as long as it says so, a few times at most."""
         auth = cast("Authorizer", self._client.auth)
         for refusals in range(MAX_AUTHORIZATIONS + 1):
-            self._target = target
+            self.sent = target, headers
             right = check_headers(auth.headers(method, self._url))
             self._send(method, target, merge_headers(dict(headers), right), body, repeats=repeats)
             if self.status not in REFUSALS:
@@ -197,7 +198,7 @@ class HttpExchange(Lease):
     @property
     def _url(self) -> str:
         """The URL of the last request."""
-        url = self._target or self._client.settings.url
+        url = self.sent[0] or self._client.settings.url
         if url.startswith("/"):  # and not a whole URL, which a proxy gets
             here = urlsplit(self._client.settings.url)
             url = f"{here.scheme}://{here.netloc}{url}"

@@ -77,15 +77,25 @@ def refusal(exchange: HttpExchange, call_id: RequestId | None) -> McpError:
     told = _json_rpc_error(body, call_id)
     if told is not None:
         return RefusedByStatus(told, status, url=url, retry_after=seconds, challenge=challenge)
-    said = _STATUS_WORDS.get(status, "")
-    if 300 <= status < 400:
-        where = one_line(without_query(exchange.header("location") or "")) or "nowhere"
-        said = f"it redirects to {where:.200}, which is not followed"
+    said = _words_for(exchange)
     if seconds is not None:
         said = f"try again in {seconds:g} s"
     answered = f"the server at {url} answered with HTTP status {status}"
     message = ": ".join(part for part in (answered, said, cleaned(exchange.media_type, body)) if part)
     return HttpFailure(status, message, url=url, retry_after=seconds, challenge=challenge)
+
+
+def _words_for(exchange: HttpExchange) -> str:
+    """What a status means, for people."""
+    status = exchange.status
+    if 300 <= status < 400:
+        where = one_line(without_query(exchange.header("location") or "")) or "nowhere"
+        return f"it redirects to {where:.200}, which is not followed"
+    if status == 401 and "authorization" in map(str.lower, exchange.sent[1]):
+        return (
+            "it refused what the Authorization header said: an old token, perhaps, or that of another server"
+        )
+    return _STATUS_WORDS.get(status, "")
 
 
 def _json_rpc_error(body: bytes, call_id: RequestId | None) -> ErrorResponse | None:
