@@ -42,7 +42,7 @@ from mcp_ref.api.client import CallOptions, Client
 from mcp_ref.api.connect import begun, check_keywords, connect
 from mcp_ref.api.options import ClientOptions
 from mcp_ref.api.results import Result
-from mcp_ref.api.targets import CONFIGURATIONS, URL_KEYS, Entry, is_url, place_of
+from mcp_ref.api.targets import CONFIGURATIONS, URL_KEYS, PlacedEntry, is_url, place_of
 from mcp_ref.basic.index.messages import Json
 from mcp_ref.runtime.checks import check_callable, check_names, check_seconds, check_text, keywords_of
 from mcp_ref.runtime.errors import LocalError, McpError
@@ -110,9 +110,9 @@ def servers_of(config: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, 
 
 def _placed(name: str, target: Any, place: str) -> Any:
     """An entry knows where it stands, unless it knows already: from the file that it was read from before."""
-    if not isinstance(target, Mapping) or isinstance(target, Entry):
+    if not isinstance(target, Mapping) or isinstance(target, PlacedEntry):
         return target
-    return Entry(target, f"{name} in {place}")
+    return PlacedEntry(target, f"{name} in {place}")
 
 
 def _check_names(servers: Any, place: str, key: str | None) -> None:

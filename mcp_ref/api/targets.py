@@ -51,7 +51,7 @@ from mcp_ref.runtime.suggestions import (
     nearest,
 )
 
-__all__ = ["CONFIGURATIONS", "URL_KEYS", "Entry", "Headers", "Place", "is_url", "place_of"]
+__all__ = ["CONFIGURATIONS", "URL_KEYS", "Headers", "Place", "PlacedEntry", "is_url", "place_of"]
 
 _log = logger("mcp_ref.targets")
 
@@ -83,7 +83,7 @@ CONFIGURATIONS = ("mcpServers", "servers", "context_servers")
 """What hosts call the servers of a configuration: most; VS Code; Zed."""
 
 
-class Entry(dict[str, Any]):
+class PlacedEntry(dict[str, Any]):
     """An entry of a configuration, which knows its place there: errors and warnings say it."""
 
     def __init__(self, entry: Mapping[str, Any], place: str) -> None:
@@ -97,7 +97,7 @@ def place_of(target: Any, headers: Headers | None, options: ClientOptions) -> Pl
     try:
         return _checked_place(target, headers, options)
     except (TypeError, ValueError) as problem:
-        if not isinstance(target, Entry):
+        if not isinstance(target, PlacedEntry):
             raise
         kind = TypeError if isinstance(problem, TypeError) else ValueError
         raise kind(f"{problem} ({target.place})") from None

@@ -8,7 +8,7 @@ import pytest
 from peers import nothing_left
 
 from mcp_ref import ClientOptions, LocalError, Server, connect
-from mcp_ref.api.targets import Entry, place_of
+from mcp_ref.api.targets import PlacedEntry, place_of
 
 USUAL = ClientOptions()
 
@@ -147,7 +147,7 @@ def test_of_a_key_that_nobody_reads_there_is_one_warning(caplog):
     }
     for _ in range(2):
         assert target_of({**entry, **of_others}) == ["run"]
-        target_of(Entry({"url": "http://h/", "header": {}}, "files in mcp.json"))
+        target_of(PlacedEntry({"url": "http://h/", "header": {}}, "files in mcp.json"))
     said = ", which means nothing here"
     assert [record.getMessage() for record in caplog.records] == [
         f"an entry of mcpServers has 'arg'{said}: did you mean 'args'?",
@@ -163,7 +163,7 @@ def test_an_entry_that_knows_its_place_is_refused_with_it():
         ({"url": "h/mcp"}, ValueError, r"is no URL of a server, .* \(files in mcp\.json\)$"),
     ]:
         with pytest.raises(kind, match=why):
-            target_of(Entry(entry, "files in mcp.json"))
+            target_of(PlacedEntry(entry, "files in mcp.json"))
 
 
 def test_variables_of_the_environment_stand_in_an_entry(monkeypatch):

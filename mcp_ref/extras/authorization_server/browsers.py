@@ -1,7 +1,7 @@
 """Browsers, and the authorization requests that wait in them for a person.
 
-    Session     a browser that was here: known by a cookie, and who is logged in there
-    Flow        one authorization request, from the first page to the answer; several may be open in a browser
+    BrowserSession   a browser that was here: known by a cookie, and who is logged in there
+    Flow             one authorization request, from the first page to the answer; a browser may have several
 
 A form is taken from the browser that it was given to, once for each flow: it names its flow and has the
 flow's CSRF token, and the cookie must be that of the flow's session. When a user logs in the cookie changes,
@@ -26,7 +26,7 @@ from mcp_ref.extras.authorization_server.expiring import Expiring
 from mcp_ref.extras.authorization_server.messages import PageError, Request, cookie
 from mcp_ref.extras.authorization_server.settings import Settings
 
-__all__ = ["AuthorizationRequest", "Browsers", "Flow", "Session"]
+__all__ = ["AuthorizationRequest", "BrowserSession", "Browsers", "Flow"]
 
 FLOW_SECONDS = 600.0
 """For which a person may think about it."""
@@ -55,7 +55,7 @@ class AuthorizationRequest:
 
 
 @dataclass
-class Session:
+class BrowserSession:
     """A browser."""
 
     cookie: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
@@ -71,7 +71,7 @@ class Flow:
     """An authorization request in a browser."""
 
     request: AuthorizationRequest
-    session: Session
+    session: BrowserSession
     id: str = field(default_factory=lambda: secrets.token_urlsafe(18))
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
@@ -88,12 +88,12 @@ class Browsers:
         # Ports share their cookies: two servers on one machine need two names.
         mark = hashlib.sha256(settings.issuer.encode("utf-8")).hexdigest()[:8]
         self.cookie_name = f"{'__Host-' if settings.is_secure else ''}mcp_ref_{mark}"
-        self._sessions: Expiring[Session] = Expiring(MAX_SESSIONS, SESSION_SECONDS)
+        self._sessions: Expiring[BrowserSession] = Expiring(MAX_SESSIONS, SESSION_SECONDS)
         self._flows: Expiring[Flow] = Expiring(MAX_FLOWS, FLOW_SECONDS)
 
     def begin(self, request: Request, wanted: AuthorizationRequest) -> tuple[Flow, tuple[str, str]]:
         """A new flow in this browser, and the cookie of the browser."""
-        session = self.session_of(request) or Session()
+        session = self.session_of(request) or BrowserSession()
         self._sessions.put(session.cookie, session)
         flow = Flow(wanted, session)
         self._flows.put(flow.id, flow)
@@ -122,7 +122,7 @@ class Browsers:
         if self._flows.take(flow.id) is None:
             raise PageError(_FORGOTTEN, HTTPStatus.FORBIDDEN)
 
-    def log_in(self, session: Session, user: str) -> tuple[str, str]:
+    def log_in(self, session: BrowserSession, user: str) -> tuple[str, str]:
         """Note who sits in front of the browser. Returns its new cookie."""
         self._sessions.take(session.cookie)
         session.cookie = secrets.token_urlsafe(32)
@@ -130,13 +130,13 @@ class Browsers:
         self._sessions.put(session.cookie, session)
         return self._cookie(session)
 
-    def log_out(self, session: Session) -> None:
+    def log_out(self, session: BrowserSession) -> None:
         session.user = None
 
-    def session_of(self, request: Request) -> Session | None:
+    def session_of(self, request: Request) -> BrowserSession | None:
         """The browser that sent a request, if it was here before."""
         found = request.cookie(self.cookie_name)
         return None if found is None else self._sessions.get(found)
 
-    def _cookie(self, session: Session) -> tuple[str, str]:
+    def _cookie(self, session: BrowserSession) -> tuple[str, str]:
         return cookie(self.cookie_name, session.cookie, SESSION_SECONDS, is_secure=self._settings.is_secure)

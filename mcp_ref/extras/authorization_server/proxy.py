@@ -49,7 +49,7 @@ from mcp_ref.extras.authorization_server.authorization import (
     grant_of,
     read_request,
 )
-from mcp_ref.extras.authorization_server.browsers import AuthorizationRequest, Browsers, Session
+from mcp_ref.extras.authorization_server.browsers import AuthorizationRequest, Browsers, BrowserSession
 from mcp_ref.extras.authorization_server.clients import RegisteredClient
 from mcp_ref.extras.authorization_server.expiring import Expiring
 from mcp_ref.extras.authorization_server.messages import (
@@ -126,7 +126,7 @@ class _Waiting(NamedTuple):
     """A user who said Yes, and is at the provider."""
 
     request: AuthorizationRequest
-    session: Session
+    session: BrowserSession
     verifier: str
 
 
