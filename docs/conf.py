@@ -13,10 +13,12 @@ sys.path[:0] = [str(HERE.parent), str(HERE / "_ext")]
 
 import mcp_ref  # noqa: E402 - from the tree around this file
 import mcp_ref.api.requests  # noqa: E402
+import mcp_ref.api.task_calls  # noqa: E402
 import mcp_ref.api.tasks  # noqa: E402
 
 # Only the type checker imports it there; without it none of the hints beside it can be read.
-mcp_ref.api.tasks.Asker = mcp_ref.api.requests.Asker
+for module in (mcp_ref.api.tasks, mcp_ref.api.task_calls):
+    module.Asker = mcp_ref.api.requests.Asker
 
 project = "mcp_ref"
 author = "the authors of mcp_ref"
