@@ -6,15 +6,18 @@ import threading
 import pytest
 from demos import demo
 from peers import LEGACY, META, MODERN, PATIENCE, REVISIONS, Notes, eventually, raw_server
-from task_scripts import Scripted
+from task_scripts import Scripted, film
 
 from mcp_ref import (
     ClientOptions,
     Context,
     ErrorResponse,
     InvalidResponse,
+    MayHaveRun,
+    NotReached,
     RequestTimeout,
     Result,
+    Retry,
     Server,
     ServerOptions,
     connect,
@@ -626,3 +629,66 @@ def test_only_requests_that_are_about_tasks_say_that_the_client_knows_them():
     about = {"tools/call", "tasks/get", "subscriptions/listen"}
     assert said == {method: knows if method in about else {} for method in said}
     assert about <= said.keys()
+
+
+# -- what is sent again, and for whom --------------------------------------------------------------
+
+
+def asking():
+    server = Server("asking")
+
+    @server.tool
+    def ask(ctx: Context) -> str:
+        return ctx.elicit("Sure?").action
+
+    return server
+
+
+def test_a_request_that_was_not_sent_is_sent_again_if_retry_says_so():
+    tries = []
+
+    def send():
+        tries.append(len(tries))
+        if len(tries) < 3:
+            raise NotReached("nobody is there")
+        return "sent"
+
+    with connect(demo(), retry=Retry(2, pause=0.001)) as client:
+        assert client.asker._sent(send, "tools/call", {"name": "add"}) == "sent"
+        assert tries == [0, 1, 2]
+
+
+def test_a_call_that_has_asked_was_begun_though_its_server_is_not_reached_any_more(monkeypatch):
+    with connect(asking(), revision=MODERN, elicitation=lambda question: True) as client:
+        outcome, rounds = client.asker._outcome, []
+
+        def once(*given):
+            rounds.append(given)
+            if len(rounds) > 1:
+                raise NotReached("nobody is there")
+            return outcome(*given)
+
+        monkeypatch.setattr(client.asker, "_outcome", once)
+        with pytest.raises(MayHaveRun, match="nobody is there. The server had begun it before"):
+            client.call_tool("ask")
+        rounds.append(())
+        with pytest.raises(NotReached):  # nothing of this one was begun
+            client.call_tool("ask")
+
+
+@pytest.mark.parametrize("date", [LEGACY[3], MODERN])
+def test_a_call_that_can_only_be_a_task_becomes_one_by_itself(date):
+    with connect(film(), revision=date) as client:
+        assert client.call_tool("render", {"frames": 1}).structured == {"frames": 1}
+        assert client.submit_tool("render", {"frames": 2}).result(PATIENCE).structured == {"frames": 2}
+
+
+def test_a_relayed_request_declares_what_the_client_that_it_is_made_for_can_be_asked():
+    outer = Server("outer")
+    with connect(asking(), revision=MODERN) as far:
+        outer.mount("far", far)
+        with connect(outer, revision=MODERN, elicitation=lambda question: True) as client:
+            assert client.call_tool("far.ask").text == "accept"
+        with connect(outer, revision=MODERN) as client, pytest.raises(ErrorResponse) as refused:
+            client.call_tool("far.ask")
+        assert refused.value.code == -32021

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from http_peers import endpoint
@@ -122,3 +123,21 @@ def test_several_messages_of_one_write_are_told_one_by_one() -> None:
 def test_what_cannot_be_called_hears_nothing() -> None:
     with pytest.raises(TypeError, match="on_wire is a function"):
         ClientOptions(on_wire="x")  # type: ignore[arg-type]
+
+
+def test_of_all_else_a_tapped_link_says_what_its_link_says() -> None:
+    link = SimpleNamespace(
+        peer_drained_input=True,
+        crashed=False,
+        silence=lambda: "it is silent",
+        exit_reason=lambda: "it has ended",
+        close=lambda: done.append("close"),
+        release=lambda: done.append("release"),
+    )
+    done: list[str] = []
+    tapped = TappedLink(cast(Any, link), lambda direction, message: None)
+    assert (tapped.peer_drained_input, tapped.crashed) == (True, False)
+    assert (tapped.silence(), tapped.exit_reason()) == ("it is silent", "it has ended")
+    tapped.close()
+    tapped.release()
+    assert done == ["close", "release"]

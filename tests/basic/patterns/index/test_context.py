@@ -392,3 +392,32 @@ def test_a_context_can_say_what_it_is_whatever_the_client_sent():
             context.client_info = info
             assert repr(context).startswith("<Context of 'x/y'")
             assert len(repr(context)) < 200
+
+
+RELATED = "io.modelcontextprotocol/related-task"
+
+
+@pytest.mark.spec("basic/utilities/tasks/related-task-metadata")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_what_is_said_of_a_request_that_belongs_to_a_task_names_the_task_in_2025_11_25(revision):
+    handler = Handler(lambda ctx: ctx.notify("notifications/x", {"a": 1}))
+    with RawClient(handler.server, revision=revision) as raw:
+        raw.request("vendor/x", {"_meta": {RELATED: {"taskId": "7"}}})
+        said = raw.until(lambda m: m.get("method") == "notifications/x")["params"]
+        named = {"_meta": {RELATED: {"taskId": "7"}}} if revision == "2025-11-25" else {}
+        assert said == {"a": 1, **named}
+
+
+def test_what_a_request_says_as_a_task_goes_by_its_run():
+    said = []
+    run = SimpleNamespace(notify=lambda *told: said.append(told), is_over=False)
+
+    def say(ctx):
+        ctx.handling.task = run
+        ctx.notify("notifications/x")
+        ctx.handling.task = None
+
+    handler = Handler(say)
+    with RawClient(handler.server, revision=MODERN) as raw:
+        raw.request("vendor/x")
+        assert said == [("notifications/x", {})]
