@@ -57,6 +57,19 @@ def test_a_reader_of_the_list_that_goes_away_is_exit_code_141_without_a_word() -
     assert child.returncode == 141
 
 
+def test_what_is_left_of_the_list_goes_nowhere_when_its_reader_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def gone(*words: object, **more: object) -> None:
+        raise BrokenPipeError
+
+    replaced: list[int] = []
+    monkeypatch.setattr("builtins.print", gone)
+    monkeypatch.setattr(os, "dup2", lambda nowhere, number: (os.close(nowhere), replaced.append(number)))
+    assert main([]) == 141
+    assert replaced == [1]
+
+
 def test_an_example_takes_the_place_of_this_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     became: list[tuple[list[str], Path]] = []
     monkeypatch.setattr(os, "execv", lambda program, words: became.append((words, Path.cwd())))
