@@ -64,9 +64,10 @@ def test_what_is_left_of_the_list_goes_nowhere_when_its_reader_is_gone(
         raise BrokenPipeError
 
     replaced: list[int] = []
-    monkeypatch.setattr("builtins.print", gone)
-    monkeypatch.setattr(os, "dup2", lambda nowhere, number: (os.close(nowhere), replaced.append(number)))
-    assert main([]) == 141
+    with monkeypatch.context() as patch:  # pytest needs both itself
+        patch.setattr("builtins.print", gone)
+        patch.setattr(os, "dup2", lambda nowhere, number: (os.close(nowhere), replaced.append(number)))
+        assert main([]) == 141
     assert replaced == [1]
 
 
