@@ -49,12 +49,38 @@ def test_ten_thousand_entries_that_are_over_cost_less_than_2_kib_each():
     assert 200 < each < 2048
 
 
+def test_the_id_of_another_entry_is_refused(store):
+    store.add(entry(store), most_live=1)
+    with pytest.raises(ValueError, match="the id of a new entry"):
+        store.add(entry(store), most_live=9)
+
+
 def test_a_change_costs_no_memory_that_stays(store):
     store.add(entry(store), most_live=1)
     for number in range(10_000):
         store.change("one", lambda e, at=number: replace(e, expires=time.time() + 3600 + at))
     assert len(store._expiries) <= 3 + FEW
     assert store._expiries[0][0] <= store.get("one").expires
+
+
+@pytest.mark.parametrize("owner", ["ann", "bob"])
+def test_who_finds_no_room_is_told_when_the_first_entry_in_the_way_expires(owner):
+    """For an owner that has its share it is one of its own; for others, any."""
+    store, now = MemoryStore(most=4), time.time()
+    for name, whose, seconds in (
+        ("a1", "ann", 300),
+        ("a2", "ann", 200),
+        ("c", "carl", 500),
+        ("d", "dora", 100),
+    ):
+        if owner == "ann" and whose != "ann":
+            continue  # its share is what is in its way, not the end of the store
+        store.add(entry(store, name, owner=whose, expires=now + 9_999), most_live=MANY)
+        store.change(name, lambda e, end=now + seconds: replace(e, expires=end))
+    with pytest.raises(StoreFull) as told:
+        store.add(entry(store, "more", owner=owner), most_live=MANY)
+    assert told.value.seconds == pytest.approx({"ann": 200, "bob": 100}[owner], abs=20)
+    store.close()
 
 
 def test_no_entry_is_added_while_the_outcomes_take_too_much_but_those_under_way_end():
