@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, TypedDict
 
 import pytest
-from peers import MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, raw_server
+from peers import MODERN, PATIENCE, REVISIONS, Notes, eventually, nothing_left, plain, raw_server
 from task_scripts import Scripted, created, state
 from web import opened, web
 
@@ -881,7 +881,7 @@ RETURNED = [
 
 
 @pytest.mark.parametrize("date", REVISIONS)
-@pytest.mark.parametrize(("tool", "arguments", "kind", "value"), RETURNED, ids=str)
+@pytest.mark.parametrize(("tool", "arguments", "kind", "value"), RETURNED, ids=plain)
 def test_what_a_tool_returned_is_loaded_as_its_type(date, tool, arguments, kind, value):
     """From the structured content, and from the text in revisions without it."""
     with connect(notes(), revision=date) as client:
