@@ -25,6 +25,19 @@ def test_the_place_is_that_of_the_rfc(issuer, place):
     assert metadata(settings(issuer), [])["issuer"] == issuer  # character for character
 
 
+@pytest.mark.spec(
+    "basic/authorization/index/default-uri-schema",
+    "basic/authorization/index/metadata-at-root",
+)
+def test_an_issuer_without_a_path_has_the_places_of_2025_03_26():
+    found = settings("https://auth.example.com")
+    assert metadata_path(found) == "/.well-known/oauth-authorization-server"
+    said = metadata(found, ["authorization_code"])
+    assert said["authorization_endpoint"] == "https://auth.example.com/authorize"
+    assert said["token_endpoint"] == "https://auth.example.com/token"
+    assert said["registration_endpoint"] == "https://auth.example.com/register"
+
+
 @pytest.mark.spec("basic/authorization/index/iss-advertised")
 def test_the_document_says_what_the_server_does():
     said = metadata(settings("https://auth.example.com/t"), ["authorization_code", "refresh_token"])
