@@ -100,7 +100,7 @@ ROWS = (
     Row("http wait json calls/s", "HTTP, 32 connections, 5 ms of sleep, JSON, calls/s", True),
     Row("http wait json p50 ms", "HTTP, 32 connections, 5 ms of sleep, JSON, p50, ms"),
     Row("http wait json CPU µs", "HTTP, 32 connections, 5 ms of sleep, JSON, CPU a call, µs"),
-    Row("http wait json quick p50 ms", "HTTP, 32 connections, add, JSON, p50, ms"),
+    Row("http wait json quick calls/s", "HTTP, 32 connections, add, JSON, calls/s", True),
     Row(
         "http wait json extra by quick",
         "HTTP, 32 connections, JSON, what is beyond the 5 ms, by what add takes",
@@ -110,7 +110,7 @@ ROWS = (
     Row("http wait stream calls/s", "HTTP, 32 connections, 5 ms of sleep, event stream, calls/s", True),
     Row("http wait stream p50 ms", "HTTP, 32 connections, 5 ms of sleep, event stream, p50, ms"),
     Row("http wait stream CPU µs", "HTTP, 32 connections, 5 ms of sleep, event stream, CPU a call, µs"),
-    Row("http wait stream quick p50 ms", "HTTP, 32 connections, add, event stream, p50, ms"),
+    Row("http wait stream quick calls/s", "HTTP, 32 connections, add, event stream, calls/s", True),
     Row(
         "http wait stream extra by quick",
         "HTTP, 32 connections, event stream, what is beyond the 5 ms, by what add takes",
