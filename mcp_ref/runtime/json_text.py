@@ -3,6 +3,7 @@
 from_json     bytes of UTF-8 -> one value, or `NotJson`, which says why not; the parts of a large text are
               counted before any is made
 to_json       a value -> text, without blanks
+not_json_at   where a value has something that to_json refuses, and what
 weight        about how many bytes a text will take in memory
 Encoded       a value that is JSON already, in pieces
 """
@@ -18,7 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Encoded", "NotJson", "from_json", "has_more_parts", "to_json", "weight"]
+from mcp_ref.runtime.typing.mismatch import place, summary
+
+__all__ = ["Encoded", "NotJson", "from_json", "has_more_parts", "not_json_at", "to_json", "weight"]
 
 MAX_JSON_LEVELS = 200
 """How deep a text may nest. A deeper one would exhaust the stack of any code that walks through it."""
@@ -198,3 +201,45 @@ to_json = json.JSONEncoder(
     ensure_ascii=False, check_circular=False, allow_nan=False, separators=(",", ":")
 ).encode
 """The text of a value, on one line. Raises ValueError or TypeError for what JSON cannot carry."""
+
+
+def not_json_at(value: Any) -> str:
+    """Where a value has the first part that `to_json` refuses, and what it is; "" if none is found.
+
+    Python's encoder names only its type, which in a large value does not help to find it.
+    """
+    for path, part in itertools.islice(_parts_of(value), MAX_JSON_PARTS):
+        if isinstance(part, dict):
+            key = next((key for key in part if not isinstance(key, _KEY_TYPES)), None)
+            if key is not None:
+                return f"{place(path)}the key {summary(key)} is not a string"
+        elif isinstance(part, float):
+            if not math.isfinite(part):
+                return f"{place(path)}{part} is not a JSON number"
+        elif not isinstance(part, _JSON_TYPES):
+            return f"{place(path)}an object of type {type(part).__qualname__} is not JSON serializable"
+    return ""
+
+
+_KEY_TYPES = (str, int, float, bool, type(None))
+_JSON_TYPES = (*_KEY_TYPES, list, tuple)
+
+
+def _parts_of(value: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """A value and the parts in it, each with its place, in the order in which they are written.
+
+    Not those deeper than MAX_JSON_LEVELS: a value may contain itself.
+    """
+    left: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    while left:
+        path, part = left.pop()
+        yield path, part
+        if len(path) >= MAX_JSON_LEVELS:
+            continue
+        if isinstance(part, dict):
+            inner = [((*path, str(key)), child) for key, child in part.items()]
+        elif isinstance(part, list | tuple):
+            inner = [((*path, number), child) for number, child in enumerate(part)]
+        else:
+            continue
+        left.extend(reversed(inner))

@@ -1,6 +1,7 @@
 """runtime/json_text: a text is read strictly or refused with a reason, and what is written means the same."""
 
 import json
+import math
 import threading
 import tracemalloc
 
@@ -179,6 +180,59 @@ def test_every_way_to_write_a_value_is_read_alike(value, style):
         "raw": lambda: json.dumps(value, ensure_ascii=False, separators=(",", ":")),
     }[style]()
     assert from_json(text.encode()) == value
+
+
+# -- what cannot be written ---------------------------------------------------------------------
+
+
+class Thing:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (Thing(), "an object of type Thing is not JSON serializable"),
+        ({"a": [1, {"b": Thing()}]}, "a[1].b: an object of type Thing is not JSON serializable"),
+        ({"a": (1, b"x")}, "a[1]: an object of type bytes is not JSON serializable"),
+        ({"two words": {3}}, "['two words']: an object of type set is not JSON serializable"),
+        ({"a": {(1, 2): 1}}, "a: the key (1, 2) is not a string"),
+        ({"a": [math.nan]}, "a[0]: nan is not a JSON number"),
+        ([-math.inf, Thing()], "[0]: -inf is not a JSON number"),
+    ],
+    ids=str,
+)
+def test_what_json_cannot_carry_is_named_with_its_place(value, said):
+    with pytest.raises((TypeError, ValueError)):
+        json_text.to_json(value)
+    assert json_text.not_json_at(value) == said
+
+
+@CALM
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+        lambda inner: (
+            st.lists(inner)
+            | st.tuples(inner)
+            | st.dictionaries(st.text() | st.integers() | st.none() | st.binary(), inner)
+        ),
+    )
+)
+def test_a_place_is_found_exactly_where_the_value_cannot_be_written(value):
+    try:
+        json_text.to_json(value)
+    except (TypeError, ValueError):
+        assert json_text.not_json_at(value)
+    else:
+        assert json_text.not_json_at(value) == ""
+
+
+def test_a_value_that_contains_itself_has_an_end():
+    value = {"a": 1}
+    value["b"] = [value]
+    assert json_text.not_json_at(value) == ""
+    assert json_text.not_json_at({"x": value, "y": b""}).startswith("y: ")
 
 
 # -- weight -----------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Required, TypeAlias, 
 
 from mcp_ref.basic.index.error_responses import InvalidRequest, ParseError, ProtocolError
 from mcp_ref.basic.index.general_fields import SERVER_INFO
-from mcp_ref.runtime.json_text import MAX_JSON_PARTS, Encoded, NotJson, from_json, to_json
+from mcp_ref.runtime.json_text import MAX_JSON_PARTS, Encoded, NotJson, from_json, not_json_at, to_json
 from mcp_ref.runtime.logs import logger
 from mcp_ref.schema import required, since, until
 
@@ -240,7 +240,13 @@ def encode(message: Any) -> bytes:
 
     Raises ValueError or TypeError for what JSON cannot carry, RecursionError for what has no end.
     """
-    return (to_json(message) + "\n").encode("utf-8")
+    try:
+        return (to_json(message) + "\n").encode("utf-8")
+    except UnicodeEncodeError:
+        raise
+    except (TypeError, ValueError) as problem:
+        found = not_json_at(message)
+        raise type(problem)(found) if found else problem from None
 
 
 def encode_result(request_id: RequestId, result: Json | Encoded) -> bytes:

@@ -231,6 +231,24 @@ def test_what_json_cannot_carry_is_not_written(value):
         encode({"value": value})
 
 
+def test_an_argument_that_is_not_json_is_named_with_its_place():
+    """The caller of a tool learns which of its arguments it was; nothing was sent, the connection goes on."""
+    server = Server("notes")
+
+    @server.tool
+    def add(note: dict) -> str:
+        return str(note)
+
+    with connect(server) as client:
+        with pytest.raises(TypeError) as caught:
+            client.call_tool("add", note={"tags": ["a", object()]})
+        with pytest.raises(ValueError, match=r"^params\.arguments\.note\.size: inf is not a JSON number$"):
+            client.call_tool("add", note={"size": math.inf})
+        assert client.call_tool("add", note={}).text == "{}"
+    place = "params.arguments.note.tags[1]"
+    assert str(caught.value) == f"{place}: an object of type object is not JSON serializable"
+
+
 def test_what_has_no_end_is_not_written():
     endless = []
     endless.append(endless)
