@@ -241,10 +241,10 @@ def test_an_argument_that_is_not_json_is_named_with_its_place():
 
     with connect(server) as client:
         with pytest.raises(TypeError) as caught:
-            client.call_tool("add", note={"tags": ["a", object()]})
+            client.call_tool("add", {"note": {"tags": ["a", object()]}})
         with pytest.raises(ValueError, match=r"^params\.arguments\.note\.size: inf is not a JSON number$"):
-            client.call_tool("add", note={"size": math.inf})
-        assert client.call_tool("add", note={}).text == "{}"
+            client.call_tool("add", {"note": {"size": math.inf}})
+        assert client.call_tool("add", {"note": {}}).text == "{}"
     place = "params.arguments.note.tags[1]"
     assert str(caught.value) == f"{place}: an object of type object is not JSON serializable"
 
