@@ -166,9 +166,11 @@ def _parser() -> argparse.ArgumentParser:
 def _add_commands(commands: Any, common: argparse.ArgumentParser, server: str | None) -> None:
     """The commands about a server. How that is named is `server`; None: it is there already, in a shell."""
 
-    def command(name: str, action: object, text: str, words: str = "", *more: Any) -> argparse.ArgumentParser:
+    def command(
+        name: str, action: object, text: str, words: str = "", *more: Any, place: str | None = server
+    ) -> argparse.ArgumentParser:
         before = name if server is None else f"mcp-ref {name}"
-        usage = " ".join(word for word in (before, "[options]", words, server) if word)
+        usage = " ".join(word for word in (before, "[options]", words, place) if word)
         found: argparse.ArgumentParser = commands.add_parser(
             name, help=text, parents=[common, *more], usage=usage
         )
@@ -201,8 +203,9 @@ def _add_commands(commands: Any, common: argparse.ArgumentParser, server: str | 
     prompt.add_argument("name", metavar="NAME", help="the prompt's name")
     prompt.add_argument("arguments", nargs="*", metavar="ARGUMENT=VALUE", help="text")
     if server is not None:
-        _login(command("login", login.login, "get tokens for a server at a URL, and keep them"))
-        command("logout", login.logout, "forget the tokens for a server at a URL")
+        at_url = "URL | --config FILE NAME"
+        _login(command("login", login.login, "get tokens for a server at a URL, and keep them", place=at_url))
+        command("logout", login.logout, "forget the tokens for a server at a URL", place=at_url)
     _complete(command("complete", actions.complete, "what an argument could be", "ARGUMENT [VALUE]"))
     _listen(command("listen", actions.listen, "print changes as they come, a line each", "[URI ...]"))
 

@@ -14,6 +14,7 @@ Errors      ValueError: misuse, such as `--env` for a server at a URL; TypeError
 
 from __future__ import annotations
 
+import logging
 import re
 import shlex
 from argparse import Namespace
@@ -155,7 +156,9 @@ def target(options: Namespace) -> dict[str, Any]:
         if options.header:
             raise ValueError("--header is for a server at a URL")
         more = ClientOptions(
-            name="mcp-ref", env=pairs("--env takes", options.env), on_stderr=_on_stderr(options)
+            name="mcp-ref",
+            env=pairs("--env takes", options.env, last_wins=True),
+            on_stderr=_on_stderr(options),
         )
         place = place_of(_given(options), None, more)
     return {"target": place.target, "headers": place.headers, "options": place.options}
@@ -170,6 +173,8 @@ def all_of(options: Namespace) -> Host:
     for option, values in (("--env", options.env), ("--header", options.header)):
         if values:
             raise ValueError(f"{option} is for one server: name it, behind the options")
+    # The host logs a server that is not there. `tools` tells of it as well: once is enough on stderr.
+    logging.getLogger("mcp_ref.host").addHandler(logging.NullHandler())
     return connect_all(
         {"mcpServers": _servers(options)},
         timeout=options.timeout,
@@ -206,12 +211,17 @@ def _headers(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def pairs(what: str, given: Sequence[str]) -> dict[str, str]:
-    """Values by name, each given as NAME=VALUE. Raises ValueError, which begins with `what`."""
+def pairs(what: str, given: Sequence[str], *, last_wins: bool = False) -> dict[str, str]:
+    """Values by name, each given as NAME=VALUE. Raises ValueError for another text, or a name given twice.
+
+    `last_wins` allows that, as shells do with variables. `what` begins the message about another text.
+    """
     found = {}
     for pair in given:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise ValueError(f"{what} NAME=VALUE, not {pair!r}")
+        if name in found and not last_wins:
+            raise ValueError(f"{name} is given twice")
         found[name] = value
     return found

@@ -76,6 +76,17 @@ def test_a_wrong_command_line_is_explained(arguments: list[str], capsys: pytest.
     assert "usage: mcp-ref" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("command", "offers_file"), [("login", False), ("logout", False), ("tools", True)])
+def test_the_usage_of_a_command_names_the_servers_that_it_takes(
+    command: str, offers_file: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    usage = capsys.readouterr().out.split("\n\n")[0]
+    assert "URL | " in usage
+    assert ("FILE.py" in usage) is offers_file
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from cli.conftest import ROOT, SERVER
 from http_peers import endpoint
+from peers import ENV, PATIENCE
 
 from mcp_ref import LocalError, Server
 from mcp_ref.cli import servers
@@ -215,6 +217,21 @@ def test_one_server_that_is_not_there_is_told_and_the_others_are_listed(
     assert "\x1b" not in said.err
 
 
+def test_one_server_that_is_not_there_is_told_once(script: Path) -> None:
+    """In a process of its own, where nothing but `logging` itself would print what is logged."""
+    file = config(script / "mcp.json", a={"command": "no-such-program"}, b={"command": "no-such-program"})
+    done = subprocess.run(
+        [sys.executable, "-m", "mcp_ref", "tools", "--config", file],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        env=ENV,
+    )
+    assert done.returncode == 4
+    lines = done.stderr.splitlines()
+    assert [line.split(": cannot start")[0] for line in lines] == ["mcp-ref: a", "mcp-ref: b"]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -297,6 +314,17 @@ def test_a_pair_has_a_name_and_a_value(pair: str) -> None:
     assert servers.pairs("it takes", ["a=1", "b=c=d"]) == {"a": "1", "b": "c=d"}
     with pytest.raises(ValueError, match=f"it takes NAME=VALUE, not {pair!r}"):
         servers.pairs("it takes", [pair])
+
+
+def test_a_name_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"^b is given twice$"):
+        servers.pairs("it takes", ["a=1", "b=1", "b=1"])
+    assert servers.pairs("it takes", ["a=1", "a=2"], last_wins=True) == {"a": "2"}
+
+
+def test_of_variables_for_a_server_the_last_one_of_a_name_counts() -> None:
+    found = servers.target(options(server=["run"], env=["A=1", "A=2"]))
+    assert found["options"].env == {"A": "2"}
 
 
 def test_a_file_that_there_is_not_is_no_server(tmp_path: Path) -> None:
