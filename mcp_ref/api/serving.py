@@ -22,7 +22,7 @@ from mcp_ref.basic import lifecycle, versioning
 from mcp_ref.basic.index.error_responses import InternalError, MethodNotFound
 from mcp_ref.basic.index.messages import Json, add_modern_fields
 from mcp_ref.basic.patterns.index.connection import Connection
-from mcp_ref.basic.patterns.index.context import RequestContext
+from mcp_ref.basic.patterns.index.context import Initiator, RequestContext
 from mcp_ref.basic.patterns.index.responder import IMMEDIATE, Deferred
 from mcp_ref.basic.patterns.mrtr import basic_workflow as mrtr
 from mcp_ref.basic.patterns.mrtr.basic_workflow import RETRY_FIELDS, InputRequired, is_input_required
@@ -95,7 +95,7 @@ class Serving:
     def __init__(self, server: Host, principal: Callable[[Context], str | None] | None, seal: Seal) -> None:
         self.server, self.handlers = server, server.handlers
         self.logging, self.seal = server.options.logging, seal
-        self.elicitations: MutableMapping[str, Connection] = {}
+        self.elicitations: MutableMapping[str, Initiator] = {}
         """Of URL mode, those whose completion may still be told."""
         self.hints = server.options.hints()
         self._principal = principal
@@ -275,8 +275,8 @@ def _question_or_raise(context: RequestContext, problem: BaseException) -> Json:
     if not is_pending and not isinstance(problem, InputRequired | UrlElicitationRequired):
         raise problem
     if isinstance(problem, UrlElicitationRequired):
-        if context.handling.task is not None:  # a task does not run again from its top
-            raise problem if context.revision.url_errors else InternalError(problem.message)
+        if context.handling.task is not None and not context.revision.url_errors:
+            raise InternalError(problem.message)  # a task does not run again from its top
         with contextlib.suppress(InputRequired):
             url_elicitation.require_visit(context, problem)
     return mrtr.input_required_result(context)

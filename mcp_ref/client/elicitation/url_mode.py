@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Required, T
 
 from mcp_ref.basic.index.error_responses import ErrorResponse, InternalError, ProtocolError
 from mcp_ref.basic.index.messages import Json, RequestId
+from mcp_ref.basic.patterns.index.context import Initiator
 from mcp_ref.basic.patterns.mrtr.basic_workflow import (
     InputRefused,
     Question,
@@ -38,6 +39,7 @@ from mcp_ref.basic.patterns.mrtr.basic_workflow import (
     server_of,
 )
 from mcp_ref.basic.patterns.mrtr.replay import MAX_QUESTIONS
+from mcp_ref.basic.utilities.tasks.data_types import related
 from mcp_ref.basic.versioning import Notification
 from mcp_ref.client.elicitation.requests import (
     Answer,
@@ -71,7 +73,7 @@ COMPLETION_SECONDS = 1.0
 """How long `complete` waits for a client that does not read its notifications."""
 
 _initiators_lock = threading.Lock()
-"""Guards `elicitations` of every server: elicitation id -> the connection that was asked."""
+"""Guards `elicitations` of every server: elicitation id -> what it was asked for."""
 
 
 def _replace_lock() -> None:
@@ -212,13 +214,14 @@ def remember(context: RequestContext, elicitation_id: str) -> None:
     """
     if not context.revision.url_errors:
         return
-    initiators = server_of(context).elicitations
+    initiators, task = server_of(context).elicitations, context.handling.task
+    initiator = Initiator(context.connection, None if task is None else task.id)
     with _initiators_lock:
         # spec: schema/elicitation-id-unique
-        if initiators.get(elicitation_id, context.connection) is not context.connection:
+        if initiators.get(elicitation_id, initiator).connection is not context.connection:
             raise ValueError(f"the elicitation id {elicitation_id!r:.60} is in use by another client")
         initiators.pop(elicitation_id, None)  # an id that is used again becomes the newest
-        initiators[elicitation_id] = context.connection
+        initiators[elicitation_id] = initiator
         if len(initiators) > MAX_REMEMBERED:
             del initiators[next(iter(initiators))]
 
@@ -226,7 +229,8 @@ def remember(context: RequestContext, elicitation_id: str) -> None:
 def forget(server: ServerRole, connection: Connection) -> None:
     """Forget the elicitations of a connection that has ended."""
     with _initiators_lock:
-        for name in [name for name, asked in server.elicitations.items() if asked is connection]:
+        initiators = server.elicitations.items()
+        for name in [name for name, asked in initiators if asked.connection is connection]:
             del server.elicitations[name]
 
 
@@ -237,13 +241,14 @@ def complete(server: ServerRole, elicitation_id: str) -> bool:
     """
     check_text(elicitation_id=elicitation_id)
     with _initiators_lock:
-        connection = server.elicitations.pop(elicitation_id, None)
-    if connection is None:
+        initiator = server.elicitations.pop(elicitation_id, None)
+    if initiator is None:
         return False
+    params: Json = {"elicitationId": elicitation_id}
+    if initiator.task_id is not None:  # every message of a task names it (basic/utilities/tasks)
+        params = related(params, initiator.task_id)
     try:
-        connection.notify(
-            "notifications/elicitation/complete", {"elicitationId": elicitation_id}, wait=COMPLETION_SECONDS
-        )
+        initiator.connection.notify("notifications/elicitation/complete", params, wait=COMPLETION_SECONDS)
     except ConnectionClosed:
         return False
     return True

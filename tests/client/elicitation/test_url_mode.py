@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from choices import for_server
 from peers import LEGACY, MODERN, PATIENCE, REVISIONS, Notes, RawClient, eventually, nothing_left, raw_server
+from task_peers import Stage
 
 from mcp_ref import (
     ClientOptions,
@@ -17,8 +18,9 @@ from mcp_ref import (
     UrlElicitationNeeded,
     connect,
 )
-from mcp_ref.basic.patterns.index.context import Handling
+from mcp_ref.basic.patterns.index.context import Handling, Initiator
 from mcp_ref.basic.patterns.mrtr.basic_workflow import InputRefused
+from mcp_ref.basic.utilities.tasks.data_types import RELATED_TASK
 from mcp_ref.basic.versioning import revision
 from mcp_ref.client.elicitation import url_mode as url_elicitation
 from mcp_ref.client.elicitation.requests import Answer
@@ -76,7 +78,7 @@ def test_a_question_of_2025_11_25_has_an_id():
     assert len(ids) == 3
     own = ElicitUrl("Sign in", WHERE, "mine").question(context).params["elicitationId"]
     assert own == "mine"
-    assert context.handling.server.elicitations == dict.fromkeys([*ids, "mine"], "ours")
+    assert context.handling.server.elicitations == dict.fromkeys([*ids, "mine"], Initiator("ours", None))
 
 
 @pytest.mark.parametrize("date", REVISIONS[:3])
@@ -213,13 +215,38 @@ def test_an_id_belongs_to_one_client():
         assert told(one) == [{"elicitationId": "a"}]
 
 
+@pytest.mark.spec("basic/utilities/tasks/related-task-everywhere", "client/elicitation/complete-notification")
+@pytest.mark.parametrize("way", ["asked", "required"])
+def test_a_completion_that_belongs_to_a_task_names_it(way):
+    with Stage() as stage:
+
+        @stage.tool(task="required")
+        def sign_in(ctx: Context) -> str:
+            if way == "required":
+                raise UrlElicitationRequired(ElicitUrl("Sign in", WHERE, "a"))
+            return ctx.elicit_url("Sign in", WHERE, elicitation_id="a").action
+
+        with stage.client() as raw:
+            task_id = raw.start("sign_in")["taskId"]
+            if way == "required":
+                error = raw.outcome(task_id)["error"]
+                assert error["data"]["elicitations"][0]["elicitationId"] == "a"
+            else:
+                result = raw.ask("tasks/result", {"taskId": task_id})
+                raw.reply(raw.requested("elicitation/create"), {"action": "accept"})
+                assert raw.answer(result)["result"]["content"][0]["text"] == "accept"
+            assert stage.server.elicitation_complete("a")
+            params = raw.notified("notifications/elicitation/complete")
+    assert params == {"elicitationId": "a", "_meta": {RELATED_TASK: {"taskId": task_id}}}
+
+
 def test_a_client_that_is_gone_is_not_told():
     server = signing_in()
     with RawClient(server, revision="2025-11-25", capabilities=ABLE) as raw:
         accept(raw, "a")
     assert eventually(lambda: not server.serving.elicitations)
     assert not server.elicitation_complete("a")
-    server.serving.elicitations["b"] = SimpleNamespace(notify=gone)
+    server.serving.elicitations["b"] = Initiator(SimpleNamespace(notify=gone), None)
     assert not server.elicitation_complete("b")
 
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mcp_ref.basic.index.messages import Json, RequestId
 from mcp_ref.basic.utilities.tasks.data_types import RELATED_TASK, related_as
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mcp_ref.runtime.seals import Seal
     from mcp_ref.server.utilities.logging import LoggingLevel
 
-__all__ = ["RequestContext", "ServerRole", "WayOut", "ending", "given_up"]
+__all__ = ["Initiator", "RequestContext", "ServerRole", "WayOut", "ending", "given_up"]
 
 _log = logger("mcp_ref.context")
 
@@ -65,8 +65,16 @@ class ServerRole(Protocol):
         """What a client may be asked, by method."""
 
     @property
-    def elicitations(self) -> MutableMapping[str, Connection]:
-        """The elicitations by URL that are not completed yet, and the client that each was asked of."""
+    def elicitations(self) -> MutableMapping[str, Initiator]:
+        """The elicitations by URL that are not completed yet, by id, and what each was asked for."""
+
+
+class Initiator(NamedTuple):
+    """What an elicitation by URL was asked for: its completion is told to that client, of that task."""
+
+    connection: Connection
+    task_id: str | None
+    """None for a request that is no task."""
 
 
 class WayOut(Protocol):
