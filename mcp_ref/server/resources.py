@@ -508,4 +508,4 @@ def check_read(client: object, params: Json, result: Json, timeout: float | None
                     item["blob"], ("contents", index, "blob")
                 )  # spec: server/resources/binary-encoded
     except Mismatch as problem:
-        raise InvalidResponse(f"resources/read {params.get('uri'):.100}: {problem}") from None
+        raise InvalidResponse(f"resources/read {params.get('uri')!s:.100}: {problem}") from None

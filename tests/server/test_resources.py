@@ -784,6 +784,12 @@ def test_contents_that_are_good_or_not_there_yet_pass():
     page.check_read(None, {}, {"resultType": "input_required", "requestState": "x"}, None)
 
 
+def test_bad_contents_are_refused_also_where_the_request_had_no_uri():
+    """A raw request may lack it, and a server answer all the same."""
+    with pytest.raises(InvalidResponse, match=r"^resources/read None: contents\[0\].blob: "):
+        page.check_read(None, {}, {"contents": [{"uri": "x://a", "blob": "%%%"}]}, None)
+
+
 @pytest.mark.spec("server/resources/meta-on-requests")
 @pytest.mark.parametrize("date", REVISIONS)
 def test_a_request_has_what_the_page_says_and_no_more(date):
