@@ -83,7 +83,9 @@ class Answering:
     # -- what the application adds -------------------------------------------------------------------
 
     def handle(self, method: str, function: F) -> F:
-        """Have a function answer a request of the server's."""
+        """Have a function answer a request of the server's. Raises ValueError for ping."""
+        if method == "ping":  # the reader answers it, which must not wait for a function
+            raise ValueError("ping is answered by the client itself: it only shows that a client is there")
         self._handlers[method] = handler_of(function)
         return function
 

@@ -314,15 +314,27 @@ def _cache_of(cache: Any) -> Cache | None:
 
 
 def _check_fitting(target: Any, headers: Headers | None, auth: Auth | None, options: ClientOptions) -> None:
-    """Options that the target has no use for are refused. Raises TypeError."""
-    for_commands = (options.env, options.cwd, options.on_stderr)
+    """Options that the target has no use for are refused, and a folder that is not there.
+
+    Raises TypeError, LocalError.
+    """
     for_urls = {"headers": headers, "auth": auth, "session": options.session}
+    for_commands = {"env": options.env, "cwd": options.cwd, "on_stderr": options.on_stderr}
     if isinstance(target, str):
-        if for_commands != (None, None, None):
-            raise TypeError("env, cwd and on_stderr are for a command, not for a URL")
-        if options.session is not None and not hasattr(options.session, "get_adapter"):
-            raise TypeError(f"session is a requests.Session, not {options.session!r:.60}")
-    elif given := [name for name, value in for_urls.items() if value is not None]:
-        raise TypeError(f"{given[0]} is for a URL, not for a command or a Server")
+        _refuse_all(for_commands, "a command, not for a URL")
+    elif isinstance(target, list | tuple):
+        _refuse_all(for_urls, "a URL, not for a command or a Server")
+    else:  # a Server writes to our own stderr, so `on_stderr` hears nothing, as from a quiet command
+        _refuse_all(for_urls, "a URL, not for a command or a Server")
+        _refuse_all({"env": options.env, "cwd": options.cwd}, "a command, not for a Server")
+    if options.session is not None and not hasattr(options.session, "get_adapter"):
+        raise TypeError(f"session is a requests.Session, not {options.session!r:.60}")
     if options.cwd is not None and not Path(options.cwd).is_dir():
         raise LocalError(f"cwd: there is no folder {os.fspath(options.cwd)!r:.200}")
+
+
+def _refuse_all(unfit: dict[str, Any], fitting: str) -> None:
+    """Raise TypeError if one of these was given."""
+    for name, value in unfit.items():
+        if value is not None:
+            raise TypeError(f"{name} is for {fitting}")

@@ -67,6 +67,7 @@ class Discovery:
         """Of a session, its certificates and proxies count."""
         self._oauth, self._url, self._session = oauth, url, session
         self._is_for_address = False  # why the last fetch failed
+        self._is_stopped = False
         self.place = canonical_uri(url).partition("?")[0]
         self.fetcher = self._fetcher(None)
         # Where the application has named a server, it may be at any address.
@@ -86,6 +87,7 @@ class Discovery:
 
     def stop(self) -> None:
         """Fetch nothing any more. Any thread."""
+        self._is_stopped = True  # before the line that follows: `find` replaces the fetcher
         self.fetcher.stop()
         self._named.stop()
 
@@ -97,6 +99,8 @@ class Discovery:
         """
         allow_http, named = self._oauth.allow_http, self._oauth.issuer
         self.fetcher = self._fetcher(peer)
+        if self._is_stopped:  # after the line above, for `stop` may not have seen the new one
+            self.fetcher.stop()
         announced = challenge.resource_metadata if challenge else None
         resource = find_resource(self.get, self._url, announced, allow_http=allow_http)
         if resource is not None:

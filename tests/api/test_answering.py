@@ -269,6 +269,14 @@ def test_what_a_server_says_is_heard_by_its_method_and_by_who_hears_all(date):
     assert heard == ["notifications/message", 1, "vendor/news"]
 
 
+def test_a_handler_of_the_applications_for_ping_is_refused():
+    """It would never run: the reader answers ping, and waits for no function."""
+    with connect(demo()) as client:
+        add = client.on_request("ping")
+        with pytest.raises(ValueError, match=r"^ping is answered by the client itself"):
+            add(lambda params, context: {})
+
+
 def test_nothing_that_a_server_asks_is_answered_by_the_thread_that_reads_but_ping():
     with connect(demo(), revision="2025-11-25") as client:
         answering = client.asker.answering

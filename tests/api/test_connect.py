@@ -139,6 +139,12 @@ def test_what_is_for_a_command_is_refused_with_a_url(option):
         connect("http://127.0.0.1:1/mcp", **for_connect(**option))
 
 
+@pytest.mark.parametrize("option", [{"env": {}}, {"cwd": "/"}])
+def test_what_is_for_another_process_is_refused_with_a_server(option):
+    with nothing_left(), pytest.raises(TypeError, match="for a command, not for a Server"):
+        connect(Server("here"), **for_connect(**option))
+
+
 @pytest.mark.parametrize("option", [{"headers": {}}, {"session": object()}])
 def test_what_is_for_a_url_is_refused_without_one(option):
     with nothing_left(), pytest.raises(TypeError, match="for a URL"):

@@ -130,3 +130,11 @@ def test_a_failure_says_what_it_was_for():
     discovery.stop()
     with pytest.raises(AuthorizationError, match="the client was closed"):
         discovery.get("https://127.0.0.1:1/x")
+
+
+def test_what_was_stopped_finds_nothing_more():
+    """The client may be closed while a thread is about to look for the authorization server."""
+    discovery = Discovery(OAuth(allow_private=True), "http://127.0.0.1:1/mcp")
+    discovery.stop()
+    with pytest.raises(AuthorizationError, match="the client was closed"):
+        discovery.find(None, "127.0.0.1", None)

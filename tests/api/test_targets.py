@@ -206,7 +206,7 @@ def test_variables_of_the_environment_stand_in_an_entry(monkeypatch):
         ({"command": "run", "env": {"A": 1}}, r"env\[A\] is a string"),
         ({"command": "run", "env": ["A=1"]}, "env is a dict"),
         ({"url": "http://h/", "args": ["-v"]}, "args is for a command"),
-        ({"url": "http://h/", "env": {"A": "1"}}, "env, cwd and on_stderr are for a command"),
+        ({"url": "http://h/", "env": {"A": "1"}}, "env is for a command, not for a URL"),
         ({"command": "run", "headers": {"A": "1"}}, "headers is for a URL"),
         ({"url": 5}, "connect takes a URL"),
     ],
