@@ -91,10 +91,20 @@ class Handlers:
         self.may_hide = False
         """Whether code of the author's stands between the lists and the clients."""
         self.scoped: str | None = None
-        """Something that no request may use without scopes, if there is any."""
+        """Something that needs scopes, if there is any: no application may be made without `auth`."""
+        self.is_unprotected = False
+        """Whether an application was made without `auth`: nothing may be added that needs scopes."""
 
     def note_scopes(self, name: str, scopes: tuple[str, ...]) -> None:
-        """Something is about to be added; without `auth` it is to be served to no one over HTTP."""
+        """Note the scopes of a feature that is about to be added.
+
+        Raises ValueError if it needs some, and an application without `auth` would serve it to everyone.
+        """
+        if scopes and self.is_unprotected:
+            raise ValueError(
+                f"{name} needs scopes, which no request has without auth=; this server has an application "
+                "without it already"
+            )
         if scopes and self.scoped is None:
             self.scoped = name
 

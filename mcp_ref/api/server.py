@@ -209,6 +209,8 @@ class Server(Registry):
             options["authenticate"] = auth.guard(self, path, options.get("authenticate"))
         elif self.handlers.scoped is not None:
             raise ValueError(f"{self.handlers.scoped} needs scopes, which no request has without auth=")
+        else:
+            self.handlers.is_unprotected = True
         return Application(self, path, **options)
 
     def _enter(self, lifespan: Lifespan | None, entered: ExitStack) -> Any:

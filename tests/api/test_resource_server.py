@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import pytest
@@ -500,9 +501,11 @@ def test_over_http_without_auth_no_request_has_any_scope() -> None:
         assert "not protected" in peer.request("tools/call", {"name": "write"})["message"]
 
 
-@pytest.mark.parametrize("kind", ["tool", "prompt", "resource", "template"])
-def test_what_needs_scopes_is_not_served_without_auth(kind: str) -> None:
-    server = Server("open")
+KINDS = pytest.mark.parametrize("kind", ["tool", "prompt", "resource", "template"])
+
+
+def add_scoped(server: Server, kind: str) -> None:
+    """Add something that needs a scope."""
     if kind == "tool":
         server.add_tool(lambda: "x", name="write", scopes=["notes:write"])
     elif kind == "prompt":
@@ -511,6 +514,34 @@ def test_what_needs_scopes_is_not_served_without_auth(kind: str) -> None:
         uri = "notes://a" if kind == "resource" else "notes://{a}"
         function = (lambda: "x") if kind == "resource" else (lambda a: "x")
         server.add_resource(function, uri, name="a", scopes=["notes:write"])
+
+
+@KINDS
+def test_what_needs_scopes_cannot_be_added_to_what_is_served_without_auth(kind: str) -> None:
+    """Else an application that was made before would serve it to everyone."""
+    server = Server("open")
+    with closing(server.wsgi_app()):
+        with pytest.raises(ValueError, match=r"needs scopes, .* has an application without it already$"):
+            add_scoped(server, kind)
+        read = server.add_tool(lambda: "x", name="read")
+        with pytest.raises(ValueError, match=r"^the tool read needs scopes"):
+            read.update(lambda: "y", scopes=["notes:read"])
+    with connect(server) as client:
+        assert [tool["name"] for tool in client.list_tools()] == ["read"]
+        assert client.call_tool("read").text == "x"
+
+
+@KINDS
+def test_what_needs_scopes_may_be_added_while_it_is_served_with_auth(kind: str) -> None:
+    server = Server("closed")
+    with closing(server.wsgi_app(auth=protected())):
+        add_scoped(server, kind)
+
+
+@KINDS
+def test_what_needs_scopes_is_not_served_without_auth(kind: str) -> None:
+    server = Server("open")
+    add_scoped(server, kind)
     with pytest.raises(ValueError, match="needs scopes, which no request has without auth="):
         server.wsgi_app()
     server.wsgi_app(auth=protected()).close()
