@@ -11,7 +11,7 @@ Revisions   2024-11-05  text, image, embedded resource
             2025-06-18  + resource_link; + `_meta`; + annotations.lastModified
             2025-11-25  + icons on resource links
 
-A block of a kind that the client's revision does not have arrives as text that describes it.
+A client whose revision does not have a kind of block gets text that describes the block instead.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def resource_link(
     annotations: Annotations | None = None,
     meta: Json | None = None,
 ) -> ResourceLink:
-    """A block that refers to a resource. The client may read it, whether or not resources/list names it.
+    """A block that refers to a resource. The client may read it, even if resources/list does not have it.
 
     # spec: server/tools/resource-links, server/tools/resource-link-unlisted
     """
@@ -241,7 +241,7 @@ def _with(block: Block, annotations: Annotations | None, meta: Json | None) -> B
 
 
 def is_block(value: Any) -> bool:
-    """Whether a value is meant as content rather than as data."""
+    """Whether a value looks like a content block: an object with the `type` of one."""
     kind = value.get("type") if isinstance(value, dict) else None
     return isinstance(kind, str) and kind in BLOCKS
 
@@ -265,20 +265,23 @@ def check_base64(blob: str, path: tuple[str | int, ...] = ("blob",)) -> None:
 
 
 def block_for(block: Any, date: str) -> Any:
-    """A block as this revision has it."""
+    """A block as a revision has it: without newer members, or as text if the whole block is newer."""
     return _converter(block["type"], date)(block)
 
 
 @functools.cache
 def _converter(kind: str, date: str) -> Callable[[Any], Any]:
-    """One kind of block at a time: to have all of them ready took a third of a server's first call."""
+    """What `block_for` does with one kind of block in one revision.
+
+    Made when it is first needed: to make all at once took a third of the time of a server's first call.
+    """
     if REVISIONS.index(date) < REVISIONS.index(BLOCKS_SINCE.get(kind, REVISIONS[0])):
         return _as_text
     return pruner(BLOCKS[kind], date)
 
 
 def downgrade(blocks: list[Any], revision: Revision) -> list[Any]:
-    """Content for a client of an older revision."""
+    """Content blocks as an older revision has them."""
     return [block_for(block, revision.date) for block in blocks]
 
 

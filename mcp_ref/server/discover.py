@@ -3,11 +3,12 @@
     client -> server   server/discover                                    (nothing but `_meta`)
     server -> client   {supportedVersions, capabilities, instructions?, ttlMs, cacheScope}
 
-The one request that tells all about a server. On stdio it is also how a client finds out whether
+One request for all that a server says of itself. On stdio it is also how a client finds out whether
 the server is a modern one (basic/transports/stdio/backward_compatibility).
 
-Revisions   2026-07-28.  Before, `initialize` told as much (basic/lifecycle).
-Threads     `on_discover` runs on a worker, `check_result` on the thread that connects.
+Revisions   2026-07-28.  Before, the result of `initialize` said the same (basic/lifecycle).
+Threads     `on_discover` runs on the reader (on a worker if there are hooks), over Streamable HTTP on the
+            thread that took the POST; `check_result` on the thread that sent the request.
 """
 
 from __future__ import annotations
@@ -45,11 +46,11 @@ class DiscoverResult(TypedDict, total=False):
 
 
 def on_discover(server: ServerFacts, params: Json, context: RequestContext) -> Json:
-    """# spec: server/discover/implemented
+    """Answer server/discover.  # spec: server/discover/implemented
 
-    `supportedVersions` are all that the server speaks, newest first, and the same as in an
-    UnsupportedProtocolVersionError. A client that takes a legacy one of them sends `initialize`: no request
-    can carry it.
+    `supportedVersions` are all revisions that the server speaks, newest first, the same as in an
+    UnsupportedProtocolVersionError. A client that chooses a legacy one of them sends `initialize`, since a
+    request cannot name a legacy revision in its `_meta`.
     """
     result: Json = {
         "supportedVersions": server.versions.supported,

@@ -17,9 +17,9 @@ Revisions   2024-11-05  prompts/list, prompts/get, notifications/prompts/list_ch
             2026-07-28  prompts/get may answer with a question (basic/patterns/mrtr)
 
 Errors      an unknown prompt, and arguments that are missing, unknown or of the wrong type: -32602; a
-            function that raises, or returns what is no prompt: -32603.
-Threads     `on_get_prompt` runs on the worker that took the request, and may block; the client half
-            on the caller's thread.
+            function that raises, or returns something other than a prompt: -32603.
+Threads     `on_get_prompt` runs on the thread of the request (a worker, or over Streamable HTTP the thread
+            that took the POST), and may block; the client half on the caller's thread.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ DEFINITIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RegisteredPrompt:
-    """One prompt, ready to be got."""
+    """One prompt, ready for prompts/get."""
 
     definition: Prompt
     """As the newest revision has it."""
@@ -126,13 +126,14 @@ class RegisteredPrompt:
     load: Callable[[Mapping[str, Any]], dict[str, Any]]
     """Texts by name -> keyword arguments. Raises Mismatch."""
     context: str | None
+    """The function's parameter that takes the Context, if it has one."""
     complete: Mapping[str, Completer]
-    """What completes which argument."""
+    """The completers of its arguments, by name."""
     scopes: tuple[str, ...] = ()
-    """What a token must allow to get it, where the server is protected (basic/authorization)."""
+    """The scopes that a token needs to get it, where the server is protected (basic/authorization)."""
 
     def result(self, value: Any, at: Revision) -> Json:
-        """What the function returned, as a client of this revision gets it. Raises Mismatch."""
+        """The result for what the function returned, as a client's revision has it. Raises Mismatch."""
         if is_input_required(value):
             return typing.cast(Json, value)
         result: Json = {"messages": value}
@@ -154,11 +155,11 @@ class PromptHost(Protocol):
         """The prompts that can be listed and got."""
 
     def known(self, names: Iterable[str]) -> str:
-        """The end of an error about an unknown name: the names that there are."""
+        """The end of an error about an unknown name: the names that exist, unless some may be hidden."""
 
 
 def on_list_prompts(server: PromptHost, params: Json, context: RequestContext) -> Json:
-    """One page of the prompts, the same for everybody.
+    """Answer prompts/list: one page, the same for every client.
 
     # spec: server/prompts/list-answered, server/prompts/list-paginated, server/prompts/list-may-change
     # spec: server/prompts/list-empty-or-changing, server/prompts/list-not-per-connection
@@ -167,7 +168,7 @@ def on_list_prompts(server: PromptHost, params: Json, context: RequestContext) -
 
 
 def on_get_prompt(server: PromptHost, params: Json, context: RequestContext) -> Json:
-    """Find the prompt, check the arguments, run it, check what it returns.
+    """Answer prompts/get: find the prompt, check the arguments, run its function, check what it returns.
 
     # spec: server/prompts/validate-arguments, server/prompts/validate-input-output
     """
@@ -196,7 +197,7 @@ def on_get_prompt(server: PromptHost, params: Json, context: RequestContext) -> 
 
 
 def write(result: Json) -> Encoded:
-    """A result as it goes on the wire. Raises InternalError if it cannot."""
+    """Encode a result as JSON. Raises InternalError if it has no JSON form."""
     try:
         return Encoded([to_json(result).encode("utf-8")])
     except (ValueError, TypeError, RecursionError) as problem:
@@ -233,7 +234,7 @@ NOTIFICATIONS = (Notification("notifications/prompts/list_changed", "PromptListC
 
 
 def _messages(value: Any) -> list[PromptMessage]:
-    """# spec: server/prompts/validate-input-output"""
+    """The messages that a function returned: one, or a list.  # spec: server/prompts/validate-input-output"""
     if not isinstance(value, list | tuple):
         return [_message(value)]
     try:
@@ -256,7 +257,10 @@ def _message(value: Any) -> PromptMessage:
 
 
 def checked_block(said: Any) -> ContentBlock:
-    """Content as it may be sent. Raises Mismatch.  # spec: server/prompts/resource-links"""
+    """Check content, and return it as a block: a string becomes one of text. Raises Mismatch.
+
+    # spec: server/prompts/resource-links
+    """
     if isinstance(said, str):
         return content.text(said)
     content.check_block(said)
@@ -265,14 +269,17 @@ def checked_block(said: Any) -> ContentBlock:
 
 
 def _media(block: Any) -> Any:
-    """# spec: server/prompts/image-base64-mime, server/prompts/audio-base64-mime"""
+    """Check the data and the MIME type of an image or of audio.
+
+    # spec: server/prompts/image-base64-mime, server/prompts/audio-base64-mime
+    """
     check_base64(block["data"], ("data",))
     _check_mime(block["mimeType"], ("mimeType",))
     return block
 
 
 def _embedded(block: Any) -> Any:
-    """An embedded resource, with a MIME type in any case.
+    """Check an embedded resource. One without a MIME type gets that of its URI's ending, or a default.
 
     # spec: server/prompts/embedded-resource-fields, server/prompts/embedded-resource-mime
     # spec: server/prompts/embedded-resource-content
@@ -293,7 +300,7 @@ def _embedded(block: Any) -> Any:
 
 
 _FURTHER: dict[str, Callable[[Any], Any]] = {"image": _media, "audio": _media, "resource": _embedded}
-"""What is seen to besides the shape of a block."""
+"""The checks of a block besides that of its shape, by type. Each returns the block as it is sent."""
 
 _MIME = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(\s*;.*)?", re.ASCII | re.DOTALL)
 
@@ -323,12 +330,12 @@ def get_params(name: str, arguments: Mapping[str, str] | None = None, meta: Json
 
 
 def check_list(client: object, params: Json, result: Json, timeout: float | None) -> None:
-    """Leave out malformed definitions; the others are still good."""
+    """Drop the malformed definitions from a list of prompts, and keep the others."""
     result["prompts"] = pagination.definitions_of("prompts/list", result, "prompts", "name", Prompt)
 
 
 def check_result(client: object, params: Json, result: Json, timeout: float | None) -> None:
-    """The shape of what came, and whether its data are real base64.
+    """Check the shape of a result, and that its data are valid base64. Raises InvalidResponse.
 
     # spec: server/prompts/validate-input-output
     """

@@ -1,7 +1,7 @@
 """Resources (page: server/resources).
 
-A server has things to read, each with a URI; a client lists them and reads what it wants. Templates
-stand for more than a list could hold.
+A server offers data to read, each with a URI; a client lists these resources, and reads those it wants. A
+resource template is a pattern for URIs, for more resources than a list could hold.
 
     client -> server   resources/list {cursor?}             -> {resources: [Resource], nextCursor?}
     client -> server   resources/templates/list {cursor?}   -> {resourceTemplates: [...], nextCursor?}
@@ -20,9 +20,10 @@ Revisions   2024-11-05  all of it
             2026-07-28  reading may ask for input first; subscriptions are basic/patterns/subscriptions
 
 Errors      no such resource: -32002 until 2025-11-25, then -32602, with data.uri; a malformed URI:
-            -32602; a resource that cannot be read: -32603 with its message, never a traceback.
-Threads     `on_read_resource` runs the resource's function on the request's own worker, where it may
-            block; the client half runs on the caller's.
+            -32602; a resource that cannot be read: -32603 with the exception's message, never a traceback.
+Threads     `on_read_resource` runs the resource's function on the thread of the request (a worker, or over
+            Streamable HTTP the thread that took the POST), where it may block; the client half runs on the
+            caller's thread.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ DEFINITIONS: dict[str, Any] = {
 
 
 def check_definition(shape: Any, definition: Json) -> Any:
-    """A definition, if it is one of this shape. Raises ValueError, TypeError.
+    """Check the definition of a resource or a template, and return it. Raises ValueError, TypeError.
 
     # spec: server/resources/https-only-if-fetchable, server/resources/https-otherwise-other-scheme
     """
@@ -176,7 +177,7 @@ def check_definition(shape: Any, definition: Json) -> Any:
     if uri.lower().startswith("https:"):
         _log.info("%s: clients may fetch https: URIs themselves; use another scheme if they cannot", uri)
     checker(shape, REVISIONS[-1])(definition)
-    encode(definition)  # what has no JSON form is found now, not by the first client
+    encode(definition)  # one that has no JSON form fails here, not when the first client lists it
     return definition
 
 
@@ -184,7 +185,7 @@ _TIME = re.compile(r"[0-9-]+(T[0-9:.,]+(Z|[+-][0-9:]+)?)?")
 
 
 def check_annotations(annotations: Annotations) -> Annotations:
-    """Annotations as they may be sent. Raises ValueError.  # spec: server/resources/annotation-values"""
+    """Check annotations, and return them. Raises ValueError.  # spec: server/resources/annotation-values"""
     checker(Annotations, REVISIONS[-1])(annotations)
     modified = annotations.get("lastModified")
     if modified is not None:
@@ -200,7 +201,7 @@ def check_annotations(annotations: Annotations) -> Annotations:
 
 
 Variables = Mapping[str, str]
-"""What a template matched."""
+"""The variables of a template, by name, with their values in the URI that it matched."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -210,11 +211,11 @@ class RegisteredResource:
     definition: Resource
     """As the newest revision has it."""
     read: Callable[[RequestContext], list[Json] | Json]
-    """Its contents, as the newest revision has them; or a question that has to be answered before."""
+    """Returns its contents, as the newest revision has them; or an InputRequiredResult, to ask first."""
     hints: Json | None = None
-    """Its own ttlMs and cacheScope, if it has any."""
+    """Its own ttlMs and cacheScope; None for those that the server has for resources/read."""
     scopes: tuple[str, ...] = ()
-    """What a token must allow to read it, where the server is protected (basic/authorization)."""
+    """The scopes that a token needs to read it, where the server is protected (basic/authorization)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -226,14 +227,16 @@ class RegisteredTemplate:
     read: Callable[[str, Variables, RequestContext], list[Json] | Json]
     hints: Json | None
     complete: Mapping[str, Completer]
-    """What completes which variable."""
+    """The completers of its variables, by name."""
     allow_traversal: bool = False
+    """Whether variables may have values such as `../x` or an absolute path; see `leads_out`."""
     scopes: tuple[str, ...] = ()
-    """What a token must allow to read one of its resources."""
+    """The scopes that a token needs to read one of its resources."""
 
     def find(self, uri: str) -> RegisteredResource | None:
-        """The resource of this URI, if it is one of the template's. Raises ResourceNotFound.
+        """The resource with this URI, or None if the template does not match.
 
+        Raises ResourceNotFound if a variable has a value that leads out of a directory.
         # spec: server/resources/sanitize-file-paths
         """
         variables = self.template.match(uri)  # spec: server/resources/uri-template-rfc6570
@@ -250,7 +253,7 @@ class RegisteredTemplate:
 
 
 class ResourceNotFound(ProtocolError):
-    """There is no such resource. The function of a template raises it where nothing is.
+    """There is no such resource. The function of a template raises it for a URI that has no resource.
 
     # spec: server/resources/not-found-32602
     """
@@ -259,13 +262,13 @@ class ResourceNotFound(ProtocolError):
 
     def __init__(self, uri: str) -> None:
         check_text(uri=uri)
-        uri = uri.encode("utf-8", "backslashreplace").decode("utf-8")  # so that it can be sent
+        uri = uri.encode("utf-8", "backslashreplace").decode("utf-8")  # a lone surrogate could not be sent
         # spec: server/resources/not-found-data-uri
         super().__init__(f"Resource not found: {short(uri)}", data={"uri": uri})
         self.uri = uri
 
     def to(self, revision: Revision) -> ResourceNotFound:
-        """The same, with the code of a revision.
+        """Set the error code that a revision has for this, and return the error itself.
 
         # spec: server/resources/not-found-32002, basic/index/no-emit-32002
         """
@@ -274,28 +277,28 @@ class ResourceNotFound(ProtocolError):
 
 
 def short(uri: str) -> str:
-    """A URI as a message may show it."""
+    """A URI as error messages and logs show it: of a long one, the beginning and the end."""
     return uri if len(uri) <= 100 else f"{uri[:70]}...{uri[-20:]}"
 
 
 class ResourceSource(Protocol):
-    """Resources that are looked up when they are asked for: the files of a directory."""
+    """Resources that are looked up when they are requested: the files of a directory."""
 
     prefix: str
-    """What the URIs of all of them begin with."""
+    """The beginning of all their URIs."""
 
     def find(self, uri: str) -> RegisteredResource | None:
-        """The resource of that very URI. Raises OSError or InternalError where it cannot be told."""
+        """The resource with exactly this URI, or None. Raises OSError or InternalError if it cannot look."""
 
     def refresh(self, server: ResourceHost, /) -> None:
         """Bring the list up to date before it is sent."""
 
     def watch(self, server: ResourceHost, /) -> AbstractContextManager[None]:
-        """See now and then what there is, as long as the server serves."""
+        """A context manager: while the server serves, it brings the list up to date from time to time."""
 
 
 class ResourceLists(Protocol):
-    """Where a URI is looked up, in this order."""
+    """The places where a URI is looked up, in this order."""
 
     @property
     def resources(self) -> PagedList[RegisteredResource]: ...
@@ -315,16 +318,16 @@ class ResourceHost(ResourceLists, Protocol):
         """The clients that hear of changes."""
 
     def resource_updated(self, uri: str) -> None:
-        """Tell those that subscribed to a resource that its contents have changed."""
+        """Notify the clients that subscribed to a resource: its contents have changed."""
 
 
 def on_list_resources(server: ResourceHost, params: Json, context: RequestContext) -> Json:
-    """One page of the resources, those of directories as they are now; templates are listed apart.
+    """Answer resources/list: one page, with directories as they are now. Templates are listed separately.
 
     # spec: server/resources/list-answered, server/resources/list-paginated
     # spec: server/resources/list-may-change, server/resources/list-empty-or-changing
     # spec: server/resources/list-not-per-connection
-    # What a caller must not see, a hook (`@server.around`) takes out.
+    # A hook (`@server.around`) takes out the resources that a caller must not see.
     # spec: server/resources/list-by-authorization
     """
     for directory in server.directories:
@@ -333,12 +336,12 @@ def on_list_resources(server: ResourceHost, params: Json, context: RequestContex
 
 
 def on_list_templates(server: ResourceHost, params: Json, context: RequestContext) -> Json:
-    """# spec: server/resources/templates-paginated"""
+    """Answer resources/templates/list with one page.  # spec: server/resources/templates-paginated"""
     return server.templates.page(context.revision, params.get("cursor"))
 
 
 def on_read_resource(server: ResourceHost, params: Json, context: RequestContext) -> Json:
-    """Find the resource, read it, and say so where one of the two fails."""
+    """Answer resources/read: find the resource, and run its function."""
     uri = _checked(params["uri"])
     try:
         resource = find(server, uri)
@@ -359,7 +362,7 @@ def on_read_resource(server: ResourceHost, params: Json, context: RequestContext
 
 
 def write(result: Json) -> Encoded:
-    """A result as it goes on the wire."""
+    """Encode a result as JSON. Raises InternalError if it has no JSON form."""
     try:
         return Encoded([to_json(result).encode("utf-8")])
     except (ValueError, TypeError, RecursionError) as problem:
@@ -367,7 +370,7 @@ def write(result: Json) -> Encoded:
 
 
 def on_subscribe(server: ResourceHost, params: Json, context: RequestContext) -> Json:
-    """From now on, this client is told of changes of one resource.
+    """Answer resources/subscribe: from now on, the client is notified of changes of one resource.
 
     # spec: server/resources/subscribe-method, server/resources/subscribe-empty-result
     """
@@ -381,13 +384,13 @@ def on_subscribe(server: ResourceHost, params: Json, context: RequestContext) ->
 
 
 def on_unsubscribe(server: ResourceHost, params: Json, context: RequestContext) -> Json:
-    """No longer. The resource may be gone by now, and no subscription is no error."""
+    """Answer resources/unsubscribe. It is no error if the resource is gone, or was not subscribed to."""
     server.listeners.unsubscribe(context.connection, _checked(params["uri"]))
     return {}
 
 
 def find(server: ResourceLists, uri: str) -> RegisteredResource:
-    """Whatever has this URI: a resource, else what a template makes of it, else a file of a directory.
+    """The resource with this URI: a registered one, else one of a template, else a file of a directory.
 
     Raises ResourceNotFound.
     """
@@ -403,7 +406,7 @@ def find(server: ResourceLists, uri: str) -> RegisteredResource:
 
 
 def _checked(uri: str) -> str:
-    """A URI that a client sent. Raises InvalidParams for one that RFC 3986 does not allow.
+    """Check a URI that a client sent, and return it. Raises InvalidParams if it breaks RFC 3986.
 
     # spec: server/resources/validate-uris
     """
@@ -414,7 +417,7 @@ def _checked(uri: str) -> str:
 
 
 def _pruned(item: Json, date: str) -> Json:
-    """Contents, text or blob, without what this revision does not have.
+    """Contents, text or blob, without the members that a revision does not have.
 
     # spec: server/resources/contents-text-or-blob
     """
@@ -478,26 +481,26 @@ def is_not_found(problem: BaseException) -> bool:
     """
     if not isinstance(problem, ErrorResponse):
         return False
-    # -32602 has many reasons; the URI tells this one.
+    # -32602 stands for many errors; only this one has a URI in its data.
     return problem.code == -32002 or (
         problem.code == -32602 and isinstance(problem.data, dict) and "uri" in problem.data
     )
 
 
 def check_resources(client: object, params: Json, result: Json, timeout: float | None) -> None:
-    """Leave out malformed definitions; the others are still good."""
+    """Drop the malformed definitions from a list of resources, and keep the others."""
     found = pagination.definitions_of("resources/list", result, "resources", "uri", Resource)
     result["resources"] = found
 
 
 def check_templates(client: object, params: Json, result: Json, timeout: float | None) -> None:
-    """The same for templates."""
+    """Drop the malformed definitions from a list of templates, and keep the others."""
     method, member = "resources/templates/list", "resourceTemplates"
     result[member] = pagination.definitions_of(method, result, member, "uriTemplate", ResourceTemplate)
 
 
 def check_read(client: object, params: Json, result: Json, timeout: float | None) -> None:
-    """What was read: each content with its URI, and text or real base64."""
+    """Check what was read: each item has its URI, and text or valid base64. Raises InvalidResponse."""
     if result.get("resultType", "complete") != "complete":
         return
     try:

@@ -4,9 +4,9 @@ A server lists named functions; a client calls one and gets content back.
 
     client -> server   tools/list {cursor?}             -> {tools: [Tool], nextCursor?}
     client -> server   tools/call {name, arguments?}    -> {content, structuredContent?, isError?}
-                       in 2026-07-28 perhaps a question instead (basic/patterns/mrtr);
-                       before, a tool asks by a request of the server's own
-    server -> client   notifications/tools/list_changed    in 2026-07-28 to those that asked for it
+                       in 2026-07-28 the result may be a question (basic/patterns/mrtr);
+                       before, a tool asks by a request from the server
+    server -> client   notifications/tools/list_changed    in 2026-07-28 only to clients that subscribed
 
 Server half   `on_list_tools`, `on_call_tool` (and api/from_function/tool: how a function becomes a tool)
 Client half   `KnownTools`, `list_tools`; a call is `call_params`, `review`, `check_result`, `ended`;
@@ -16,13 +16,14 @@ Revisions   2024-11-05  tools/list, tools/call, notifications/tools/list_changed
             2025-03-26  + annotations; audio content
             2025-06-18  + title, `_meta`, outputSchema and structuredContent (an object); resource links
             2025-11-25  + icons, rules for names; bad arguments become a result that a model can read
-            2026-07-28  + outputSchema and structuredContent of any kind; + ttlMs and cacheScope of lists,
+            2026-07-28  + outputSchema and structuredContent of any type; + ttlMs and cacheScope of lists,
                         whose order is deterministic; + a result may be a question
 
 Errors      two kinds, kept apart: an unknown tool or a malformed request is a JSON-RPC error; a tool
             that fails is a result with isError, and its message, never a traceback.
-Threads     `on_call_tool` runs on the worker that took the request, and may block; the client half
-            on the caller's thread.
+Threads     `on_call_tool` runs on the thread of the request (a worker, or over Streamable HTTP the thread
+            that took the POST), and may block. The client half runs on the caller's thread; for a future,
+            `ended` runs on the client's thread for events.
 Not here    what a schema may contain (basic/index/json_schema_usage), what content is (server/content).
 """
 
@@ -83,7 +84,7 @@ _log = logger("mcp_ref.tools")
 
 
 class ToolAnnotations(TypedDict, total=False):
-    """What a tool is like. A client takes it as a hint, from a server it trusts only.
+    """Hints about the behaviour of a tool. A client relies on them only if it trusts the server.
 
     # spec: server/tools/annotations-untrusted
     """
@@ -115,7 +116,7 @@ OlderInputSchema = TypedDict(
     },
     total=False,
 )
-if TYPE_CHECKING:  # what else is in them is the author's, so that callers may look at any of it
+if TYPE_CHECKING:  # an author may use any other keywords, and callers may read them
     InputSchema: TypeAlias = Json
     OutputSchema: TypeAlias = Json
 else:
@@ -125,7 +126,7 @@ else:
 
 
 class Tool(TypedDict, total=False):
-    """One tool of a list: what a model reads of it, and what its arguments are."""
+    """One tool of a list: what a model is told about it, and the schemas of its arguments and result."""
 
     name: Required[str]
     title: Annotated[str, since("2025-06-18")]
@@ -199,7 +200,7 @@ def check_name(name: str) -> None:
 
 
 def check_input_schema(schema: Any) -> None:
-    """Check that a schema is one of objects. Raises ValueError.
+    """Check that an input schema has the type "object" at its root. Raises ValueError.
 
     # spec: server/tools/input-schema-object, server/tools/input-schema-root-object
     """
@@ -208,8 +209,9 @@ def check_input_schema(schema: Any) -> None:
 
 
 def listed(definition: Tool, date: str) -> Json:
-    """A tool's definition without what this revision does not have.
+    """A tool's definition as a revision has it.
 
+    Where a revision knows only objects as structured content, any other output schema is left out.
     # spec: server/tools/output-schema-root-object
     """
     listed = pruner(Tool, date)(typing.cast(Json, definition))
@@ -220,7 +222,7 @@ def listed(definition: Tool, date: str) -> Json:
 
 
 MISSING: Any = object()
-"""No structured content; None would be a value."""
+"""There is no structured content. (None would mean a content of `null`.)"""
 
 ContentAndData = tuple[list[Any], Any]
 """Content blocks and structured content."""
@@ -231,27 +233,28 @@ class RegisteredTool:
     """One tool, ready to be called."""
 
     definition: Tool
-    """As the newest revision has it."""
+    """With the members of all revisions; `listed` leaves out those that a client's revision lacks."""
     function: Callable[..., Any]
     load: Callable[[Any], dict[str, Any]]
     """Arguments from JSON -> keyword arguments. Raises Mismatch."""
     context: str | None
+    """The function's parameter that takes the Context, if it has one."""
     content_of: Callable[[Any], ContentAndData | CallToolResult]
-    """What the function returned -> content and structured content. Raises Mismatch."""
+    """What the function returned -> content and structured content, or a whole result. Raises Mismatch."""
     mirrored: Paths
     """The arguments that also travel in HTTP headers."""
     immediate_response: str | None = None
-    """What a model may be told at once, where a call runs as a task."""
+    """A text that a model can be given at once, while the call goes on as a task."""
     scopes: tuple[str, ...] = ()
-    """What a token must allow for a call, where the server is protected (basic/authorization)."""
+    """The scopes that a token needs for a call, where the server is protected (basic/authorization)."""
 
     @property
     def task_support(self) -> TaskSupport:
-        """Whether it may, or must, run as a task.  # spec: server/tools/execution-task-support"""
+        """Whether a call may, or must, run as a task.  # spec: server/tools/execution-task-support"""
         return support_of(typing.cast(Json, self.definition))
 
     def result(self, value: Any, at: Revision) -> CallToolResult:
-        """What the function returned, as a client of this revision gets it."""
+        """The result of a call, from what the function returned, as a client's revision has it."""
         made = self.content_of(value)
         if isinstance(made, dict):
             result: Any = {**made}
@@ -269,11 +272,11 @@ class RegisteredTool:
 
 
 class AuditOptions(Protocol):
-    """Options about the audit of calls."""
+    """The options of a server that this page needs."""
 
     @property
     def audit_arguments(self) -> bool:
-        """Whether it says with which arguments tools were called."""
+        """Whether the audit includes the arguments of calls."""
 
 
 class ToolHost(Protocol):
@@ -287,18 +290,18 @@ class ToolHost(Protocol):
     def options(self) -> AuditOptions: ...
 
     def known(self, names: Iterable[str]) -> str:
-        """The end of an error about an unknown name: the names that there are."""
+        """The end of an error about an unknown name: the names that exist, unless some may be hidden."""
 
     @property
     def limiters(self) -> Limiters:
-        """What counts the calls of each caller."""
+        """One limiter for each principal: it bounds the calls that the principal makes."""
 
 
 def on_list_tools(server: ToolHost, params: Json, context: RequestContext) -> Json:
-    """One page of the tools, in the order in which they were registered; the same for every client.
+    """Answer tools/list: one page, in the order in which tools were registered, the same for every client.
 
-    Where the author has it follow the scopes of the request, the same for the same scopes, and for no
-    cache but the caller's own.
+    Where the author hides tools from callers without their scopes (`hides_tools`), the page is the same for
+    the same scopes, and "private": only the caller's own cache may store it.
     # spec: server/tools/list-answered, server/tools/list-paginated
     # spec: server/tools/list-deterministic-order, server/tools/list-not-per-connection
     # spec: server/tools/list-may-change, server/tools/list-empty-or-changing
@@ -312,7 +315,7 @@ def on_list_tools(server: ToolHost, params: Json, context: RequestContext) -> Js
 
 
 def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Json:
-    """Serve one call, in five steps. Each call has one line in the audit, however it ends."""
+    """Answer tools/call, in five steps. Each call is one line in the audit, however it ends."""
     name, outcome = params["name"], "refused"
     own, principal = context.connection.responder.limiter, context.principal
     limiter = own if principal is None else server.limiters.of(principal)
@@ -326,7 +329,7 @@ def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Jso
             tool = server.tools.get(name)  # spec: server/tools/name-case-sensitive
             if tool is None:  # spec: server/tools/protocol-errors
                 raise InvalidParams(f"Unknown tool: {name[:200]}{server.known(server.tools.keys())}")
-            # Step 3: make Python values of the arguments.
+            # Step 3: convert the arguments to Python values.
             try:
                 arguments = tool.load(params.get("arguments", {}))  # spec: server/tools/validate-inputs
             except Mismatch as problem:
@@ -340,9 +343,9 @@ def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Jso
             except (ProtocolError, RequestCancelled, InputRequired) as problem:
                 outcome = ENDINGS.get(type(problem), outcome)
                 raise
-            except BaseException as problem:  # a tool's fault is its own, whatever it is
+            except BaseException as problem:  # even SystemExit becomes a result with isError
                 return _failed(tool, problem, context)
-            # Step 5: make content of what it returned.
+            # Step 5: make the result of what it returned.
             result, outcome = _result_of(tool, value, context)
             return result
         finally:
@@ -353,17 +356,17 @@ def on_call_tool(server: ToolHost, params: Json, context: RequestContext) -> Jso
 
 
 ENDINGS: dict[type[BaseException], str] = {InputRequired: "asked", RequestCancelled: "cancelled"}
-"""How the line in the audit ends where a tool has no result."""
+"""What the audit says of a call that ended by an exception, but did not fail."""
 
 
 def _record(server: ToolHost, params: Json, outcome: str, context: RequestContext) -> None:
-    """A line for the audit.  # spec: server/tools/log-usage"""
+    """Write the line for a call to the audit.  # spec: server/tools/log-usage"""
     if not context.connection.is_inherited:  # in a forked child the call is the parent's
         audit.record("served", params, outcome, context.principal or "-", server.options.audit_arguments)
 
 
 def _result_of(tool: RegisteredTool, value: Any, context: RequestContext) -> tuple[Json, str]:
-    """Step 5: the result, and how the line in the audit ends."""
+    """Step 5: the result, and what the audit says of it."""
     if type(value) is dict and is_input_required(value):
         return typing.cast(Json, value), "asked"
     try:
@@ -388,12 +391,12 @@ BAD_ARGUMENTS: dict[str, Callable[[str, Mismatch], Json]] = {
     "error": _refuse_arguments,
     "result": _explain_arguments,
 }
-"""By `Revision.bad_arguments`."""
+"""What answers bad arguments, by `Revision.bad_arguments`: an error, or a result that a model can read."""
 
 
 def _failed(tool: RegisteredTool, problem: BaseException, context: RequestContext) -> Json:
-    """A tool that raised: its message for the model, its traceback for the server's log."""
-    if context.connection.is_inherited:  # in a forked child there is no one to tell
+    """The result of a tool that raised: the message goes to the model, the traceback to the server's log."""
+    if context.connection.is_inherited:  # a forked child: the client is the parent's to answer
         raise problem
     _log.warning("tool %s failed", tool.definition["name"], exc_info=problem)
     said = message_of(problem)
@@ -401,12 +404,12 @@ def _failed(tool: RegisteredTool, problem: BaseException, context: RequestContex
 
 
 def tool_error(message: str) -> Json:
-    """A result that says what went wrong.  # spec: server/tools/execution-errors-in-result"""
+    """A result with isError, whose text is the message.  # spec: server/tools/execution-errors-in-result"""
     return {"content": [text(message)], "isError": True}
 
 
 def write(result: Json) -> Encoded:
-    """A result as it goes on the wire, or a result that says why it cannot."""
+    """Encode a result as JSON. If it has no JSON form, a result with isError that says why is encoded."""
     try:
         # The result of a hook may be an input_required result, which has no content.
         members = (
@@ -421,7 +424,7 @@ def write(result: Json) -> Encoded:
 
 
 def write_long(result: Json) -> Encoded:
-    """A result with a long text, which is encoded once, also if structured content repeats it."""
+    """Encode a result with a long text, which is encoded only once, even if structured content repeats it."""
     long = LongStrings()
     marked = {**result, "content": [long.mark(block) for block in result["content"]]}
     if "structuredContent" in result:
@@ -429,7 +432,7 @@ def write_long(result: Json) -> Encoded:
     return long.encode(marked)
 
 
-# A server declares the capability of its rows as soon as it has an item of their list.
+# A server declares the capability of these rows once it has had a tool, even if the list is empty later.
 # spec: server/tools/capability-declared
 METHODS = (
     Method(
@@ -458,15 +461,15 @@ NOTIFICATIONS = (Notification("notifications/tools/list_changed", "ToolListChang
 
 
 Confirm: TypeAlias = Callable[[Any, Any, Json], object]
-"""The tool, its hints and the arguments of a call -> whether it may be sent."""
+"""The definition of a tool, its hints, and the arguments of a call -> whether the call may be sent."""
 
 
 class CallRefused(LocalError):
-    """`confirm` said no: the call was not sent."""
+    """The application's `confirm` refused a call, which was not sent."""
 
 
 class ToolError(McpError):
-    """A tool says that it failed. What `Result.raise_for_error` raises, and a call with `check=True`.
+    """A tool reported that it failed. `Result.raise_for_error` raises it, as does a call with `check=True`.
 
     A tool may raise one itself: as with any exception, its message is what the client gets.
     """
@@ -476,18 +479,18 @@ class ToolError(McpError):
         self.message = message
         """The text of its content."""
         self.content = list(content)
-        """All that it said: content blocks, as they came."""
+        """The content blocks of the result, as they came."""
 
 
 class KnownTools:
     """The tools that a client knows from the server's list.
 
-    Safe from any thread: each dict is replaced as a whole, but for single entries that are added.
+    Any thread may use it, without a lock: a change either replaces a whole dict, or sets a single entry.
     """
 
     def __init__(self) -> None:
         self._by_name: dict[Any, Json] = {}
-        self._paths: dict[Any, tuple[Json, Paths]] = {}  # name -> the definition, and what it marks
+        self._paths: dict[Any, tuple[Json, Paths]] = {}  # name -> the definition, and what goes into headers
         self._fresh_until = 0.0
 
     def find(self, name: Any) -> Json | None:
@@ -495,7 +498,7 @@ class KnownTools:
         return self._by_name.get(name)
 
     def find_fresh(self, name: Any, at: Revision) -> Json | None:
-        """The same, but not where it may have changed without our being told (server/utilities/caching)."""
+        """The same, but None if the list is stale: the tool may have changed (server/utilities/caching)."""
         return None if at.caches and time.monotonic() >= self._fresh_until else self.find(name)
 
     def known(self, client: CallsTools, name: Any) -> Json:
@@ -503,7 +506,7 @@ class KnownTools:
         return self.find(name) or self.fetch(client, name)
 
     def store(self, tools: list[Json], seconds: float) -> None:
-        """Take the tools of a whole list, which is fresh for so many seconds."""
+        """Replace all tools by those of a whole list, which is fresh for so many seconds."""
         self._by_name = {tool["name"]: tool for tool in tools}
         self._paths = {}
         self._fresh_until = time.monotonic() + seconds
@@ -513,16 +516,19 @@ class KnownTools:
         self._by_name = {}
 
     def fetch(self, client: CallsTools, name: Any, **limits: Any) -> Json:
-        """The definition of a tool as the server has it now, no more than its name if it has none."""
+        """Fetch the list, and return the definition of a tool; only its name if the list does not have it.
+
+        If the list cannot be fetched, the definition that was known before is returned, if there was one.
+        """
         try:
             list_tools(client, **limits)
-        except McpError as problem:  # the call itself is not to suffer from it
+        except McpError as problem:  # no reason for the call itself to fail
             _log.warning("the list of tools, to check a call against, cannot be had: %s", problem)
-        # Not listed, or nothing to be had: not asked for again with every call.
+        # A tool that was not found is stored too: otherwise each call of it would fetch the list again.
         return self._by_name.setdefault(name, {"name": name})
 
     def paths(self, client: CallsTools, name: Any, deadline: Deadline | None) -> Paths:
-        """The arguments of a tool that go into headers, by the definition that we know, or get in time."""
+        """The arguments of a tool that go into headers; its definition is fetched if it is not known."""
         tool = self.find(name)
         if tool is None:
             tool = self.fetch(client, name, deadline=deadline)
@@ -533,7 +539,7 @@ class KnownTools:
 
 
 class CallsTools(Asks, KnowsServer, Protocol):
-    """A client, as this page sees it."""
+    """What this page needs of a client."""
 
     @property
     def tools(self) -> KnownTools:
@@ -545,15 +551,15 @@ class CallsTools(Asks, KnowsServer, Protocol):
 
     @property
     def confirm(self) -> Confirm | None:
-        """The application's say over each call."""
+        """The application's function that is asked before each call, if it has one."""
 
     @property
     def audit_arguments(self) -> bool:
-        """Whether the audit has the arguments of calls."""
+        """Whether the audit includes the arguments of calls."""
 
 
 def list_tools(client: CallsTools, **limits: Any) -> list[Tool]:
-    """All tools, from all pages (server/utilities/pagination has the limits)."""
+    """All tools, from all pages; the client knows them afterwards. `limits` are those of pagination.pages."""
     pages = pagination.all_pages(client, "tools/list", **limits)
     tools = [tool for page in pages for tool in page["tools"]]
     client.tools.store(tools, min(map(fresh_for, pages)))
@@ -569,7 +575,7 @@ def call_params(name: str, arguments: Json | None = None, meta: Json | None = No
 
 
 def review(client: CallsTools, params: Json) -> None:
-    """Before a call goes: let the application see it. Raises CallRefused.
+    """Before a call is sent, ask the application to confirm it. Raises CallRefused.
 
     # spec: server/tools/confirm-sensitive, server/tools/show-inputs
     """
@@ -582,14 +588,15 @@ def review(client: CallsTools, params: Json) -> None:
 
 
 def hints(tool: Any) -> ToolAnnotations:
-    """A tool's annotations with the defaults filled in. They are the server's claim, no more.
+    """A tool's annotations with the defaults filled in. They are only what the server claims.
 
+    A tool that only reads counts as idempotent and not destructive, whatever else it claims.
     # spec: schema/annotation-defaults, schema/annotations-conditional, schema/annotations-no-decisions
     """
     given = tool.get("annotations")
     said: Json = {"readOnlyHint": False, "openWorldHint": True}
     if isinstance(given, dict):
-        # "false" would be true to a `confirm` that asks `if hints["readOnlyHint"]`.
+        # Booleans only: the string "false" would count as true in `if hints["readOnlyHint"]`.
         # spec: server/tools/annotations-untrusted
         said.update({name: value for name, value in given.items() if _is_hint(name, value)})
     if said["readOnlyHint"]:
@@ -598,13 +605,14 @@ def hints(tool: Any) -> ToolAnnotations:
 
 
 def _is_hint(name: str, value: Any) -> bool:
-    """Whether a member of annotations has its type of the page; what the page lacks may have any."""
+    """Whether a member of annotations has its type: any `...Hint` is a boolean, and `title` a string."""
     return type(value) is bool if name.endswith("Hint") else name != "title" or type(value) is str
 
 
 def check_result(client: CallsTools, params: Json, result: Json, timeout: float | None) -> None:
-    """After a call: the shape of the result, and its structured content against the tool's schema.
+    """Check the shape of a result, and its structured content by the tool's output schema.
 
+    Raises InvalidResponse.
     # spec: server/tools/validate-results, server/tools/output-schema-validated
     """
     if result.get("resultType", "complete") != "complete" or "task" in params:
@@ -619,19 +627,19 @@ def check_result(client: CallsTools, params: Json, result: Json, timeout: float 
 
 
 def _check_data(client: CallsTools, name: str, result: Json, timeout: float | None) -> None:
-    """The structured content against the schema of the tool. Raises InvalidResponse."""
+    """Check structured content by the output schema of its tool. Raises InvalidResponse."""
     known = client.tools.find(name)
     if known is None and "structuredContent" not in result:
         return
     fault = _fault(known, result) if known is not None else "the tool is not known"
-    if fault is not None:  # perhaps the tool has changed: a modern client is told only if it listens
+    if fault is not None:  # the tool may have changed: a modern client is told only if it subscribed
         fault = _fault(client.tools.fetch(client, name, timeout=timeout), result)
     if fault is not None:
         raise InvalidResponse(f"tools/call {name}: {fault}")
 
 
 def _fault(tool: Any, result: Json) -> str | None:
-    """What is wrong with the data of a result, by the definition of its tool."""
+    """What is wrong with the structured content of a result, by the definition of its tool; or None."""
     schema = tool.get("outputSchema")
     if schema is None:
         return None
@@ -645,7 +653,7 @@ def _fault(tool: Any, result: Json) -> str | None:
 
 
 def check_list(client: CallsTools, params: Json, result: Json, timeout: float | None) -> None:
-    """Leave out malformed definitions; the others are still good."""
+    """Drop malformed definitions and, where arguments go into headers, those with a bad `x-mcp-header`."""
     tools = pagination.definitions_of("tools/list", result, "tools", "name", Tool)
     result["tools"] = schema_extension.usable(tools, over_http=client.repeats_arguments)
 
@@ -653,9 +661,9 @@ def check_list(client: CallsTools, params: Json, result: Json, timeout: float | 
 def ended(
     client: CallsTools, params: Json, outcome: Json | BaseException | str, task_id: str | None = None
 ) -> None:
-    """A call is over, whichever way: a line for the audit.
+    """Write a line to the audit: this call is over, with this result, this exception, or in these words.
 
-    `task_id` is that of its task; of an id, which may be a key to it, the beginning will do.
+    `task_id` is the id of its task. Only its beginning is logged, since the whole may be a key to the task.
     """
     if audit.log.isEnabledFor(logging.INFO):
         if isinstance(outcome, dict):

@@ -26,8 +26,8 @@ Revisions   2024-11-05  ref/prompt, ref/resource
 
 Errors      an unknown prompt, template or argument, and a value that is too long: -32602; a completer
             that fails: -32603; more requests than the limit: 429.
-Threads     `on_complete`, and with it an author's function, runs on the request's own worker; the client
-            half on the caller's thread.
+Threads     `on_complete`, and with it an author's function, runs on the thread of the request (a worker, or
+            over Streamable HTTP the thread that took the POST); the client half on the caller's thread.
 Not here    when to ask: not at every key, but after a pause in typing. That is for the application.
 """
 
@@ -64,7 +64,7 @@ __all__ = ["Completer", "Suggestions", "complete_params", "completers"]
 _log = logger("mcp_ref.completion")
 
 MAX_SENT_VALUES = 100
-"""Values in one result."""
+"""The most values in one result: a limit of the specification."""
 MAX_SOURCE_VALUES = 10_000
 """Values that are taken from a list or a function for one result."""
 MAX_TYPED_CHARACTERS = 10_000
@@ -129,7 +129,7 @@ DEFINITIONS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Suggestions:
-    """Values from a completer that pages by itself, their total, and whether there are more."""
+    """The first values of a completer that limits them itself, how many there are, and whether more exist."""
 
     values: Sequence[Any]
     total: int | None = None
@@ -218,7 +218,7 @@ def _rank(text: str, wanted: str) -> int | None:
 
 
 def _function_completer(name: str, function: Callable[..., Any]) -> Completer:
-    """A completer that calls a function of the author's."""
+    """A completer that calls a function of the author."""
     context_name, names = _signature(name, function)
 
     def complete(
@@ -233,7 +233,10 @@ def _function_completer(name: str, function: Callable[..., Any]) -> Completer:
 
 
 def _signature(name: str, function: Callable[..., Any]) -> tuple[str | None, list[str]]:
-    """The names of a function's parameters: the one for the Context, if any; those for text and arguments."""
+    """The parameters that a function has: for the Context, if any; for the text, and for the arguments.
+
+    Raises TypeError for a function that could not be called with these.
+    """
     if functions.is_async(function):
         raise TypeError(f"complete: the function for {name} is asynchronous; write a plain one, it may block")
     hints = functions.hints_of(function)
@@ -270,17 +273,17 @@ def _read_values(returned: Any) -> Sequence[Any] | Suggestions:
 
 
 class CompletionHost(ResourceLists, Protocol):
-    """What this page needs of the server: the lists of what has arguments, and who may complete them."""
+    """What this page needs of the server: prompts, templates and resources, and the limits of callers."""
 
     @property
     def prompts(self) -> PagedList[RegisteredPrompt]: ...
 
     def known(self, names: Iterable[str]) -> str:
-        """The end of an error about an unknown name: the names that there are."""
+        """The end of an error about an unknown name: the names that exist, unless some may be hidden."""
 
     @property
     def limiters(self) -> Limiters:
-        """What counts the completions of each caller."""
+        """One limiter for each principal: it bounds the completions that the principal requests."""
 
 
 def on_complete(server: CompletionHost, params: Json, context: RequestContext) -> Json:
@@ -329,7 +332,7 @@ def _of_prompt(server: CompletionHost, ref: Json) -> tuple[str, list[str], Mappi
 
 
 def _of_resource(server: CompletionHost, ref: Json) -> tuple[str, list[str], Mapping[str, Completer]]:
-    """A template, found by its text. A resource may be referred to as well; it has no arguments."""
+    """A template, found by its text. The reference may also be to a resource, which has no arguments."""
     uri = ref["uri"]
     template = server.templates.get(uri)
     if template is not None:

@@ -3,20 +3,21 @@
     client -> server   tools/list {cursor?}
     server -> client   {tools: [...], nextCursor?}        again with that cursor, until none comes
 
-Tools, resources, templates and prompts are each a `PagedList` of the server's: named things in the order in
-which they were added, sent page by page, the same to every client.
+Tools, resources, templates and prompts are each a `PagedList` of the server: named items in the order in
+which they were added, sent page by page, the same to every client (unless tools are hidden: `page_of`).
 
-A cursor is the server's own note of where a page ended, opaque to the client. Ours has the number of the
-last item that was sent, so that it stays good while items are added or removed around it, and a
-checksum, so that anything else is refused.
+A cursor is the server's own note of where a page ended, opaque to the client. Ours holds the number of the
+last item that was sent, so that it stays valid while items are added or removed, and a checksum, so that
+any other string is refused.
 
 Revisions   2024-11-05  cursors on tools/list, prompts/list, resources/list, resources/templates/list
             2026-07-28  an empty string is a cursor like any other
 
-Errors      a cursor that is not ours: -32602. A client that meets it within a list begins anew, once.
+Errors      a cursor that is not ours: -32602. A client that gets this error within a list begins again at
+            the first page, once.
 Threads     server: any thread may add, replace and remove while requests run: each change makes a new
-            table, and requests read the table that they find. client: a request a page, from the caller's
-            thread.
+            table, and requests read the table that they find. client: one request for each page, from the
+            caller's thread.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ __all__ = ["EncodedPage", "PagedList", "all_pages", "everything", "page", "pages
 _log = logger("mcp_ref.pagination")
 
 MAX_PAGES = 10_000
-"""That a client fetches of one list: this alone ends one that goes round in a circle."""
+"""Pages that a client fetches of one list. Only this limit ends a list whose cursors go round in a circle."""
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -60,7 +61,7 @@ class PaginatedRequestParams(TypedDict, total=False):
 
 
 ListParams = Annotated[PaginatedRequestParams, required(since="2026-07-28")]
-"""As requests for a list have them: with nothing to say they could be left out until 2025-11-25."""
+"""The params of a request for a list. They are required since 2026-07-28; before, they could be left out."""
 
 
 class PaginatedRequest(TypedDict, total=False):
@@ -86,10 +87,11 @@ DEFINITIONS: dict[str, Any] = {
 
 
 def page(kind: str, numbers: Sequence[int], cursor: str | None, size: int) -> tuple[int, int, str | None]:
-    """Which items of any of the four lists to send: from, to, and the cursor for the next page.
+    """The page at a cursor: the index of its first item, the index after its last, and the next cursor.
 
-    Each item has a number that it keeps, and later ones have higher ones: so nothing is left out and
-    nothing comes twice, whatever is added or removed meanwhile.
+    `kind` is the method that lists the items, so that a cursor of one list is refused by another. Each item
+    has a number that it keeps, and items added later have higher ones (`numbers` is sorted): so no item is
+    left out or sent twice, whatever is added or removed between two pages.
     # spec: server/utilities/pagination/stable-cursors, server/utilities/pagination/operations
     """
     start = 0 if cursor is None else bisect_right(numbers, _read(kind, cursor))
@@ -104,7 +106,7 @@ def _write(kind: str, last: int) -> str:
 
 
 def _read(kind: str, cursor: str) -> int:
-    """The number of the last item sent.
+    """The number of the last item sent, from a cursor. Raises InvalidParams.
 
     # spec: server/utilities/pagination/invalid-cursor-32602
     # spec: server/utilities/pagination/handle-invalid-cursors
@@ -125,7 +127,7 @@ T = TypeVar("T")
 
 
 class EncodedPage(dict[str, Any]):
-    """A result that is sent many times: it remembers what it looks like on the wire."""
+    """A page that is sent many times, with its encoded form for each revision that asked for it."""
 
     def __init__(self, members: Json) -> None:
         super().__init__(members)
@@ -133,7 +135,7 @@ class EncodedPage(dict[str, Any]):
 
 
 class PagedList(Generic[T]):
-    """Named things in order, and the pages of their list."""
+    """Named items in order, and the pages of the list of them."""
 
     def __init__(
         self,
@@ -144,21 +146,25 @@ class PagedList(Generic[T]):
         page_size: int,
         changed: Callable[[], None],
     ) -> None:
-        """`method` lists them in its result's `member`; `listed(item, date)` is one as a revision has it."""
+        """`method` lists the items in the `member` of its result; `key(item)` is the name of an item, and
+        `listed(item, date)` its definition as a revision has it; `changed()` notifies the clients.
+        """
         self._method, self._member = method, member
         self._key, self._listed = key, listed
         self._changed = changed
         self._lock = threading.Lock()  # guards changes, not reads
         forks.register(self)
-        # Key -> its number, which grows from item to item, and the item.
+        # Key -> the number of the item, and the item. Later items have higher numbers; no number comes twice.
         self._items: dict[str, tuple[int, T]]
         self._count = 0
         self._pages: dict[tuple[str, int], EncodedPage]  # by revision and first item
         self.get: Callable[[str], T | None]
-        """The item of that very name. It is a dict's own: each call asks for its tool, each request twice."""
+        """The item with exactly this name, or None. It is the `get` of a dict, for speed: each call looks up
+        its tool, often twice.
+        """
         self.page_size = page_size
         self.used = False
-        """Whether there ever was an item: then the server has the capability, also with an empty list."""
+        """Whether there ever was an item: then the server has the capability, even with an empty list."""
         self._set({})
 
     def forked(self) -> None:
@@ -174,7 +180,10 @@ class PagedList(Generic[T]):
         return [item for _, item in self._items.values()]
 
     def add(self, item: T, *, replace: bool = False) -> None:
-        """Add an item; a name that is taken is an error unless it is to be replaced, in its place."""
+        """Add an item, or with `replace` put it in the place of the one with its name.
+
+        Raises ValueError if the name is taken.
+        """
         key = self._key(item)
         with self._lock:
             if key in self._items and not replace:  # spec: server/tools/name-unique
@@ -193,10 +202,10 @@ class PagedList(Generic[T]):
         self._changed()
 
     def change(self, added: Iterable[T], removed: Iterable[str]) -> None:
-        """Add or replace many and remove many, as one change. Names that are not there are no error.
+        """Add or replace many and remove many, as one change. Unknown names to remove are ignored.
 
-        Clients are told of names that come or go; not of a definition that is another one, as that of a
-        file which grows.
+        Clients are notified if names come or go, but not if only definitions change, such as the size of a
+        file that grows.
         """
         gone, new = set(removed), list(added)
         with self._lock:
@@ -210,7 +219,7 @@ class PagedList(Generic[T]):
             self._changed()
 
     def _with(self, items: dict[str, tuple[int, T]], new: Iterable[T]) -> dict[str, tuple[int, T]]:
-        """The table with these added, or put in the place of what has their name. With _lock held."""
+        """A new table, with items added, or put in the place of those with their names. With _lock held."""
         items = dict(items)
         for item in new:
             key = self._key(item)
@@ -226,8 +235,8 @@ class PagedList(Generic[T]):
         self.used = self.used or bool(items)
 
     def page(self, at: Revision, cursor: str | None) -> EncodedPage:
-        """One page of the list, as this revision has it; the same object until something changes."""
-        pages = self._pages
+        """One page of the list, as a revision has it; the same object until the list changes."""
+        pages = self._pages  # read before _items, and set after them: no old page gets into a new dict
         if cursor is None and (at.date, 0) in pages:
             return pages[at.date, 0]
         entries = list(self._items.values())
@@ -238,7 +247,9 @@ class PagedList(Generic[T]):
         kept = EncodedPage({self._member: [self._listed(item, at.date) for _, item in entries[start:end]]})
         if following is not None:
             kept["nextCursor"] = following
-        if start % self.page_size == 0:  # a cursor that a client made up may begin anywhere
+        # Only pages that begin at a multiple of the page size are kept, so that there are not too many: a
+        # cursor that a client made up may begin anywhere.
+        if start % self.page_size == 0:
             pages[at.date, start] = kept
         return kept
 
@@ -262,9 +273,10 @@ def pages(
     timeout: float | None = None,
     deadline: Deadline | None = None,
 ) -> Iterator[Any]:
-    """Each page of a list, fetched when it is asked for: each within `timeout`, all by the `deadline`.
+    """Each page of a list, fetched when the caller wants it: each within `timeout`, all by the `deadline`.
 
-    A cursor that comes twice stands for two pages, so that neither may be kept as the page of that cursor.
+    A server may give the same cursor for two pages. The cache knows a page by its cursor, and could return
+    the wrong one of the two: so when a cursor comes twice, all cached pages of the list are dropped.
     # spec: server/utilities/pagination/opaque-cursors, server/utilities/pagination/both-flows
     # spec: server/utilities/pagination/page-size-by-server
     """
@@ -286,7 +298,7 @@ def pages(
 def _pages(
     client: Asks, method: str, params: Json | None, timeout: float | None, deadline: Deadline | None
 ) -> Iterator[Any]:
-    """One page after another, as the server has them or as they were kept."""
+    """One page after another, from the server or from the cache."""
     params = dict(params or {})
     for _ in range(MAX_PAGES):
         if deadline is not None:
@@ -302,7 +314,7 @@ def _pages(
             return
         if not isinstance(cursor, str):
             raise InvalidResponse(f"{method}: nextCursor is not a string: {cursor!r:.80}")
-        # One that was here before is no sign of a circle: only the count of pages ends those.
+        # A cursor that was here before is no sign of a circle: only the number of pages ends a circle.
         # spec: server/utilities/pagination/cursor-value-decides-nothing
         params["cursor"] = cursor  # spec: server/utilities/pagination/cursor-not-persisted
     raise InvalidResponse(
@@ -313,8 +325,8 @@ def _pages(
 def all_pages(client: Asks, method: str, **limits: Any) -> list[Json]:
     """All pages of a list, within the limits of `pages`.
 
-    A cursor may have become void: its page was kept for a while, or the list is another one by now. Then
-    what was kept of the list is forgotten, and it is fetched from its start, once more and no more.
+    The server may refuse a cursor, since it came from a cached page, or since the list has changed meanwhile.
+    Then the cached pages are dropped, and the list is fetched from its start, once.
     # spec: server/utilities/caching/invalid-cursor-discards, server/utilities/caching/snapshot-refetch
     """
     fetched: list[Json] = []
@@ -323,7 +335,7 @@ def all_pages(client: Asks, method: str, **limits: Any) -> list[Json]:
             fetched.append(result)
         return fetched
     except ErrorResponse as problem:
-        if not fetched or problem.code != InvalidParams.code:  # it was not about a cursor
+        if not fetched or problem.code != InvalidParams.code:  # the error is not about a cursor
             raise
     client.forget_cached(method)
     return list(pages(client, method, **limits))
@@ -332,7 +344,7 @@ def all_pages(client: Asks, method: str, **limits: Any) -> list[Json]:
 def everything(client: Asks, method: str, member: str, *, timeout: float | None = None) -> list[Any]:
     """All items of a list, from all its pages: `everything(client, "prompts/list", "prompts")`.
 
-    As they came: one that moved between two pages is there twice, or not at all.
+    An item that moved between two pages while they were fetched is there twice, or not at all.
     # spec: server/utilities/caching/no-consistency-across-pages
     """
     items: list[Any] = []
@@ -345,9 +357,9 @@ def everything(client: Asks, method: str, member: str, *, timeout: float | None 
 
 
 def definitions_of(method: str, result: Json, member: str, key: str, shape: Any) -> list[Any]:
-    """The items of one page that are what they should be; one that is not leaves the others good.
+    """The items of one page that have the shape of a definition; the others are logged and dropped.
 
-    `key` is the member that names an item. Raises InvalidResponse where there is no list at all.
+    `key` is the member that names an item. Raises InvalidResponse if there is no list at all.
     """
     found = result.get(member)
     if not isinstance(found, list):
