@@ -3,7 +3,7 @@
 A client tells a server which directories the work is about:
 
     server -> client   roots/list                             -> {roots: [{uri, name?}]}
-    client -> server   notifications/roots/list_changed       then ask again
+    client -> server   notifications/roots/list_changed       then the server asks again
 
 Each is a file:// URI. Roots are guidance: a server that must not leave them has to check each path itself,
 with `within`.
@@ -15,8 +15,8 @@ Revisions   2024-11-05  roots/list, asked by the server; notifications/roots/lis
             2025-06-18  + `_meta` on a root
             2026-07-28  asked by way of basic/patterns/mrtr, and no notification; deprecated
 Errors      -32601  the client has no roots;   -32603  its application gave invalid ones
-Threads     `list_roots` runs on the request's worker; `on_list_changed` on the reader, which it does not
-            block. `answer` runs on a worker in the legacy era, on the caller's thread in the modern; an
+Threads     `list_roots` runs on the thread of the request; `on_list_changed` on the reader, which it does
+            not block. `answer` runs on a worker in the legacy era, on the caller's thread in the modern; an
             application's function for roots runs on a thread of api/callbacks.
 """
 
@@ -79,7 +79,7 @@ DEFINITIONS: dict[str, Any] = {"Root": Root}
 
 # spec: client/roots/capability-at-initialize, client/roots/capability-per-request
 CAPABILITY: Json = {"listChanged": True}
-"""What a client declares that has roots; listChanged is left out where the revision has no such thing."""
+"""What a client with roots declares; `listChanged` is left out where the revision does not have it."""
 
 # ------------------------------------------------------------------------- file:// URIs
 

@@ -11,8 +11,8 @@ A form is a flat object. A field of it may have one of these types:
     str, int, float, bool             with Bounds: length, minimum and maximum, format
     date, datetime                    strings of that format
     UUID, Decimal, Path, time ...     strings; they are checked when the answer is loaded
-    Literal["a", "b"], Enum           one of these strings; the members of an Enum have titles, and where
-                                      a value is no string, as with auto(), only names
+    Literal["a", "b"], Enum           one of these strings; the members of an Enum have titles. If one of its
+                                      values is not a string, as with auto(), a form has the members' names
     list, set, tuple[..., ...]        several values of a Literal or an Enum, with Bounds on their number
     X | None                          an X, or left out
 
@@ -23,7 +23,7 @@ Revisions   2025-06-18  strings, numbers, booleans, `enum` with `enumNames`; a d
 
 Errors      TypeError: a hint that no field can have. BadForm: a schema that is not a form, or has more than
             the revision can express. Mismatch: content that does not fit.
-Threads     plain functions. The form of a type is made once.
+Threads     plain functions. The forms of the types used last are cached.
 Not here    how content is checked (client/elicitation/requested_schema), the request that carries a form
             (client/elicitation/requests), the dialogue in which a user fills it in (cli/terminal).
 """
@@ -79,7 +79,7 @@ class Form:
 
 
 VALUE = "value"
-"""The name of the field in a form that is made of the type of one."""
+"""The name of the only field in a form that is made from the type of one field."""
 
 
 def form_of(source: Any) -> Form:
@@ -96,7 +96,7 @@ def form_of(source: Any) -> Form:
         return _form_of_type(source)
     try:
         hash(source)
-    except TypeError:  # a dict in Annotated
+    except TypeError:  # a dict in Annotated: such a form cannot be cached
         return _form_of_hint.__wrapped__(source)
     return _form_of_hint(source)
 
@@ -196,7 +196,7 @@ def _members_of(kind: Any) -> list[_Member]:
 @functools.lru_cache(maxsize=256)  # bounded, since it keeps classes alive
 def _form_of_type(kind: Any) -> Form:
     members = _members_of(kind)
-    schema = _schema_of_members(members)  # it says what is possible, before a codec says that it is not
+    schema = _schema_of_members(members)  # first, since its TypeError says what a field may be
     return _form_of_members(members, schema, Compiler().codec(kind).load)
 
 
@@ -288,7 +288,7 @@ def _form_words(hint: Any, schema: Json) -> Json:
     """The schema of a codec, in the keywords that forms have. Raises TypeError if they have none for it."""
     kind: Any = schema.get("type")
     scalar = scalar_of(hint)
-    if scalar is not None and "string" in kind:  # also a Decimal, which could be an integer elsewhere
+    if scalar is not None and "string" in kind:  # also a Decimal, which elsewhere may be an integer
         return _string_words(scalar.schema, schema)
     if "enum" in schema or "const" in schema:
         return _without(schema, "enum", "const") | _selection(hint, schema, "oneOf")
@@ -304,7 +304,7 @@ def _form_words(hint: Any, schema: Json) -> Json:
 
 
 def _string_words(own: Json, schema: Json) -> Json:
-    """A string without the keywords of its scalar type that forms lack; the author's Bounds stay."""
+    """A string, without those keywords of its scalar type that forms lack; the author's Bounds stay."""
     lacking = [word for word, value in own.items() if word != "type" and value not in FORMATS]
     return _without(schema, *lacking) | {"type": "string"}
 
@@ -339,7 +339,7 @@ def _selection(hint: Any, schema: Json, titled: str) -> Json:
 
 
 def _chosen_among(hint: Any) -> Any:
-    """The type of which a field has a value, or several."""
+    """The type of a field's value; for a list, a set or a tuple, the type of its items."""
     hint = _unwrapped(hint)
     return _unwrapped(get_args(hint)[0]) if get_args(hint) and get_origin(hint) is not Literal else hint
 
@@ -349,14 +349,17 @@ def _is_enum(hint: Any) -> bool:
 
 
 def _values_by_name(hint: Any) -> dict[str, Any]:
-    """The values of an Enum that a form has by the names of its members, since it has strings only."""
+    """The values of an Enum by the names of its members, if one of them is not a string; else empty.
+
+    The choices of a form are strings, so that it offers the names of such an Enum.
+    """
     if not _is_enum(hint) or all(isinstance(member.value, str) for member in hint):
         return {}
     return {member.name: member.value for member in hint}
 
 
 def _renamed(value: Any, names: dict[Any, Any] | None) -> Any:
-    """A choice, or several, as they are called elsewhere: in the form, or in the class."""
+    """A choice, or a list of choices, translated: from names in the form to values in the class, or back."""
     if not names or value is None:
         return value
     return [names[one] for one in value] if isinstance(value, list) else names[value]

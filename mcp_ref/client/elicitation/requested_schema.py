@@ -7,7 +7,7 @@ Schema, so that any client can draw it.
               with_defaults(schema, content)    the content, with defaults for the fields that it leaves out
     both      check_content(schema, content)    a Mismatch with the place of each fault
 
-The schema of a form has no references and no patterns, so that a stranger's form is checked in a short time.
+The schema of a form has no references and no patterns, so that any server's form is checked in a short time.
 The fields of all revisions are understood, whatever revision was negotiated.
 
 Revisions   2025-06-18  strings, numbers, booleans (with a default), selections with enumNames
@@ -225,7 +225,7 @@ class FormField(NamedTuple):
 def fields_of(schema: Json) -> list[FormField]:
     """The fields of a form, in the order of its schema. Raises BadForm.
 
-    In a stranger's schema, unknown keywords are ignored, and so are defaults that do not fit their field.
+    Unknown keywords of a server's schema are ignored, and so are defaults that do not fit their field.
     # spec: client/elicitation/enum-variants
     """
     properties, required = parts_of(schema)
@@ -304,7 +304,7 @@ def shape_of(name: str, about: Json) -> Any:
 def field_of(name: str, about: Json, required: bool, *, strict: bool = False) -> FormField:
     """A field, from its schema. Raises BadForm.
 
-    `strict` is for our own forms: a wrong format or default is an error then, and ignored otherwise.
+    `strict` is for our own forms: with it, a wrong format or default is an error; else it is ignored.
     """
     shape = shape_of(name, about)
     try:
@@ -450,7 +450,7 @@ _LOCAL = r"""(?:[\w!#$%&'*+/=?^`{|}~-]+(?:\.[\w!#$%&'*+/=?^`{|}~-]+)*|"(?:[ !#-\
 # RFC 5321, "Domain": labels of at most 63 letters, digits and hyphens. Or an address in brackets.
 _DOMAIN = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)*"
 _EMAIL = rf"(?ai:(?=.{{1,64}}@){_LOCAL}@(?:{_DOMAIN}|\[[!-Z^-~]+\]))"
-# RFC 3339, "full-date" and "date-time". Which months and hours there are, `datetime` knows.
+# RFC 3339, "full-date" and "date-time". Whether a month or an hour exists is left to `datetime`.
 _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _DATE_TIME = rf"(?i:{_DATE}T[0-9:]{{8}}(?:\.[0-9]{{1,60}})?(?:Z|[+-][0-9]{{2}}:[0-9]{{2}}))"
 

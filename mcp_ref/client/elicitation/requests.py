@@ -18,9 +18,9 @@ Revisions   2025-06-18  elicitation/create, asked by the server; a form of primi
 Errors      -32603  the callback's content does not fit the form; the server checks again, and raises
                     InvalidResponse where the question was asked
             -32602  a mode that the client did not declare;   -32601  the client has no elicitation
-            In 2026-07-28 none is sent: the application's own call raises InputRefused
-Threads     questions are made and answers read on the request's worker; the callback runs on a thread
-            of its own (api/callbacks).
+            In 2026-07-28 no error is sent: the application's own call raises InputRefused
+Threads     questions are made and answers read on the thread of the server's request; the callback runs
+            on a thread of its own (api/callbacks).
 Not here    the fields of a form (requested_schema, forms), the visit to a URL (url_mode), a callback for
             terminals (cli/terminal).
 """
@@ -126,7 +126,7 @@ class Answer(Generic[T]):
     action: str
     content: Json | None = None
     """The values of the form, as the client sent them."""
-    data: T | Any = None  # `T | Any`, as re.Match.group has it: no type tells that the user has accepted
+    data: T | Any = None  # as for re.Match.group: `T | None` would need a check even after `accepted`
     """The values as an instance of the form's class, or the value of its one field. None unless accepted."""
 
     @property
@@ -188,7 +188,7 @@ def check_mode_exists(context: RequestContext, mode: str) -> None:
 def check_url(url: str) -> None:
     """Check that a URL is absolute, of https or http, in characters that a URL may have. Raises ValueError.
 
-    What else may be suspicious in one: `warnings_about`.
+    `warnings_about` says what else makes a URL suspicious.
 
     # spec: client/elicitation/url-valid, client/elicitation/url-https
     """
@@ -270,7 +270,7 @@ def action_and_content(result: Json, at: Revision) -> tuple[str, Json | None]:
 
 
 def capability(modes: Sequence[str]) -> Json:
-    """What a client declares that has elicitation in these modes. Raises ValueError without a mode.
+    """What a client with elicitation in these modes declares. Raises ValueError for no or unknown modes.
 
     # spec: client/elicitation/capability-at-initialize, client/elicitation/capability-per-request
     # spec: client/elicitation/at-least-one-mode

@@ -1,7 +1,7 @@
 """Elicitation by URL (page: client/elicitation, "URL Mode Elicitation Requests").
 
 For secrets that neither client nor model should see: the user is asked to open a URL, and what they enter
-there goes to that site only. "accept" is their consent to open it; the visit is not completed by then.
+there goes to that site only. "accept" is their consent to open it, and does not mean that they are done.
 
     server -> client   elicitation/create {mode: "url", message, url, elicitationId}   -> {action: "accept"}
     server -> client   notifications/elicitation/complete {elicitationId}        when it is done
@@ -15,7 +15,7 @@ Client half   `Completions`: the elicitations of a client, and which are complet
 Revisions   2025-11-25  all of this
             2026-07-28  the question only, without an id, by way of basic/patterns/mrtr; - completion, error
 
-Threads     questions are made on the request's worker; `complete` runs on any thread of the server's,
+Threads     questions are made on the thread of the request; `complete` runs on any thread of the server,
             `on_complete` on the client's reader, `wait` on the caller's thread.
 """
 
@@ -179,8 +179,9 @@ class UrlElicitationRequired(ProtocolError):
 
 
 def require_visit(context: RequestContext, problem: UrlElicitationRequired) -> NoReturn:
-    """Ask for the visit in the way of the revision. Raises InputRequired or a ProtocolError.
+    """Ask for the visit as the client's revision does, by a question or by error -32042.
 
+    Always raises: InputRequired or a ProtocolError.
     # spec: client/elicitation/server-errors, client/elicitation/handle-decline
     """
     try:
@@ -235,8 +236,9 @@ def forget(server: ServerRole, connection: Connection) -> None:
 
 
 def complete(server: ServerRole, elicitation_id: str) -> bool:
-    """Notify the client that was asked that its user is done at the URL. False if it is unknown or gone.
+    """Notify the client that was asked: its user is done at the URL.
 
+    False if the id is unknown, or the client is gone.
     # spec: client/elicitation/complete-notification, client/elicitation/complete-includes-id
     """
     check_text(elicitation_id=elicitation_id)
@@ -266,7 +268,7 @@ class UrlElicitationNeeded(ErrorResponse):
     def __init__(self, problem: ErrorResponse, elicitations: list[Json]) -> None:
         super().__init__(problem.code, problem.message, problem.data)
         self.elicitations = elicitations
-        """The valid ones of the error, each with a `message`, a `url` and an `elicitationId`."""
+        """The valid elicitations of the error, each with a `message`, a `url` and an `elicitationId`."""
 
 
 def as_elicitation_needed(client: AnswersServers, problem: ErrorResponse) -> ErrorResponse:
@@ -348,7 +350,7 @@ class Completions:
                     del self._early[next(iter(self._early))]
 
     def wait(self, elicitation_id: str, timeout: float) -> bool:
-        """Wait until an elicitation is completed; False if it is not in time. Raises ConnectionClosed.
+        """Wait until an elicitation is completed; False after `timeout` seconds. Raises ConnectionClosed.
 
         # spec: client/elicitation/complete-auto-retry
         """

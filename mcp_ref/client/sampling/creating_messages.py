@@ -19,7 +19,7 @@ Errors      -1      the user refused (SamplingRefused)
             -32602  tools for a client that declared none; tool results that do not match the tool uses
             -32601  there is no callback
             -32603  what the callback answered breaks a rule of the page
-            In 2026-07-28 none is sent: the application's own call (call_tool ...) raises InputRefused
+            In 2026-07-28 no error is sent: the application's own call (call_tool ...) raises InputRefused
 Threads     `Sample` and `Reply` are plain values. `answer` runs on a worker in the legacy era, on the
             caller's thread in the modern; the callback and the review run on a thread of api/callbacks.
 Not here    the messages of a conversation (messages), the dicts with shortcuts that authors and applications
@@ -147,7 +147,7 @@ def needs(params: Json, at: Revision) -> Json:
 
 
 def capability(*, tools: bool, context: bool) -> Json:
-    """What a client declares that has sampling.
+    """What a client with sampling declares.
 
     # spec: client/sampling/capability-at-initialize, client/sampling/capability-per-request
     # spec: client/sampling/tools-capability-declared

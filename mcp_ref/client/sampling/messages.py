@@ -9,7 +9,7 @@ several. Two kinds of blocks exist only here:
 Tool uses are answered before anything else is said: the message after one with tool uses holds a result for
 each of them, and nothing else.
 
-`as_messages` makes such a list of strings, blocks and messages. `check_messages` checks it by these rules:
+`as_messages` makes such a list from strings, blocks and messages. `check_messages` checks it by these rules:
 the server uses it on what it sends, the client on what it receives.
 
 Revisions   2024-11-05  text, image
@@ -43,7 +43,7 @@ from mcp_ref.server.content import (
 __all__ = ["SamplingMessage", "as_messages", "check_messages", "tool_result", "tool_use"]
 
 MAX_TOOL_ROUNDS = 100
-"""Messages with tool uses in one conversation.  # spec: client/sampling/tool-loop-limits"""
+"""The most messages with tool uses in one conversation.  # spec: client/sampling/tool-loop-limits"""
 
 # ---------------------------------------------------------------------------- shapes
 
@@ -121,7 +121,7 @@ def tool_result(
 def as_messages(source: Any) -> list[Any]:
     """Messages, from one item or a list of items: a message; or a string or a block, said by the user.
 
-    Tool results in a row become one message, since they answer one.
+    Tool results in a row become one message, since they answer the same message.
     """
     messages: list[Any] = []
     results: list[Any] = []  # the content of the last message, while it consists of tool results
@@ -263,7 +263,7 @@ def _check_answered(open_uses: list[str], answered: list[str]) -> None:
 
 @contextlib.contextmanager
 def under(*path: str | int) -> Iterator[None]:
-    """Put the faults found inside under a path: they are faults of a part."""
+    """Put a path before the place of each Mismatch raised inside, which knows only its place in a part."""
     try:
         yield
     except Mismatch as problem:

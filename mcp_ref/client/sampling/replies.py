@@ -116,12 +116,12 @@ class Reply(dict[str, Any]):
 
     @property
     def model(self) -> str:
-        """The model that wrote it."""
+        """The name of the model that wrote the message."""
         return str(self["model"])
 
     @property
     def stop_reason(self) -> str | None:
-        """The reason why it ends: endTurn, stopSequence, maxTokens, toolUse, or a provider's own word."""
+        """Why the message ends: endTurn, stopSequence, maxTokens, toolUse, or a provider's own word."""
         return self.get("stopReason")
 
     def as_message(self) -> Json:

@@ -14,7 +14,8 @@ Revisions   2026-07-28.  On complete results of server/discover, tools/list, pro
             resources/list, resources/templates/list and resources/read.
 
 Errors      no errors on the wire: a result with hints that make no sense is not cached.
-Threads     a Cache may be used by any threads; its lock guards a table and is never held during JSON.
+Threads     a Cache may be used by any threads; its lock guards a table, and is never held while JSON is
+            encoded or decoded.
 Not here    freshness that a server gives a single resource (server/resources).
 """
 
@@ -89,7 +90,7 @@ def hints(ttl_ms: int, scope: CacheScope) -> Json:
 
 
 def with_hints(result: Json, hints: Json) -> Json:
-    """A result with the hints that its handler left out. One that asks for input has none.
+    """A result with the hints that its handler left out. A result that asks for input has no hints.
 
     # spec: server/utilities/caching/hints-required, server/utilities/caching/interim-without-hints
     """
@@ -122,16 +123,16 @@ LISTS_BY_NOTIFICATION = {
 RESOURCE_UPDATED = "notifications/resources/updated"
 
 PER_REQUEST_META = frozenset({"progressToken", "traceparent", "tracestate"})
-"""Members of `_meta` that differ with each request, so that they are no part of a key."""
+"""Members of `_meta` that differ with each request, so that a key must not have them."""
 
 ENTRY_SIZE_DIVISOR = 8
 """A result takes up at most this part of `max_bytes`: one large result must not displace all others."""
 
 MAX_TTL_MS = 2**53
-"""A server may send any number, also an integer that is too large for a float of seconds."""
+"""The longest `ttlMs` that counts, in milliseconds: a server may send integers too large for a float."""
 
 MAX_CHANGED_SERVERS = 1000
-"""Servers whose last change is remembered by name; the older changes share one number."""
+"""Servers whose last change is remembered by name; all other servers share one number."""
 
 
 def fresh_for(result: Json) -> float:
@@ -158,8 +159,11 @@ class CachedResult(NamedTuple):
 
     data: bytes
     size: int
+    """Bytes of `data`, and characters of the params in its key."""
     fresh_until: float
+    """By the clock of the Cache, in seconds."""
     uri: str
+    """That of a resource, in a result of resources/read; it has no meaning for other methods."""
 
 
 class Cache:
@@ -188,7 +192,7 @@ class Cache:
         self._bytes = 0
         self._changes = 0
         self._last_change: OrderedDict[Hashable, int] = OrderedDict()  # server -> number of its last change
-        self._oldest_change = 0  # of every server that `_last_change` has no room for
+        self._oldest_change = 0  # for all servers not in `_last_change`: the last number dropped from it
 
     def forked(self) -> None:
         """Replace the lock in a forked child: another thread may have held it."""
@@ -301,7 +305,10 @@ class Cache:
             )
 
     def forget(self, server: Hashable, method: str | None = None) -> None:
-        """Drop all cached results of a server, or of one method; answers that are awaited are not stored."""
+        """Drop all cached results of a server, or of one method.
+
+        Results of requests that are under way will not be stored.
+        """
         self._invalidate(server, lambda key, entry: method is None or key.method == method)
 
     def _invalidate(self, server: Hashable, is_stale: Callable[[CacheKey, CachedResult], bool]) -> None:

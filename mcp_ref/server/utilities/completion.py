@@ -129,7 +129,7 @@ DEFINITIONS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Suggestions:
-    """The first values of a completer that limits them itself, how many there are, and whether more exist."""
+    """The first values of a completer that limits them itself, their total, and whether there are more."""
 
     values: Sequence[Any]
     total: int | None = None

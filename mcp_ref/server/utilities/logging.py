@@ -13,8 +13,8 @@ Revisions   2024-11-05  the client sets the level of the session: logging/setLev
 
 Levels are those of syslog, debug to emergency. Until a legacy client sets one, "info" applies.
 
-Threads     `log` runs on the thread that works on the request. `bridge` finds the request of the current
-            thread by the variable `current`.
+Threads     `log` runs on the thread that works on the request. The handler of `bridge` finds the request of
+            its thread in the context variable `current`.
 """
 
 from __future__ import annotations
@@ -108,7 +108,10 @@ NOTIFICATIONS = (
 
 
 def log(context: RequestContext, level: LoggingLevel, data: Any, logger: str | None = None) -> None:
-    """Send a message that belongs to a request, if its level is one that the client asked for."""
+    """Send a message that belongs to a request, if the client wants messages of its level.
+
+    Raises ValueError for an unknown level.
+    """
     if level not in LEVELS:
         raise ValueError(f"{level!r} is not a log level; the levels are {', '.join(LEVELS)}")
     lowest = _lowest_level(context)
