@@ -3,10 +3,11 @@
     from mcp_ref import Server, Context, connect
 
 The tree of this package is the tree of the specification: the page server/tools is the module
-mcp_ref/server/tools.py, with both sides of the wire in it; a long page is a package of its headings.
-`server` and `client` are the sections *Server Features* and *Client Features*, not roles: both peers'
-halves of a page live together. What authors and callers use is in `api`, what no page describes in
-`runtime`, the command line in `cli`, and what is built with the package in `extras`.
+mcp_ref/server/tools.py, with both sides of the wire in it; a long page is a package with a module for each
+of its headings. `server` and `client` are the sections *Server Features* and *Client Features*, not roles:
+the server's and the client's half of a page are in one place. The classes and functions that authors and
+callers use are in `api`, code that no page describes is in `runtime`, the command line is in `cli`, and
+what is built with the package is in `extras`.
 
 `mcp_ref.basic.versioning` is a good place to start reading, and docs/architecture.rst a map.
 """
@@ -178,19 +179,20 @@ _LATE = {
     "connect": "api.connect",
     "connect_all": "api.hosts",
 }
-"""The names that a server can do without, and the module of each, loaded when the name is asked for.
+"""Exported names that a server does not need -> the module of each, imported at the first use of the name.
 
-A host waits for the import with each server that it starts: without the client it takes 8 % less.
+A host that starts a server waits until the server has imported this package; without the client's modules
+that takes 8 % less time.
 """
 
 
 def __dir__() -> list[str]:
-    """All names, also those that are loaded when they are asked for."""
+    """All names of the module, with those of _LATE that are not imported yet."""
     return sorted({*globals(), *_LATE})
 
 
 def __getattr__(name: str) -> typing.Any:
-    """A name of _LATE. Raises AttributeError for any other."""
+    """Import a name of _LATE at its first use. Raises AttributeError for any other name."""
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib  # start-up time

@@ -4,22 +4,26 @@
         client.list_tools()
         client.call_tool("add", {"a": 1, "b": 2}).structured
 
-Everything blocks the thread that asked, and no other: a client may be used by many threads at once. Each
-method for a feature sends what its page's client half makes. What several of them take:
+A call blocks the thread that makes it and no other: a client may be used by many threads at once. Each
+method for a feature sends the request that the client half of the feature's page makes. Parameters that
+several methods have:
 
-    timeout       the silence to put up with, in seconds: progress restarts it
+    timeout       seconds of silence after which the call fails; each progress notification restarts them
     on_progress   called with (progress, total, message), on the thread that waits
-    rounds        how often the client answers by itself what the server asks before it can go on
+    rounds        how many times the client answers, by itself, what the server asks before it can go on
                   (basic/patterns/mrtr); 0 gives the first question to the caller
-    check         whether a tool that failed is a ToolError; if not, it is a result with `is_error`
+    check         True: a tool that failed raises ToolError; False: it is a result with `is_error`
     returns       what a tool returns: `call_tool("note", returns=Note)` gives a Note, or raises
 
-A client is a few objects, each of its page: `asker` has them (api/requests).
+The parts of a client, such as its connection and its list of known tools, are attributes of `asker`
+(api/requests).
 
 Revisions   all; `connect(revision=...)` insists on one. See
             basic/transports/stdio/backward_compatibility for how the client finds out what a server speaks.
-Threads     mcp_ref reader     reads, delivers answers, answers `ping` (api/pipe_transport)
-            mcp_ref worker N   runs the handlers for requests of a legacy server (api/answering)
+Threads     mcp_ref reader     on a pipe: reads, delivers answers, answers `ping` (api/pipe_transport). Over
+                               HTTP a thread that asks reads its own answer
+            mcp_ref worker N   runs the handlers for requests of a legacy server (api/answering), and
+                               prepares the later rounds of futures (api/results)
             another, alone     runs on_log, on_notification and the callbacks of futures (api/events)
             the caller's own   waits for its answer and runs its on_progress
 """
@@ -68,7 +72,7 @@ T = TypeVar("T")
 
 
 class SubmitOptions(TypedDict, total=False):
-    """What `submit_tool` takes, whatever it returns."""
+    """The keywords of `submit_tool` that do not depend on `returns`."""
 
     timeout: float | None
     on_progress: OnProgress | None
@@ -77,25 +81,26 @@ class SubmitOptions(TypedDict, total=False):
 
 
 class CallOptions(SubmitOptions, total=False):
-    """What `call_tool` takes, whatever it returns."""
+    """The keywords of `call_tool` that do not depend on `returns`."""
 
     rounds: int | None
 
 
 MAX_CLOSE_SECONDS = 60.0
-"""How long a `close` waits for that of another thread."""
+"""How long `close` waits for another thread that is closing the same client."""
 
 
 class Client(contextlib.AbstractContextManager["Client"]):
     """One connection to one server, opened by `connect`.  # spec: architecture/index/one-server-per-client"""
 
     def __init__(self, asker: Asker, server_label: str = "a server", *, check: bool = False) -> None:
-        """Warnings have `server_label`. `check` is that of all calls which do not say otherwise."""
+        """`server_label` names the server in warnings. `check` is the default for all calls."""
         self.asker = asker
         self._checks = check
         self._closing = threading.RLock()
         self._is_ended = False  # guarded by _closing
-        # Of the asker, not of this: a request under way, or a subscription, needs the connection still.
+        # On the asker, not on this Client: a request under way or a subscription refers to the asker, and
+        # still needs the connection when the application has dropped the Client.
         self._finalizer = weakref.finalize(
             asker, _dropped, weakref.ref(asker), asker.line, asker.events, server_label, forks.count
         )
@@ -108,27 +113,27 @@ class Client(contextlib.AbstractContextManager["Client"]):
 
     @property
     def revision(self) -> Revision:
-        """What both sides agreed on."""
+        """The revision that both sides agreed on."""
         return self.asker.negotiated.revision
 
     @property
     def server_info(self) -> Json:
-        """What the server is, by its own account."""
+        """The name and version of the server, as it says itself."""
         return self.asker.negotiated.server_info
 
     @property
     def server_capabilities(self) -> Json | None:
-        """What the server can do."""
+        """The capabilities that the server declared."""
         return self.asker.negotiated.server_capabilities
 
     @property
     def instructions(self) -> str | None:
-        """How the server is to be used, for a model."""
+        """The server's text for a model on how to use it."""
         return self.asker.negotiated.instructions
 
     @property
     def session_id(self) -> str | None:
-        """The name of the session, where the server gave it one: over HTTP, in the legacy era."""
+        """The id of the session, if the server gave it one: over HTTP, in the legacy era."""
         return self.asker.line.session_id
 
     # -- any message ---------------------------------------------------------------------------------
@@ -157,10 +162,11 @@ class Client(contextlib.AbstractContextManager["Client"]):
         on_progress: OnProgress | None = None,
         rounds: int | None = None,
     ) -> Result:
-        """Answer what an input_required result asks, and send its request again.
+        """Answer the questions of an input_required result: send its request again, and return the result.
 
-        `responses` has the keys of `result.input_requests`, with what the page of each wants. If the server
-        goes on with a task, its end is waited for, as `call_tool` does.
+        `responses` has the keys of `result.input_requests`; each value is a result of the form that the page
+        of that question's method defines. If the server goes on with a task, this waits for the end of the
+        task, as `call_tool` does.
         """
         found = self.asker.resume(result, responses, timeout=timeout, on_progress=on_progress, rounds=rounds)
         found = task_calls.awaited(self.asker, (result.request or ("", {}))[1], found, timeout)
@@ -174,7 +180,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> PendingCall[Result]:
-        """Send any request and go on: the result comes as a `concurrent.futures.Future`."""
+        """Send any request and return at once: the result comes as a `concurrent.futures.Future`."""
         return self.asker.submit(method, params, timeout=timeout, on_progress=on_progress)
 
     def notify(self, method: str, params: Json | None = None) -> None:
@@ -184,16 +190,16 @@ class Client(contextlib.AbstractContextManager["Client"]):
         self.asker.connection.notify(method, params)
 
     def forget_cached(self, method: str | None = None) -> None:
-        """Have what was kept of this server fetched anew: of one method, or all."""
+        """Drop the cached results of this server, of one method or of all: the next request fetches anew."""
         self.asker.forget_cached(method)
 
     # -- the features of the server ------------------------------------------------------------------
 
     def ping(self, timeout: float | None = None) -> None:
-        """Return if the server is there. In 2026-07-28, which has no ping, server/discover tells."""
+        """Return if the server answers. 2026-07-28 has no ping: there server/discover is sent instead."""
         if self.revision.pings:
             ping.ping(self.asker.connection, timeout)
-        else:  # not by way of `request`: what the cache has says nothing of the server
+        else:  # not through `request`: a cached result does not show that the server is still there
             self.asker.alive().request("server/discover", self.asker.with_meta({}), timeout=timeout)
 
     def pages(self, method: str, params: Json | None = None) -> Iterator[Result]:
@@ -233,14 +239,15 @@ class Client(contextlib.AbstractContextManager["Client"]):
         check: bool | None = None,
         returns: Any = None,
     ) -> Any:
-        """Call a tool and wait (server/tools). A tool that failed is a result with `is_error`.
+        """Call a tool and wait for its result (server/tools). A tool that failed is a result with `is_error`.
 
-        With `check=True`, here or in `connect`, it is a ToolError instead. `returns=Note` gives a Note, which
-        is made as arguments of tools are. It raises ToolError if the tool failed, and InvalidResponse if it
-        returned something else.
+        With `check=True`, here or in `connect`, it raises ToolError instead. `returns=Note` gives a Note,
+        made from JSON as the arguments of tools are. With `returns`, ToolError is raised if the tool failed,
+        and InvalidResponse if it returned something else.
 
-        If the server runs the call as a task, its end is waited for, as long as `max_timeout` allows. Then,
-        or with Ctrl-C, the task is cancelled, as an ordinary call would be: `start_tool` is for longer ones.
+        If the server runs the call as a task, this waits for the end of the task, for `max_timeout` at most.
+        After that, or on Ctrl-C, the task is cancelled, as an ordinary call would be: use `start_tool` for
+        tasks that take longer.
         """
         params, make = _call_params(name, arguments, meta), self._made(returns, check)
         return make(
@@ -277,12 +284,15 @@ class Client(contextlib.AbstractContextManager["Client"]):
         check: bool | None = None,
         returns: Any = None,
     ) -> Future[Any]:
-        """Call a tool and go on: what `call_tool` returns comes as a future, which cancels on the wire."""
+        """Call a tool and return at once: the future of what `call_tool` returns.
+
+        Its `cancel()` also cancels the request on the wire.
+        """
         params, make = _call_params(name, arguments, meta), self._made(returns, check)
         return task_calls.submit_call(self.asker, params, make, timeout=timeout, on_progress=on_progress)
 
     def _made(self, returns: Any, check: bool | None) -> Callable[[Result], Any]:
-        """What makes of a result what its caller wants. Raises TypeError."""
+        """The function that turns a Result into what the caller of a tool gets. Raises TypeError."""
         if check is not None:
             check_bool(check=check)
         return as_returned(returns, self._checks if check is None else check)
@@ -297,10 +307,11 @@ class Client(contextlib.AbstractContextManager["Client"]):
         on_progress: OnProgress | None = None,
         meta: Json | None = None,
     ) -> Task:
-        """Call a tool as a task, and go on (api/tasks): `task.result()` waits for its end.
+        """Call a tool as a task, and return the task (api/tasks): `task.result()` waits for its end.
 
-        The server keeps the task for `ttl` seconds, if it agrees. In 2026-07-28 it decides by itself whether
-        the call is a task, and for how long it is kept. `timeout` is for the answer to the call.
+        The server keeps the task for `ttl` seconds, if it agrees. In 2026-07-28 the server alone decides
+        whether the call is a task, and how long it is kept. `timeout` is for the answer to the call, not for
+        the end of the task.
         """
         params = _call_params(name, arguments, meta)
         return self._kept(
@@ -317,7 +328,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         return [self._kept(task) for task in task_calls.tasks_of(self.asker)]
 
     def _kept(self, task: Task) -> Task:
-        """A task for the caller, whose result is checked as that of a call."""
+        """The same task; its result will be checked as the result of a call is (`check`)."""
         task.checks = self._checks
         return task
 
@@ -326,7 +337,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
         return resources_page.list_resources(self.asker)
 
     def list_resource_templates(self) -> list[ResourceTemplate]:
-        """All templates for URIs of resources, from all pages (server/resources)."""
+        """All resource templates of the server, from all pages (server/resources)."""
         return resources_page.list_templates(self.asker)
 
     def read_resource(
@@ -378,9 +389,9 @@ class Client(contextlib.AbstractContextManager["Client"]):
         arguments: dict[str, str] | None = None,
         timeout: float | None = None,
     ) -> Result:
-        """What an argument of a prompt, or a variable of a template, could be: `result["completion"]`.
+        """Possible values for an argument of a prompt or a variable of a template: `result["completion"]`.
 
-        `arguments` are those that are chosen already (server/utilities/completion).
+        `arguments` has the values that are already chosen for the others (server/utilities/completion).
         """
         params = completion.complete_params(
             self.revision,
@@ -402,10 +413,10 @@ class Client(contextlib.AbstractContextManager["Client"]):
         resources: bool | Iterable[str] = False,
         resource_list: bool = False,
     ) -> Changes:
-        """Hear of changes (basic/patterns/subscriptions/client): of lists, and of the resources with
-        these URIs.
+        """Subscribe to changes of lists, and of the resources with the given URIs
+        (basic/patterns/subscriptions/client).
 
-        `resources=True` is the list of resources; with URIs, `resource_list=True` adds it.
+        `resources=True` means the list of resources. With URIs in `resources`, `resource_list=True` adds it.
         """
         if isinstance(resources, str):
             raise TypeError("resources is True, or a list of URIs, not one string")
@@ -415,13 +426,13 @@ class Client(contextlib.AbstractContextManager["Client"]):
         return Changes(self.asker, [kind for kind, given in wanted.items() if given], uris).open()
 
     def visit(self, problem: UrlElicitationNeeded, timeout: float = FOR_PEOPLE) -> bool:
-        """Have the person go where an error -32042 of 2025-11-25 wants them; then the request may be
-        sent again. False if they would not, or the server did not say in time that they are done.
+        """Ask the person to open the URLs of an error -32042 (2025-11-25). True: the request may now be sent
+        again. False: they declined, or the server did not report in time that they are done.
         """
         return url_mode.visit(self.asker.answering, problem, check_seconds("timeout", timeout))
 
     def set_roots(self, roots: Any) -> None:
-        """Other directories than before; the server is told, where the revision has that (client/roots)."""
+        """Replace the roots, and notify the server if the revision has that notification (client/roots)."""
         callbacks = self.asker.answering.callbacks
         if callbacks.roots is None:
             raise ValueError("this client was connected without roots, and so declared none")
@@ -429,21 +440,21 @@ class Client(contextlib.AbstractContextManager["Client"]):
         roots_page.notify_changed(self.asker.negotiated, self.asker.connection)
 
     def set_log_level(self, level: LoggingLevel) -> None:
-        """From now on, have log messages of this level and above sent to `on_log`."""
+        """Have the server send log messages of this level and above, from now on, for `on_log`."""
         self.asker.log.set_level(self.asker, self.revision, level)
 
     # -- what the server asks, and says --------------------------------------------------------------
 
     def on_request(self, method: str) -> Callable[[F], F]:
-        """Decorator: `fn(params)` or `fn(params, ctx)` answers a request of the server's."""
+        """Decorator: `fn(params)` or `fn(params, ctx)` answers the server's requests of this method."""
         return lambda function: self.asker.answering.handle(method, function)
 
     def on_notification(self, method: str) -> Callable[[F], F]:
-        """Decorator: `fn(params)` hears a notification of the server's."""
+        """Decorator: `fn(params)` is called with each of the server's notifications of this method."""
         return lambda function: self.asker.answering.listen(method, function)
 
     def around(self, hook: Hook[Any]) -> Hook[Any]:
-        """Decorator: `fn(ctx, params, proceed)` wraps every request that the server sends."""
+        """Decorator: `fn(ctx, params, proceed)` wraps every request that the server sends, except `ping`."""
         return self.asker.answering.around(hook)
 
     # -- the end ---------------------------------------------------------------------------------------
@@ -451,10 +462,10 @@ class Client(contextlib.AbstractContextManager["Client"]):
     def close(self) -> None:
         """End the connection and, over stdio, the server. Everything that still waits fails at once.
 
-        Beside another thread's `close` this waits until that one is done. A thread of ours does not, such as
-        one that runs a callback: the other thread may be waiting for it.
+        If another thread is closing the client, this waits until that is done. A thread of this package,
+        such as one that runs a callback, does not wait: the other thread may be waiting for it.
         """
-        if self.asker.connection.is_inherited:  # a forked child: all this is the parent's to end
+        if self.asker.connection.is_inherited:  # a forked child: the parent will end all this
             return
         self.asker.is_closed = True
         is_ours = threading.current_thread().name.startswith("mcp_ref")
@@ -464,8 +475,8 @@ class Client(contextlib.AbstractContextManager["Client"]):
             if not self._is_ended:
                 self.asker.answering.close()
                 self.asker.line.close()
-                self.asker.events.close(1.0, drop=False)  # what was heard until now is still told
-                self._is_ended = True  # not before: after Ctrl-C in here the next call does the rest
+                self.asker.events.close(1.0, drop=False)  # callbacks for what has arrived still run
+                self._is_ended = True  # last: after a Ctrl-C above, the next `close` does the rest
                 self._finalizer.detach()
         finally:
             self._closing.release()
@@ -475,7 +486,7 @@ class Client(contextlib.AbstractContextManager["Client"]):
 
 
 def _call_params(name: str, arguments: Json | None, meta: Json | None) -> Json:
-    """The params of tools/call. Raises TypeError, ValueError."""
+    """The params of tools/call. Raises TypeError, ValueError for what cannot be sent."""
     check_sendable(name=name)
     check_object(arguments=arguments, meta=meta)
     return tools_page.call_params(name, arguments, meta)
@@ -484,12 +495,13 @@ def _call_params(name: str, arguments: Json | None, meta: Json | None) -> Json:
 def _dropped(
     asker: weakref.ref[Asker], line: AnyLine, events: EventThread, server_label: str, process: int
 ) -> None:
-    """A client was dropped without `close`; or the program ends, and the client is still open.
+    """Warn, and close: the client was dropped without `close`, or is still open when the program ends.
 
-    Dropped, it is closed on a thread of its own, for this one may be any, and hold any lock. A client with a
-    request under way, or a subscription, is not dropped: its connection has it.
+    A client that was dropped is closed on a new thread: the garbage collector may call this on any thread,
+    with any lock held. A client with a request under way or a subscription is not dropped: its connection
+    refers to its asker.
     """
-    if forks.count != process:  # a forked child: the client is its parent's
+    if forks.count != process:  # a forked child: the client belongs to the parent
         return
     try:
         warnings.warn(f"unclosed client of {server_label}", ResourceWarning, stacklevel=2)
