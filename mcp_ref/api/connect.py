@@ -1,6 +1,6 @@
 """`connect`: from a command or a server to a client that is ready (page: basic/versioning).
 
-Threads     runs on the caller's thread; the client's own threads run when it returns.
+Threads     `connect` runs on the caller's thread; when it returns, the client's own threads are running.
 """
 
 from __future__ import annotations
@@ -52,11 +52,13 @@ __all__ = ["begun", "check_keywords", "connect"]
 
 
 begun: ContextVar[Callable[[Client], object]] = ContextVar("begun", default=lambda client: None)
-"""Hears of each client before that asks its server anything: another thread may have to close it."""
+"""Called with each new client before it sends anything, so that another thread can close the client while it
+connects: `connect_all` sets this on the threads that connect (api/hosts)."""
 
 
 class NoMore(TypedDict):
-    """No further keywords, for a type checker: at run time each is told with the line to write."""
+    """Tells a type checker that there are no other keywords. At run time `check_keywords` raises for each,
+    with the line to write instead."""
 
 
 def connect(
@@ -87,24 +89,24 @@ def connect(
         connect("http://localhost:8000/mcp")                          # a server that runs already
         connect("https://example.org/mcp", auth=token, retry=Retry(5))
         connect(["npx", "-y", "some-server", "/srv"])                 # any command
-        connect(Server("demo"))                                       # of this process: for tests
+        connect(Server("demo"))                                       # in this process: for tests
         connect(..., check=True)                                      # a tool that fails raises ToolError
         connect(..., elicitation=ask)                                 # ask(question) answers what tools ask
 
     Without `with`, call `client.close()`. For several servers there is `connect_all`.
 
-    `target` is a URL, a command as a list or as text, which is started without a shell, a .py file, a Server
-    of this process, or an entry of `mcpServers` (api/targets).
-    `timeout` is the silence to put up with, in seconds. `elicitation`, `sampling` and `roots` are what the
-    application does for servers (api/callbacks). `on_log(level, data, logger)` and
-    `on_notification(method, params)` hear the server. `confirm(tool, hints, arguments)` sees every tool call
-    before it goes and says whether it may. `cache=True` keeps results while they are fresh
-    (server/utilities/caching); a Cache may be shared. `check=True` has calls of tools that fail raise
-    ToolError, as in `subprocess`. To a URL, `headers` go with each request; a function
-    that returns them is called each time, and `auth` says on whose behalf they are sent: a token, a function
-    that returns one, or an OAuth, which sees to all by itself (api/authorization). `retry=Retry(5)` sends
-    requests again that were lost, as far as that does no harm (api/retrying). All else is in `options`
-    (api/options).
+    `target` is a URL, a command as a list or as text (started without a shell), a .py file, a Server of this
+    process, a transport of one's own, or an entry of `mcpServers` (api/targets).
+    `timeout` is how many seconds a request waits without an answer or a progress notification. `elicitation`,
+    `sampling` and `roots` are the callbacks that answer a server's questions (api/callbacks).
+    `on_log(level, data, logger)` is called with log messages, `on_notification(method, params)` with every
+    notification. `confirm(tool, hints, arguments)` is called before each tool call and says whether it may be
+    made. `cache=True` keeps results while they are fresh (server/utilities/caching); a Cache can be shared by
+    several clients. With `check=True` the call of a tool that fails raises ToolError, as in `subprocess`. For
+    a URL, `headers` are sent with each request, and a function that returns them is called for each; `auth`
+    is a token, a function that returns one, or an OAuth, which gets and renews tokens by itself
+    (api/authorization). `retry=Retry(5)` sends lost requests again where that does no harm (api/retrying).
+    Everything else is in `options` (api/options).
     """
     check_keywords("connect", unknown)
     if not isinstance(options, ClientOptions | None):
@@ -117,7 +119,9 @@ def connect(
     if not isinstance(retry, Retry | None):
         raise TypeError(f"retry is a Retry, such as Retry(5), not {retry!r:.60}")
     if hasattr(sys, "ps1"):
-        gc.collect()  # cells that failed, and are run again: what they had is garbage, with a child each
+        # At a prompt or in a notebook: each run of a cell that failed has left a client as garbage, with its
+        # child process.
+        gc.collect()
     revisions = _chosen(revision, options)
     callbacks = _callbacks(elicitation, sampling, roots, options)
     kept = CacheOfServer(_cache_of(cache), _cache_key(target, options), _principal(options))
@@ -147,13 +151,16 @@ def connect(
 
 
 def check_keywords(function: str, given: Iterable[str], *more: str) -> None:
-    """The keywords that `connect` gets, or another function that has `more` of its own. Raises TypeError."""
+    """Check the names of keywords against those of `connect`; the function also takes those in `more`.
+
+    Raises TypeError.
+    """
     in_options = {field.name: f"options=ClientOptions({field.name}=...)" for field in fields(ClientOptions)}
     check_names(function, given, keywords_of(connect, *more), in_options)
 
 
 def _chosen(revision: str | versioning.Revision | None, options: ClientOptions) -> list[str]:
-    """The revisions to agree on one of: an unknown one is an error before anything is started."""
+    """The dates of the revisions that may be agreed on. An unknown one is an error before anything starts."""
     if isinstance(revision, versioning.Revision):  # `client.revision` of another client
         revision = revision.date
     check_text_if_any(revision=revision)
@@ -166,9 +173,9 @@ def _callbacks(
     roots: Any,
     options: ClientOptions,
 ) -> Callbacks:
-    """What the application does for servers."""
+    """The Callbacks of the client, from the keywords of `connect` and its options."""
     if roots is not None and not callable(roots):
-        roots = as_roots(roots)  # a wrong one is an error before anything is started
+        roots = as_roots(roots)  # an invalid root is an error before anything starts
     return Callbacks(
         elicitation=elicitation,
         elicitation_modes=options.elicitation_modes,
@@ -183,7 +190,8 @@ def _callbacks(
 
 
 def _principal(options: ClientOptions) -> Hashable:
-    """Without one, nobody else gets the private results of a shared cache."""
+    """The principal for private results in a shared cache; by default an object that no other client has, so
+    that no other client gets them."""
     return object() if options.principal is None else options.principal
 
 
@@ -195,7 +203,7 @@ def _line_to(
     known_era: era.KnownEra,
     options: ClientOptions,
 ) -> Callable[[Asker], AnyLine]:
-    """How a client gets its line to a URL, a command or a Server."""
+    """A function that makes the line of a client: to a URL, a command, a Server or a transport."""
     limits = ConnectionLimits(timeout, options.max_timeout, options.max_message_bytes)
     authorizer = None if auth is None else _authorizer(target, headers, auth, options.session)
 
@@ -216,7 +224,7 @@ def _line_to(
     def line(asker: Asker) -> AnyLine:
         if not isinstance(target, str):
             return Line(asker, dial, limits=limits, probe_timeout=options.probe_timeout, known_era=known_era)
-        from mcp_ref.api.http_transport import HttpLine  # not before it is needed: it takes its time
+        from mcp_ref.api.http_transport import HttpLine  # only when needed: the import is slow
 
         return HttpLine(
             asker,
@@ -234,16 +242,16 @@ def _line_to(
 
 
 def _authorizer(url: str, headers: Headers | None, auth: Auth, session: Any) -> Authorizer:
-    """What `auth` is for this URL. Raises TypeError, ValueError."""
+    """The authorizer that `auth` stands for, for requests to this URL. Raises TypeError, ValueError."""
     if isinstance(headers, Mapping) and any(str(name).lower() == "authorization" for name in headers):
         raise TypeError("either auth or an Authorization header among headers says who asks, not both")
-    from mcp_ref.api.authorization import authorizer_of  # with HTTP, and not before it is needed
+    from mcp_ref.api.authorization import authorizer_of  # only when needed: it imports HTTP
 
     return authorizer_of(auth, url, session)
 
 
 def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str], known: era.KnownEra) -> Client:
-    """A client that has agreed with its server on one of these revisions."""
+    """A client that has agreed with its server on one of these revisions. Raises what `connect` raises."""
     was_known = known.find() is versioning.Era.LEGACY
     client = make(among)
     try:
@@ -252,20 +260,20 @@ def _opened(make: Callable[[Sequence[str]], Client], among: Sequence[str], known
     except BaseException as problem:
         was_closed = client.asker.is_closed
         client.close()
-        # Some legacy servers end themselves when they are asked anything before initialize: one
-        # more try, with that. Not if it never read what we asked: then it died of something else.
+        # Some legacy servers exit when they get a request before initialize: try once more, with
+        # initialize first. Not if the server never read our request: then it ended for another reason.
         legacy = [date for date in among if not versioning.revision(date).modern]
         probed = 0 < len(legacy) < len(among)
         is_lost = isinstance(problem, ConnectionClosed) and not was_closed
         if is_lost and probed and client.asker.line.heard:
-            # A server that died of initialize is not what it was remembered as: this time it is probed.
+            # Remembered as legacy, it was sent initialize first, and ended: its era has changed. Probe it.
             return _opened(make, among if was_known else legacy, era.NOTHING_KNOWN)
         raise
     return client
 
 
 def _label(target: Any) -> str:
-    """A server in words, without what may be secret in its URL."""
+    """The name of a server in warnings. A URL loses its query and fragment, which may hold secrets."""
     if isinstance(target, str):
         parts = urlsplit(target)
         return f"{parts.scheme}://{parts.netloc}{parts.path}"[:MAX_LABEL_CHARACTERS]
@@ -276,11 +284,11 @@ def _label(target: Any) -> str:
 
 
 MAX_LABEL_CHARACTERS = 200
-"""Of a command or a URL, in the warning about a client that was not closed."""
+"""The longest command or URL in the warning about a client that was not closed."""
 
 
 def _cache_key(target: Any, options: ClientOptions) -> Hashable:
-    """What tells this server from others in a cache that several clients share."""
+    """The key of a server in a cache that several clients share, and of a command among known eras."""
     if not isinstance(target, list | tuple):  # a URL, or a Server
         server: Hashable = target
         return server
@@ -289,10 +297,10 @@ def _cache_key(target: Any, options: ClientOptions) -> Hashable:
 
 
 def _known_era(target: Any, options: ClientOptions) -> era.KnownEra:
-    """What is remembered of a server, by its command or its URL.
+    """The entry for the era of a server, by its command or its URL.
 
-    A URL, and not its origin alone: several servers may share that, behind one gateway. Its query does not
-    count. A Server of this process is asked each time, which costs nothing.
+    The key has the path of the URL, not the origin alone, because one gateway may have several servers
+    behind it; the query is left out. For a Server of this process, or a transport, nothing is remembered.
     """
     if options.eras is False or not isinstance(target, str | list | tuple):
         return era.NOTHING_KNOWN
@@ -305,7 +313,7 @@ def _known_era(target: Any, options: ClientOptions) -> era.KnownEra:
 
 
 def _cache_of(cache: Any) -> Cache | None:
-    """The cache that an option names. Raises TypeError."""
+    """The Cache that `cache=` asks for: a new one for True, None for False. Raises TypeError."""
     if isinstance(cache, bool):
         return Cache() if cache else None
     if not isinstance(cache, Cache):
@@ -314,7 +322,7 @@ def _cache_of(cache: Any) -> Cache | None:
 
 
 def _check_fitting(target: Any, headers: Headers | None, auth: Auth | None, options: ClientOptions) -> None:
-    """Options that the target has no use for are refused, and a folder that is not there.
+    """Refuse options that are for another kind of target, and a `cwd` that does not exist.
 
     Raises TypeError, LocalError.
     """

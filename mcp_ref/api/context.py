@@ -1,11 +1,11 @@
 """Context: one request, as its handler sees it, in either era.
 
-What the request is, who sent it and whether its answer is still wanted comes from
-basic/patterns/index/context; here is what a handler calls.
+The attributes of the request, who sent it and whether its answer is still wanted, are in the base class
+(basic/patterns/index/context); the methods that a handler calls are here.
 
 Revisions   all.
-Threads     a handler's own; it may hand its context to threads that it makes: `progress`, `log` and
-            `notify` are safe there.
+Threads     for the thread of the handler. It may give its context to threads that it makes: `progress`,
+            `log` and `notify` are safe there.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ INPUT_REQUESTS = {
     row.method: row
     for row in (elicitation.INPUT_REQUEST, creating_messages.INPUT_REQUEST, roots.INPUT_REQUEST)
 }
-"""What a server may ask of its client."""
+"""The requests that a server may make of its client: method -> row of its page."""
 
 T = TypeVar("T")
 
 
 class Context(RequestContext):
-    """What a handler knows of the request it answers."""
+    """One request, for the handler that answers it."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ class Context(RequestContext):
     def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Tell the client how far the work is (basic/patterns/progress).
 
-        A task of 2026-07-28 has no such messages: there it becomes what the task says of its state.
+        A task of 2026-07-28 sends no progress notifications: there it becomes the task's status message.
         """
         task = self.handling.task
         if task is None or task.plan.relates:
@@ -73,16 +73,17 @@ class Context(RequestContext):
         logging.log(self, level, data, logger)
 
     def close_stream(self) -> bool:
-        """Let the client of a long request go, and come back later for what it missed; it is told when.
+        """End the response of a long request early: the client comes back later for the rest, and is told
+        when. The request goes on.
 
-        Over HTTP, in a session of 2025-11-25 (basic/transports/streamable_http); False where there is no such
-        thing: then nothing happens.
+        Only over HTTP, in a session of 2025-11-25 (basic/transports/streamable_http); elsewhere this does
+        nothing and returns False.
         """
         return self.arrival.outbox.release()
 
     @property
     def http(self) -> Any:
-        """The HTTP request that brought this one, as werkzeug has it; None over stdio."""
+        """The HTTP request that brought this one, as a `werkzeug.wrappers.Request`; None over stdio."""
         if self.arrival.environ is None:
             return None
         from werkzeug.wrappers import Request
@@ -93,16 +94,17 @@ class Context(RequestContext):
 
     @property
     def token(self) -> AccessToken | None:
-        """What the access token of this request says; None where the server is not protected."""
+        """The verified access token of this request; None if the server is not protected."""
         access = self.arrival.access
         return None if access is None else access.token
 
     def require_scopes(self, *scopes: str) -> None:
-        """Go on only if the token of this request has these: `ctx.require_scopes("notes:write")`.
+        """Go on only if the token of this request has these scopes: `ctx.require_scopes("notes:write")`.
 
-        Else it is answered with 403, which names them all, if nothing was said before. Say everything that is
-        needed at once: a client asks a person for each 403. What started a server on a pipe may do
-        everything; over HTTP, without `auth`, no request may.
+        Otherwise the response is 403 and names all of them, unless part of a response was sent already. Name
+        all scopes that are needed in one call: for each 403 a client asks a person. On a pipe this never
+        refuses: the process that started the server may do everything. Over HTTP without `auth` it always
+        raises InternalError, as no request there has scopes.
         """
         access = self.arrival.access
         if access is not None:
@@ -118,7 +120,8 @@ class Context(RequestContext):
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> Json:
-        """Send the client a request and wait for its result. There is no such thing in 2026-07-28.
+        """Send the client a request and wait for its result. LocalError in 2026-07-28, which has no such
+        requests.
 
         # spec: basic/patterns/index/server-initiates-nothing, basic/index/requests-client-to-server-only
         """
@@ -135,22 +138,22 @@ class Context(RequestContext):
             raise given_up(self, problem) from problem
 
     def requests(self, several: Sequence[tuple[str, Json]], *, timeout: float | None = None) -> list[Json]:
-        """Like `request`, for several that are sent at once; all have the time that the slowest may take."""
+        """Send several requests at once; return the results. All share the longest of their time-outs."""
         return mrtr.request_all(self, several, timeout)
 
     # -- tasks (basic/utilities/tasks, extensions/tasks) -------------------------------------
 
     def status(self, message: str) -> None:
-        """Say what is being done just now: it stands beside the status of a task. Without one, nothing."""
+        """Set the status message of the task that this request runs as, or may become; else do nothing."""
         check_text(message=message)
         if self.handling.run is not None:
             self.handling.run.set_message(message)
 
     def become_task(self) -> bool:
-        """From here on, run as a task; False if that cannot be, and all goes on as before.
+        """From here on, run as a task. False if that is not possible: then the call goes on as before.
 
-        For a tool with `task="optional"`, in 2026-07-28, that knows when it begins to take long; what it asks
-        before, it asks as an ordinary call does. In 2025-11-25 the client decides, with the call.
+        For a tool with `task="optional"` that knows when it begins to take long (2026-07-28). Questions that
+        it asks before this are those of an ordinary call. In 2025-11-25 the client decides, with the call.
 
         # spec: extensions/tasks/mrtr-before-task
         """
@@ -167,27 +170,27 @@ class Context(RequestContext):
         """Ask the person behind the client to fill in a form (client/elicitation).
 
         `schema` is a dataclass or a TypedDict with simple fields; `int`, `str`, `bool`, an Enum or another
-        type of one field; or a schema by hand. Without one the question is whether or not. The answer is true
-        if it was accepted; `answer.action` says what became of it, `answer.data` what was filled in: an
-        instance of that class, or the value. `timeout` is for the legacy era, where a thread waits; in the
-        modern one nothing does.
+        type of one field; or a JSON schema as a dict. Without one the person only confirms or declines. The
+        answer is true if the person accepted; `answer.action` is what they did, and `answer.data` what they
+        filled in: an instance of that class, or the value. `timeout` is for the legacy era, where a thread
+        waits for the answer; in the modern era none does.
         """
         answer: Answer[Any] = self.ask_all(Elicit(message, schema), timeout=timeout)[0]
         return answer
 
     def confirm(self, message: str, *, timeout: float | None = None) -> bool:
-        """Ask the person behind the client one question of yes or no: `if ctx.confirm("Really delete?"):`.
+        """Ask the person behind the client a yes-or-no question: `if ctx.confirm("Really delete?"):`.
 
-        False if they decline, or dismiss the question. It is an elicitation without fields.
+        False if they decline, or dismiss the question. It is an elicitation whose form has no fields.
         """
         return self.elicit(message, timeout=timeout).accepted
 
     def elicit_url(
         self, message: str, url: str, *, elicitation_id: str | None = None, timeout: float | None = None
     ) -> Answer[None]:
-        """Ask the person behind the client to open a URL: "accept" means that they will.
+        """Ask the person behind the client to open a URL: "accept" means that they agree to open it.
 
-        `Server.elicitation_complete(elicitation_id)` tells a client of 2025-11-25 that they have.
+        `Server.elicitation_complete(elicitation_id)` tells a client of 2025-11-25 that they are done there.
         """
         answer: Answer[None] = self.ask_all(ElicitUrl(message, url, elicitation_id), timeout=timeout)[0]
         return answer
@@ -195,23 +198,23 @@ class Context(RequestContext):
     def sample(
         self, messages: Any, *, max_tokens: int, timeout: float | None = None, **options: Any
     ) -> Reply:
-        """Ask the client's model for a message (client/sampling: `Sample` has the options)."""
+        """Ask the client's model for a message. The options are those of `Sample` (client/sampling)."""
         reply: Reply = self.ask_all(Sample(messages, max_tokens=max_tokens, **options), timeout=timeout)[0]
         return reply
 
     def list_roots(self) -> list[Root]:
-        """The directories that the client lets the server work in (client/roots)."""
+        """The directories that the client's work is about (client/roots)."""
         return roots.list_roots(self)
 
     def is_within_roots(self, path: str | os.PathLike[str]) -> bool:
-        """Whether a path is in one of these directories, links and `..` resolved."""
+        """Whether a path is in one of the client's roots, after links and `..` are resolved."""
         return roots.within(path, self.list_roots())
 
     def ask_all(self, *asked: Any, timeout: float | None = None, as_task: bool = False) -> list[Any]:
         """Several questions in one round: `ctx.ask_all(Elicit("Sure?"), Sample("A name", max_tokens=9))`.
 
-        `as_task` has the client run them as tasks, where it can (2025-11-25): what takes long there is then
-        fetched from it, and does not hang on one request.
+        `as_task` has the client run them as tasks, where it can (2025-11-25): each request is answered with a
+        task at once, and a second request fetches the result when the task is done.
         """
         for each in asked:
             if not hasattr(each, "question"):
@@ -220,26 +223,26 @@ class Context(RequestContext):
         return mrtr.ask(self, [each.question(self) for each in asked], timeout, send=send)
 
     def ask(self, asked: Any) -> Any:
-        """One question: an `Elicit`, an `ElicitUrl`, a `Sample` or a `ListRoots`."""
+        """Ask one question, an `Elicit`, `ElicitUrl`, `Sample` or `ListRoots`, and return its answer."""
         return self.ask_all(asked)[0]
 
     def once(self, name: str, run: Callable[[], Any]) -> Any:
-        """What `run` returns, as JSON. It runs once, though the handler runs again with each answer."""
+        """What `run` returned, as JSON. It is called once, even if the handler runs again for each answer."""
         return mrtr.once(self, name, run)
 
     @property
     def input_responses(self) -> Json:
-        """The answers to an input_required result of the handler's own making, by its keys.
+        """The answers to an input_required result that the handler itself returned, by its keys.
 
-        Raises InvalidParams for settings that the page does not allow.
+        Raises InvalidParams for an answer that has not the form of any input response.
         """
         return mrtr.responses(self)
 
     @property
     def request_state(self) -> str | None:
-        """The requestState of that result, as the handler made it."""
+        """The requestState that the handler gave that result; None if there was none."""
         return None if self.handling.exchange is None else self.handling.exchange.handler_state
 
     def require_capability(self, **required: Json) -> None:
-        """Go on only with a client that declared this: `ctx.require_capability(sampling={})`."""
+        """Raise unless the client declared these capabilities: `ctx.require_capability(sampling={})`."""
         require_capability(self, required)

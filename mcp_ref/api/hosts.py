@@ -3,24 +3,25 @@
     with connect_all("mcp.json") as host:
         host.list_tools()                                    # of all servers, as "server.tool"
         host.call_tool("files.read", {"path": "notes.txt"})  # by the server "files"
-        host.problems                                        # name -> why it is not there
+        host.problems                                        # name -> why the server is not there
         host["files"].list_resources()                       # the client of that server alone
 
-A configuration is what other hosts have, as a dict or as a JSON file:
+A configuration has the form that other hosts use, as a dict or as a JSON file:
 
     {"mcpServers": {"files": {"command": "npx", "args": [...]}, "web": {"url": ...}}}
 
-or a dict of servers by name. Each server is whatever `connect` takes (api/targets); an entry with
-`"disabled": true` is left out. Relative paths are relative to the folder of this process.
+or is a dict of servers by name. Each server is anything that `connect` takes (api/targets); an entry with
+`"disabled": true` is left out. Relative paths are relative to the current folder of this process.
 
-The servers are started side by side, and one that does not start keeps none of the others back. No server
-hears of another: each has a client of its own, and what is common to all is in the host alone.
+The servers are started side by side, and one that does not start does not delay the others. No server
+learns of another: each has a client of its own, and only the host knows them all.
 
 Errors      TypeError, ValueError, OSError for a configuration that cannot be read. A server that cannot be
-            connected to, or that does not say what it has, is in `problems`, and in the log. A call for it
-            raises LocalError with the reason; everything else is as in api/client.
-Threads     any number may use a host. `mcp_ref host`, up to AT_ONCE of them, start servers, ask them for
-            lists and close them; each ends with what it does.
+            connected to, or that fails when it is asked for a list, is in `problems`, and in the log. A call
+            to a server that is not connected raises LocalError with the reason; everything else is as in
+            api/client.
+Threads     any number may use a host. Threads named `mcp_ref host`, up to AT_ONCE for each operation, start
+            servers, ask them for lists and close them; each ends when no job is left.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ T = TypeVar("T")
 Each = Callable[[str], Mapping[str, Any]]
 
 AT_ONCE = 16
-"""Servers that are started, asked or closed at the same time."""
+"""How many servers are started, asked or closed at the same time."""
 
 
 def connect_all(
@@ -74,13 +75,13 @@ def connect_all(
     options: ClientOptions | None = None,
     **common: Any,
 ) -> Host:
-    """Connect to all servers of a configuration: a JSON file, or a dict with the same in it.
+    """Connect to all servers of a configuration: a JSON file, or a dict with the same contents.
 
-    `separator` stands between the names of server and tool; some models take no tool with a dot in its name,
-    but one with "__". `timeout`, `options` and any other keyword of `connect` count for each server, and
-    `each(name)` gives further ones for the server of that name, such as `auth`. `headers` and `auth` are
-    never common to all, since they may be secret. `question.server` of a callback is the name of the server
-    in the configuration, and not what the server says of itself.
+    `separator` stands between the names of server and tool; some models accept no dot in the name of a tool:
+    use "__" for them. `timeout`, `options` and any other keyword of `connect` apply to each server, and
+    `each(name)` returns further keywords for the server of that name, such as `auth`. `headers` and `auth`
+    cannot be given for all servers, since they may be secret. In a callback, `question.server` is the name of
+    the server in the configuration, not the name that the server gives itself.
     """
     servers = servers_of(config)
     _check(servers, separator, common)
@@ -109,14 +110,14 @@ def servers_of(config: Mapping[str, Any] | str | os.PathLike[str]) -> dict[str, 
 
 
 def _placed(name: str, target: Any, place: str) -> Any:
-    """An entry knows where it stands, unless it knows already: from the file that it was read from before."""
+    """The entry as a PlacedEntry, whose place errors name; one that was read from a file keeps its place."""
     if not isinstance(target, Mapping) or isinstance(target, PlacedEntry):
         return target
     return PlacedEntry(target, f"{name} in {place}")
 
 
 def _check_names(servers: Any, place: str, key: str | None) -> None:
-    """Raises TypeError for what is no dict of servers by name."""
+    """Check that the configuration is a dict of servers by name. Raises TypeError."""
     if not isinstance(servers, Mapping) or not all(isinstance(name, str) for name in servers):
         raise TypeError(f"{place}: {key or 'it'} is a dict of servers by name, not {servers!r:.60}")
     if any(isinstance(servers.get(key), str) for key in ("command", *URL_KEYS)):
@@ -124,7 +125,7 @@ def _check_names(servers: Any, place: str, key: str | None) -> None:
 
 
 def _from_file(path: str | os.PathLike[str]) -> Any:
-    """What is in a JSON file. Raises TypeError, ValueError, OSError."""
+    """The value in a JSON file. Raises TypeError, ValueError, OSError."""
     _check_path(os.fspath(path))
     try:
         return from_json(Path(path).expanduser().read_bytes().removeprefix(codecs.BOM_UTF8))
@@ -133,7 +134,7 @@ def _from_file(path: str | os.PathLike[str]) -> Any:
 
 
 def _check_path(path: Any) -> None:
-    """Raises TypeError for what is no path of a JSON file, but something else that was meant."""
+    """Check that this may be the path of a JSON file, and not a URL, a script or JSON. Raises TypeError."""
     text = path.strip() if isinstance(path, str) else ""
     if is_url(text) or local_url(text) is not None or text.endswith(".py"):
         right = call_for_url(text) if is_url(text) else f"connect({text!r:.80})"  # without a password
@@ -148,7 +149,7 @@ def _is_disabled(target: Any) -> bool:
 
 
 def _check(servers: Mapping[str, Any], separator: str, common: Mapping[str, Any]) -> None:
-    """Raises TypeError, ValueError."""
+    """Check the names of servers and the keywords for all of them. Raises TypeError, ValueError."""
     check_text(separator=separator)
     if not separator or "" in servers:
         raise ValueError("separator and the names of servers have one character at least")
@@ -164,7 +165,7 @@ def _check(servers: Mapping[str, Any], separator: str, common: Mapping[str, Any]
 
 
 def _open(name: str, target: Any, common: Mapping[str, Any], each: Each | None) -> Client:
-    """Connect to one of the servers."""
+    """Connect to one server, with the keywords for all and its own from `each`."""
     given = {**common, **(_own(name, each) if each is not None else {})}
     target, headers, options = place_of(target, given.pop("headers", None), given.pop("options"))
     if isinstance(target, list | tuple) and options.on_stderr is None:
@@ -176,7 +177,7 @@ def _open(name: str, target: Any, common: Mapping[str, Any], each: Each | None) 
 
 
 def _own(name: str, each: Each) -> Mapping[str, Any]:
-    """What the application gives to one of the servers alone. Raises TypeError."""
+    """The keywords that `each` returns for one server. Raises TypeError."""
     own, place = each(name), f"each({name!r})"
     if not isinstance(own, Mapping):
         raise TypeError(f"{place} returned {own!r:.60}, and not a dict of keywords of connect")
@@ -185,19 +186,19 @@ def _own(name: str, each: Each) -> Mapping[str, Any]:
 
 
 def _print(name: str, line: str) -> None:
-    """What one server writes to its stderr, beside what the others do."""
+    """Print a line of one server's stderr, after the server's name."""
     if sys.stderr is not None:
         print(f"{name}: {line}", file=sys.stderr, flush=True)
 
 
 def _ask(name: str, callback: Callable[[Any], Any], question: Any) -> Any:
-    """Put a question of a server to the application, under the name that the application has for it."""
+    """Call the application's callback with a question, which names the server as the configuration does."""
     question.server = name
     return callback(question)
 
 
 class _Starting:
-    """The clients that are being connected, for a thread that waits for them no more."""
+    """The clients that are being connected, so that an interrupted `connect_all` can close them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -205,7 +206,7 @@ class _Starting:
         self._is_over = False  # guarded by _lock
 
     def connect(self, opener: Callable[[], Client]) -> Client:
-        """Connect to one server. Runs on a thread of its own."""
+        """Connect to one server. Runs on a `mcp_ref host` thread, whose `begun` it sets."""
         begun.set(self._add)
         return opener()
 
@@ -216,7 +217,7 @@ class _Starting:
             self._clients.append(client)
 
     def close(self) -> None:
-        """Close them all, side by side; those that come later close themselves."""
+        """Close all clients, side by side. One that begins later is refused by `_add`, and so closed."""
         with self._lock:
             self._is_over = True
         side_by_side({str(number): client.close for number, client in enumerate(self._clients)})
@@ -228,19 +229,19 @@ class Host(contextlib.AbstractContextManager["Host"]):
     def __init__(self, openers: Mapping[str, Callable[[], Client]], separator: str) -> None:
         self.separator = separator
         self.clients: dict[str, Client] = {}
-        """Those that are connected."""
+        """The connected clients, by the names of their servers."""
         self.problems: dict[str, Exception] = {}
-        """Why a server is not connected, or is missing in the list that was asked for last."""
+        """Server name -> why it is not connected, or is missing from the list that was fetched last."""
         self._openers = openers
         self._homes: dict[str, list[str]] = {}
-        """The servers that have listed each URI."""
+        """URI of a resource -> the servers that listed it."""
         self._reconnecting = threading.Lock()
         starting = _Starting()
         jobs = {name: partial(starting.connect, opener) for name, opener in openers.items()}
         try:
             found: dict[str, Client | Exception] = side_by_side(jobs, undo=Client.close)
         except BaseException:
-            starting.close()  # at once, and not when they have waited for their servers in vain
+            starting.close()  # at once: left alone, each would wait for its server until its time-out
             raise
         self._take(found)
 
@@ -263,7 +264,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
     # -- the servers -------------------------------------------------------------------------------
 
     def __getitem__(self, name: str) -> Client:
-        """The client of a server. Raises LocalError."""
+        """The client of a server. Raises LocalError for one that is not connected."""
         if name in self.clients:
             return self.clients[name]
         if name in self._openers:
@@ -271,7 +272,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
         raise LocalError(f"there is no server {name!r:.80}; there are {', '.join(self._openers) or 'none'}")
 
     def reconnect(self, name: str) -> Client:
-        """Connect to a server again, such as a legacy one that crashed. Raises what `connect` raises."""
+        """Close a server's client and connect again, such as after a crash. Raises what `connect` raises."""
         if name not in self._openers:
             return self[name]
         with self._reconnecting:
@@ -285,7 +286,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
             return self.clients[name]
 
     def find(self, name: str) -> tuple[Client, str]:
-        """The client and the own name of a tool or a prompt. Raises LocalError."""
+        """The client, and the tool's or prompt's own name, for a name "server.tool". Raises LocalError."""
         check_text(name=name)
         for server in self._openers:
             if name.startswith(server + self.separator):
@@ -330,7 +331,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
         return client.get_prompt(prompt, arguments, **more)
 
     def list_resources(self) -> list[Resource]:
-        """The resources of all servers. Their names are "server.name", and their URIs as they are."""
+        """The resources of all servers. Their names become "server.name"; their URIs do not change."""
         found = self._lists("resources", Client.list_resources)
         homes: dict[str, list[str]] = {}
         for server, resources in found.items():
@@ -340,9 +341,10 @@ class Host(contextlib.AbstractContextManager["Host"]):
         return self._renamed(found)
 
     def read_resource(self, uri: str, *, server: str | None = None, **more: Any) -> Result:
-        """Read a resource. The server that listed it is asked, or the one that is named.
+        """Read a resource from the server that listed it, or from `server`.
 
-        The other keywords are those of `Client.read_resource`. LocalError: it is not known whom to ask.
+        The other keywords are those of `Client.read_resource`. Raises LocalError if no server, or more than
+        one, has the URI in its list.
         """
         check_text(uri=uri)
         check_names("Host.read_resource", more, keywords_of(Client.read_resource, "server"))
@@ -360,7 +362,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
         return homes[0]
 
     def _renamed(self, found: Mapping[str, list[Any]]) -> list[Any]:
-        """One list, in which each name says whose it is."""
+        """One list of all items, in which the name of each begins with that of its server."""
         return [
             {**item, "name": f"{server}{self.separator}{item['name']}"}
             for server, items in found.items()
@@ -368,7 +370,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
         ]
 
     def _lists(self, feature: str, fetch: Callable[[Client], list[Any]]) -> dict[str, list[Any]]:
-        """What each server with a feature has of it."""
+        """The list of each server that declares a feature. A server that fails is in `problems` instead."""
         asked = {name: c for name, c in self.clients.items() if feature in (c.server_capabilities or {})}
         found: dict[str, list[Any]] = {}
         for name, items in side_by_side({name: partial(fetch, c) for name, c in asked.items()}).items():
@@ -384,7 +386,7 @@ class Host(contextlib.AbstractContextManager["Host"]):
     # -- the end -----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close all clients, side by side; any number of times."""
+        """Close all clients, side by side. May be called any number of times."""
         closing = dict(self.clients)
         side_by_side({name: client.close for name, client in closing.items()})
         for name in closing:
@@ -397,10 +399,10 @@ class Host(contextlib.AbstractContextManager["Host"]):
 def side_by_side(
     jobs: Mapping[str, Callable[[], T]], undo: Callable[[T], object] | None = None
 ) -> dict[str, T | Exception]:
-    """What each job returns or raises, in the order of the jobs, which run on threads of their own.
+    """Run jobs on threads, AT_ONCE at a time. Return what each returned or raised, in the order of the jobs.
 
-    Each job has a time limit of its own. If this thread is interrupted while it waits, what is done, and what
-    is still going to be done, is undone.
+    There is no time limit here: each job has to have its own. If this thread is interrupted while it waits,
+    no further job is begun, and `undo` is called with what each job has returned, or returns later.
     """
     todo = iter(jobs.items())
     done: SimpleQueue[tuple[str, T | Exception]] = SimpleQueue()
@@ -447,5 +449,5 @@ def _outcome(job: Callable[[], T]) -> T | Exception:
         return job()
     except Exception as problem:
         return problem
-    except BaseException as problem:  # such as SystemExit: it ends no thread that others wait for
+    except BaseException as problem:  # such as SystemExit: it must not end a thread that others wait for
         return LocalError(f"{type(problem).__name__}: {problem}")
