@@ -1,12 +1,12 @@
-"""What a client does for its server: requests of the legacy era, input that a result asks for, notifications.
+"""How a client handles what its server sends: requests (legacy era), questions in results, notifications.
 
     server -> client   a request         answer -> the application's own handler, or `fulfil`
     server -> client   input_required    fulfil, for each question (basic/patterns/mrtr)
     server -> client   a notification    notice -> the pages that it concerns, then the application
 
 Revisions   all; in the modern era a server sends no requests.
-Threads     `answer` runs on a worker (ping: on the reader), `notice` on the reader: what the application is
-            to hear goes to the thread for events (api/events).
+Threads     `answer` runs on a worker (ping: on the reader). `notice` runs on the reader, and leaves calls of
+            the application's functions to the thread for events (api/events).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = ["Answering"]
 _log = logger("mcp_ref.client")
 
 TASKS_CLOSE_SECONDS = 1.0
-"""How long a `close` waits for the tasks that this client runs."""
+"""How long `close` waits for the handlers of the tasks that this client runs."""
 
 TASK_METHODS = {row.name: row for row in tasks_of_2025.METHODS}
 
@@ -51,7 +51,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Answering:
-    """The endpoint of a client's connection: what it answers, and what it hears."""
+    """The endpoint of a client's connection: answers the server's requests, handles its notifications."""
 
     context_type = Context
 
@@ -68,7 +68,7 @@ class Answering:
         on_notification: Callable[[str, Json], object] | None,
         task_news: Set[TaskNews],
     ) -> None:
-        """`on_notification` hears every notification."""
+        """`on_notification` is called with the method and params of every notification."""
         self.negotiated, self.callbacks = negotiated, callbacks
         self.input_requests: Mapping[str, InputRequestType] = INPUT_REQUESTS
         self._tools, self._cache = tools, cache
@@ -83,30 +83,41 @@ class Answering:
     # -- what the application adds -------------------------------------------------------------------
 
     def handle(self, method: str, function: F) -> F:
-        """Have a function answer a request of the server's. Raises ValueError for ping."""
+        """Have a function answer the server's requests of a method. Returns the function.
+
+        Raises ValueError for ping.
+        """
         if method == "ping":  # the reader answers it, which must not wait for a function
             raise ValueError("ping is answered by the client itself: it only shows that a client is there")
         self._handlers[method] = handler_of(function)
         return function
 
     def listen(self, method: str, function: F) -> F:
-        """Have a function hear a notification of the server's."""
+        """Have a function called with the server's notifications of a method. Returns the function."""
         self._listeners[method] = function
         return function
 
     def around(self, hook: Hook[Any]) -> Hook[Any]:
-        """Have a hook wrap every request that the server sends."""
+        """Have a hook wrap every request that the server sends, except `ping`. Returns the hook."""
         self._hooks = (*self._hooks, hook)
         return hook
 
     # -- requests ------------------------------------------------------------------------------------
 
     def is_immediate(self, context: RequestContext) -> bool:
-        """Only `ping` is: other methods by these names are the application's own."""
+        """Whether the reader may answer this request: only `ping`.
+
+        `initialize` and `server/discover`, which the reader of a server answers, would be methods of the
+        application's own here, and their handlers may be slow.
+        """
         return context.method == "ping"
 
     def answer(self, context: RequestContext) -> Json | Encoded:
-        """A request of the server's. While it is answered, our own deadlines stand still."""
+        """The result of a request that the server sent.
+
+        While a handler runs, our own deadlines on this connection stand still; not for ping, nor for a
+        request that runs as a task.
+        """
         session = context.connection.session
         if not session.is_negotiated and context.method != "ping":
             raise InvalidRequest(f"{context.method[:80]}: not before initialization")
@@ -124,12 +135,13 @@ class Answering:
             return context.related(self._result(handler, context))
 
     def _result(self, handler: Handler[Any], context: RequestContext) -> Json:
-        """What the handler gives, with the hooks around it."""
+        """The result that the handler returns, called with the hooks around it. None becomes {}."""
         try:
             result = run_with_hooks(self._hooks, handler, context, context.params)
         except ConnectionClosed:
-            # This client is closed while its person thinks. An error would pass for the answer of that
-            # person, and be the end of a task that can ask again over another connection.
+            # This client was closed while a person was being asked. Send nothing: the server would take an
+            # error for the person's answer, and it would end a task that can ask again over another
+            # connection.
             context.connection.responder.cancel(context, "this client was closed")
             raise
         if result is not None and not isinstance(result, dict):
@@ -137,13 +149,13 @@ class Answering:
         return result or {}
 
     def _as_task(self, handler: Handler[Any], context: RequestContext) -> Json:
-        """A request that the server wants to be run as a task (basic/utilities/tasks)."""
+        """Start a request that the server wants run as a task; the result that hands out the task."""
         plan = tasks_of_2025.AskedForPlan(tasks_of_2025.ttl_of(context))
         run = TaskRun(self.tasks, context, plan, lambda: self._result(handler, context), encode)
         return run.answer()
 
     def _handler_of(self, method: str) -> Handler[Any]:
-        """The application's own handler, or the page of what a server may ask. Raises MethodNotFound."""
+        """The application's own handler, else that of the method's page. Raises MethodNotFound."""
         if method in self._handlers:
             return self._handlers[method]
         if method in self.input_requests:
@@ -154,16 +166,19 @@ class Answering:
         raise MethodNotFound(f"this client has no method {method[:100]!r}")
 
     def _about_task(self, row: Method, params: Json, context: RequestContext) -> Json:
-        """A request about a task that this client runs."""
+        """The result of a request about a task that this client runs, such as tasks/get."""
         row.check(params, self.negotiated.revision.date)
         result: Json = row.handler(self, params, context)
         return result
 
     def fulfil(self, method: str, params: Json, context: RequestContext | None) -> Json:
-        """Do what a server asks for, in a request or (context None) in an input_required result."""
+        """Answer a question of the server: the request `context`, or (None) one in an input_required result.
+
+        Raises ProtocolError; InternalError for an answer that is not JSON.
+        """
         try:
             result = self.input_requests[method].answer(self, params, context)
-            encode(result)  # what the application gave may be no JSON
+            encode(result)  # the application may have given something that is not JSON
         except (ValueError, TypeError, RecursionError) as problem:
             _log.error("%s: the answer cannot be sent", method, exc_info=problem)
             raise InternalError(
@@ -174,7 +189,7 @@ class Answering:
     # -- notifications -------------------------------------------------------------------------------
 
     def notice(self, connection: Connection, method: str, params: Json, size: int) -> None:
-        """A notification of the server's. Runs on the reader; callbacks run on the thread for events."""
+        """Handle a notification of `size` bytes. Runs on the reader; callbacks on the thread for events."""
         if method == "notifications/tools/list_changed":
             self._tools.forget()
         self._cache.on_notification(method, params)
@@ -193,12 +208,12 @@ class Answering:
             self._events.run(lambda p: hears_all(method, p), params, size=size)
 
     def close(self) -> None:
-        """The client is closed: no answer of the application is wanted any more."""
+        """The client is closed: end the wait for callbacks, and the tasks that this client runs."""
         self.callbacks.close()
         self.tasks.close(TASKS_CLOSE_SECONDS)
 
     def lost(self, connection: Connection) -> None:
-        """The connection ended. Runs on its reader."""
+        """End what waited for notifications: the connection has ended. Runs on its reader."""
         if connection.failure is not None:
             self.callbacks.elicitations.end(connection.failure)
         self._subscriptions.end(connection.failure)

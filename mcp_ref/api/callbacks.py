@@ -1,14 +1,16 @@
-"""What an application does for servers (page: client/index): its callbacks, and how they are run.
+"""The callbacks with which an application answers its servers' questions, and how they are run (page:
+client/index).
 
     connect(target, elicitation=ask, sampling=my_llm, roots=["/home/user/project"])
 
 A callback may take as long as a person needs, or hang. So it runs on a thread of its own, and the thread that
 waits for it has a time limit.
 
-Revisions   all; what is declared says what a server may ask for.
+Revisions   all; the declared capabilities say what a server may ask for.
 Threads     `run` is called by the worker of a server's request (legacy), or by the thread that waits for the
-            result of a request of ours (modern). The callback itself runs on `mcp_ref asking`; as many
-            of these at once as the limit allows. One that hangs counts until it ends.
+            result of the client's request (modern; for a future, by a worker). The callback itself runs on a
+            thread named `mcp_ref asking`; as many run at once as the limit allows. One that hangs counts
+            until it ends.
 """
 
 from __future__ import annotations
@@ -42,26 +44,26 @@ __all__ = ["CallbackTimeout", "Callbacks"]
 _log = logger("mcp_ref.client")
 
 PEOPLE = Limit(rate=10.0, burst=100, at_once=10)
-"""How often a person, or a model that costs money, is asked at most, by default."""
+"""The default limit on questions: each goes to a person, or to a model that costs money."""
 
 
 MAX_SHOWN_CHARACTERS = 300
-"""Of what a server says that it needs, in an error."""
+"""Characters of a capability that the server requires, in the advice of an error."""
 
 
 TASK_REQUESTS = {"sampling": "createMessage", "elicitation": "create"}
-"""The requests that a client can run as tasks for its server: feature -> act."""
+"""The requests that a client can run as tasks for its server: feature -> second half of the method's name."""
 
 ARGUMENTS = {"elicitation": "elicitation=...", "sampling": "sampling=...", "roots": "roots=[...]"}
-"""The arguments of `connect` that declare a capability."""
+"""Capability -> the argument of `connect` that declares it."""
 
 
 class CallbackTimeout(InternalError):
-    """The application did not answer in time."""
+    """A callback of the application did not return in time."""
 
 
 class Callbacks:
-    """What one client does for its server."""
+    """The callbacks of one client, and those of them that are running."""
 
     def __init__(
         self,
@@ -76,7 +78,10 @@ class Callbacks:
         limit: Limit | None = None,
         seconds: float = FOR_PEOPLE,
     ) -> None:
-        """`roots` is a list that client/roots understands, or a function that gives one."""
+        """`roots` is a list as client/roots takes it, or a function that returns one.
+
+        `seconds` is the time limit of a callback; `limit` bounds how often, and how many at once, are run.
+        """
         check_callable(elicitation=elicitation, sampling=sampling, sampling_review=sampling_review)
         if sampling is None and (sampling_tools or sampling_context or sampling_review is not None):
             raise ValueError("sampling_tools, sampling_context and sampling_review go with sampling")
@@ -93,7 +98,10 @@ class Callbacks:
         self._closed = False
 
     def capabilities(self, *, tasks: bool = False) -> Json:
-        """What this client declares, with all that any revision has. `tasks`: it runs these as tasks, too."""
+        """The capabilities that this client declares, in the fullest form of any revision.
+
+        `tasks`: it also declares that it can run the server's requests as tasks.
+        """
         found: Json = {}
         if self.elicitation is not None:
             found["elicitation"] = requests.capability(self.elicitation_modes)
@@ -109,14 +117,14 @@ class Callbacks:
         return found
 
     def arguments_for(self, data: Any) -> list[str]:
-        """The arguments of `connect` that declare what a server missed, as the `data` of -32021 tells it."""
+        """The arguments of `connect` that declare the capabilities in the `data` of an error -32021."""
         missing = missing_capabilities(_required(data), self.capabilities())
         arguments = [ARGUMENTS[name] for name in missing if name in ARGUMENTS and getattr(self, name) is None]
         options = [option for name, parts in missing.items() for option in self._options_for(name, parts)]
         return [*arguments, f"options=ClientOptions({', '.join(options)})"] if options else arguments
 
     def _options_for(self, capability: str, parts: Json) -> list[str]:
-        """The options that declare one capability, as far as it takes more than a callback."""
+        """The ClientOptions that declare a capability, or parts of it that a callback alone does not."""
         if capability == "elicitation" and self.elicitation is not None:
             modes = [mode for mode in MODES if mode in parts or mode in self.elicitation_modes]
             return [f"elicitation_modes={modes}"]
@@ -132,9 +140,13 @@ class Callbacks:
         context: RequestContext | None = None,
         over: threading.Event | None = None,
     ) -> Any:
-        """What the function returns, within the time limit. Raises what it raises, as an InternalError.
+        """Call the function on a thread of its own, and return what it returns.
 
-        `over` is set when the answer is not wanted any more.
+        `over` is set when nothing waits for the function any more; `context` is the server's request.
+
+        Raises CallbackTimeout; TooManyRequests beyond the limit; a ProtocolError that the function raises or
+        returns, and InternalError for anything else that it raises; ConnectionClosed and RequestCancelled if
+        the client is closed, or the server's request cancelled, meanwhile.
         """
         wait = self.limiter.enter()
         if wait:
@@ -154,7 +166,10 @@ class Callbacks:
                 over.set()
 
     def _wait(self, asking: _Asking) -> None:
-        """Wait until it is done, not wanted any more, or late. Raises ConnectionClosed."""
+        """Wait until the callback returns, its answer is not wanted any more, or its time is up.
+
+        Raises ConnectionClosed if the client was closed.
+        """
         with self._lock:
             self._under_way.add(asking)
             if self._closed:
@@ -166,7 +181,7 @@ class Callbacks:
                 raise ConnectionClosed("this client was closed")
 
     def close(self) -> None:
-        """The client is closed: no answer is wanted any more."""
+        """The client is closed: wake all threads that wait for a callback. They raise ConnectionClosed."""
         with self._lock:
             self._closed = True
             for asking in self._under_way:
@@ -174,14 +189,14 @@ class Callbacks:
 
 
 def _required(data: Any) -> Json:
-    """The capabilities in the `data` of an error -32021; none in data of another form."""
+    """The capabilities in the `data` of an error -32021; empty if the data has another form."""
     found = data.get("requiredCapabilities") if isinstance(data, dict) else None
     is_valid = isinstance(found, dict) and all(isinstance(parts, dict) for parts in found.values())
     return found if found is not None and is_valid else {}
 
 
 class _Asking:
-    """One callback under way."""
+    """One run of a callback. `done` is set when it returns, or when its answer is not wanted any more."""
 
     def __init__(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], ended: Callable[[], None]

@@ -9,7 +9,8 @@ method for a feature sends the request that the client half of the feature's pag
 several methods have:
 
     timeout       seconds of silence after which the call fails; each progress notification restarts them
-    on_progress   called with (progress, total, message), on the thread that waits
+    on_progress   called with (progress, total, message), on the thread that waits; for a future, and a task
+                  of 2025-11-25, on the thread for events (api/events)
     rounds        how many times the client answers, by itself, what the server asks before it can go on
                   (basic/patterns/mrtr); 0 gives the first question to the caller
     check         True: a tool that failed raises ToolError; False: it is a result with `is_error`
@@ -24,7 +25,8 @@ Threads     mcp_ref reader     on a pipe: reads, delivers answers, answers `ping
                                HTTP a thread that asks reads its own answer
             mcp_ref worker N   runs the handlers for requests of a legacy server (api/answering), and
                                prepares the later rounds of futures (api/results)
-            another, alone     runs on_log, on_notification and the callbacks of futures (api/events)
+            one more worker    runs, one after another, on_log, on_notification and, of futures, callbacks
+                               and on_progress (api/events)
             the caller's own   waits for its answer and runs its on_progress
 """
 

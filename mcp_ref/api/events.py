@@ -1,10 +1,12 @@
-"""The thread for events: what a client tells its application, one after another.
+"""The thread for events: runs the callbacks of a client's application, one after another.
 
-Callbacks for notifications and of futures run here, in order, so that a slow one delays no answer. What waits
-for them is bounded, by number and by weight: a server that floods the client costs notifications, not memory.
+Callbacks for notifications and of futures run here, in order, so that a slow one delays no answer. The calls
+that wait are bounded, in number and in bytes: if a server floods the client, notifications are dropped, and
+memory does not grow.
 
 Revisions   all.
-Threads     `run` is called by any thread and never blocks; the callbacks run on one `mcp_ref worker`, alone.
+Threads     `run` is called by any thread and does not wait; callbacks run on one `mcp_ref worker` of their
+            own. After `close`, a callback that must run `always` is run by the thread that calls `run`.
 """
 
 from __future__ import annotations
@@ -21,30 +23,30 @@ __all__ = ["EventThread"]
 _log = logger("mcp_ref.client")
 
 MAX_EVENTS = 10_000
-"""Calls of callbacks that wait for a slow one."""
+"""How many calls of callbacks may wait for a slow one."""
 
 MAX_EVENT_BYTES = 32 << 20
-"""And bytes of the messages that they are for."""
+"""How many bytes the messages of these calls may have together."""
 
 
 class EventThread:
-    """Runs callbacks in order; drops those beyond the bounds, and says so."""
+    """Runs callbacks in order; drops calls beyond the bounds, and logs that."""
 
     def __init__(self) -> None:
         self._worker = Workers(limit=1, queue=MAX_EVENTS, queue_bytes=MAX_EVENT_BYTES)
         self._dropping = threading.Lock()
-        self._dropped = self._dropped_bytes = 0  # since the last that was not; guarded by _dropping
+        self._dropped = self._dropped_bytes = 0  # since this was last logged; guarded by _dropping
 
     def run(
         self, callback: Callable[[Any], object], argument: Any, *, always: bool = False, size: int = 0
     ) -> None:
-        """Have a callback called; one that must run `always` may not be dropped.
+        """Have `callback(argument)` called on the thread for events. With `always` it is never dropped.
 
-        `size` is the weight of its message in bytes.
+        `size` is how many bytes its message holds in memory.
         """
         try:
             if not self._worker.submit(callback, argument, always=always, size=size) and always:
-                callback(argument)  # the thread is gone
+                callback(argument)  # after `close`, when there is no thread for events any more
         except QueueFull:
             self._drop(size)
         else:
@@ -52,7 +54,8 @@ class EventThread:
                 self._tell_dropped()
 
     def _drop(self, size: int) -> None:
-        """One line when it begins and one when it is over: a server that floods us must not flood the log."""
+        """Count a dropped call. The log gets one line when dropping begins, and one when it is over
+        (`_tell_dropped`): a server that floods the client must not flood the log."""
         with self._dropping:
             self._dropped += 1
             self._dropped_bytes += size
@@ -74,9 +77,9 @@ class EventThread:
             )
 
     def settle(self, seconds: float) -> None:
-        """Wait until the callbacks that are due now have run.
+        """Wait until the callbacks that are queued now have run, for `seconds` at most.
 
-        A thread of ours does not wait: it may be the one that runs them.
+        A thread of this package does not wait: it may be the one that runs them.
         """
         if not threading.current_thread().name.startswith("mcp_ref"):
             done = threading.Event()
@@ -84,5 +87,8 @@ class EventThread:
             done.wait(seconds)
 
     def close(self, wait: float, *, drop: bool = True) -> None:
-        """Wait so many seconds for the callbacks that are due; with `drop`, for the one that runs alone."""
+        """Take no more calls, and wait up to `wait` seconds for those in the queue.
+
+        With `drop` the queue is emptied, and the wait is for the callback that is running.
+        """
         self._worker.close(wait, drop=drop)

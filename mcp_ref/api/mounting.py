@@ -1,32 +1,34 @@
-"""What another server has, offered by this one (page: server/index): `server.mount("notes", other)`.
+"""The features of another server, offered by this one (page: server/index): `server.mount("notes", other)`.
 
     tools, prompts    under "notes.tool": the prefix, a dot, and their own name
-    resources         under their own URIs, and so do templates
+    resources         under their own URIs, as are templates
     completion        of arguments of prompts, and of variables of templates
-    questions         of a tool, a prompt or a resource of the other one go to the client of this one
-    progress          of a call likewise
+    questions         of a tool, a prompt or a resource of the other server go to the client of this one
+    progress          of a call goes there, too
     tasks             none: a call that is a task there is waited for, and is an ordinary one here
     lists             are fetched anew when the other server says that they changed
-    cancellation      a request to the other server ends with the one that it is made for
+    cancellation      of a request here cancels the request to the other server that is made for it
 
-The other one is a `Server` of this process, or a client of a server anywhere. A Server is connected to while
-this one serves, in memory; a client stays its owner's, who closes it.
+The other server is a `Server` of this process, or a client of a server anywhere. A Server is connected to in
+memory, while this one serves; a client remains its owner's, and its owner closes it.
 
-A question is relayed from a server of 2026-07-28, which ends its request with it. What it said until then
-is kept in the state of our own request, so that nothing runs twice there. Each request declares what the
-client of this server can be asked (api/requests); the callbacks of a mounted client are not called.
+Questions are relayed from a server of 2026-07-28: there a question is the result that ends a round. The
+results of finished rounds are kept in the state of our own request, so that no round is sent twice when our
+handler runs again. Each request to the other server declares what the client of this server can be asked
+(api/requests); the callbacks of a mounted client are not called.
 
-A server of the legacy era asks the client that is connected to it: the callbacks of that one answer. A Server
-of this era has none, so mount `connect(other, elicitation=...)` instead. Without one, the error says so. The
-same holds for a task in either era, which goes on while it asks: in a Server, a call that asks as a task
-fails, and says so.
+A server of the legacy era sends its questions to the client that is connected to it, and the callbacks of
+that client answer. The client of a mounted legacy Server has no callbacks: mount
+`connect(other, elicitation=...)` instead. The error of a question without a callback says so. The same holds
+for a task in either era, since a task goes on while it asks: in a mounted Server, a call that asks as a task
+fails, and the error says so.
 
 Errors      ValueError for a prefix that no tool's name may begin with, for servers that would be mounted in
-            each other, and for a name or a URI that this server has already; what comes to be so later is
-            left out, with a line in the log. A server that is gone: the call fails with the reason, and all
-            else is served. When it is there again, `Mount.refresh` fetches its lists.
-Threads     a request to the other server is made by the thread of ours. `mcp_ref mount`, one for each mount
-            while it is served, hears of changes of lists.
+            each other, and for a name or a URI that this server has already; one that collides later is
+            left out, with a line in the log. If the other server is gone, a call to it fails with the
+            reason, and everything else is served. When it is back, `Mount.refresh` fetches its lists.
+Threads     a request to the other server is made on the thread of our own request. `mcp_ref mount`, one for
+            each mount while it is served, listens for changes of lists.
 """
 
 from __future__ import annotations
@@ -67,23 +69,24 @@ __all__ = ["Mount"]
 _log = logger("mcp_ref.mount")
 
 LOOK_SECONDS = 0.5
-"""How often the thread that hears of changes looks whether it is to end."""
+"""How often the thread that listens for changes checks whether it should end."""
 
 KEYS = {"tools": "name", "prompts": "name", "resources": "uri", "templates": "uriTemplate"}
-"""By which an item of each list is known."""
+"""Kind of list -> the field that identifies an item in it."""
 
 UNTIL_CANCELLED = 86_400.0
-"""Seconds for a call of a Server in this process: it is for our own client to give it up."""
+"""Time-out in seconds of a call to a Server in this process: a day, as our own client decides how long to
+wait, and cancels."""
 
 MOST_READ = 2000
-"""Characters of an error in which the name of a question is looked for."""
+"""Characters of an error message that are searched for the name of a capability or a method."""
 
 NOT_SERVED = "this server does not serve"
-"""Why there is no client of a Server that is mounted, as a rule."""
+"""The usual reason why a mounted Server has no client."""
 
 
 class Mount:
-    """What one other server has, in the lists of this one."""
+    """The items of one other server in the lists of this one, and the connection to that server."""
 
     def __init__(self, server: Server, prefix: str, source: Server | Client, separator: str = ".") -> None:
         self._before = _beginning(prefix, separator)
@@ -97,13 +100,13 @@ class Mount:
             "templates": server.templates,
         }
         self._ours: dict[str, dict[str, Json]] = {kind: {} for kind in self._lists}
-        """What is there of the other server: kind -> our name for it -> its definition."""
+        """The items of the other server that are in our lists: kind -> our name -> definition."""
         self._refreshing = threading.Lock()
         self._client = self._owned()
         self._lacking = NOT_SERVED
         """Why there is no client."""
         self._beginning = threading.Lock()
-        # Guarded by _beginning: what ends when this server serves no more, and what hears of changes.
+        # Guarded by _beginning: what is closed when this server stops serving; and the thread that listens.
         self._entered: contextlib.ExitStack | None = None
         self._ended = threading.Event()
         self._ear: threading.Thread | None = None
@@ -114,7 +117,7 @@ class Mount:
         return f"<Mount {self._before}*, {sum(map(len, self._ours.values()))} items>"
 
     def leads_to(self, server: Server) -> bool:
-        """Whether this server is the mounted one, or is mounted in it, at any depth."""
+        """Whether `server` is the mounted server, or is mounted in that one, at any depth."""
         return not isinstance(self._source, Client) and (
             self._source is server or any(each.leads_to(server) for each in self._source.handlers.mounts)
         )
@@ -127,7 +130,8 @@ class Mount:
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[Client]:
-        """The client: its owner's, or one of our own, for as long as this lasts."""
+        """The client of the other server: the one that was mounted, or one of our own, which is closed after
+        the block."""
         if isinstance(self._source, Client):
             yield self._source
             return
@@ -143,18 +147,18 @@ class Mount:
 
     @contextlib.contextmanager
     def serving(self) -> Iterator[None]:
-        """Around the time in which this server serves: connected, and with an ear for changes.
+        """Connect, and listen for changes, while this server serves: entered with its lifespan.
 
-        A server that is gone keeps nothing else from being served: its items fail with the reason, until it
-        is there again. Its lists are fetched with the next `refresh`.
+        If the other server cannot be reached, everything else is served all the same: calls of its items fail
+        with the reason until it is back and `refresh` has fetched its lists.
         """
         with contextlib.ExitStack() as entered:
-            self._client = self._owned()  # none of before: this process may be the child of a fork
+            self._client = self._owned()  # never one from before: this process may be the child of a fork
             self._entered, self._ended, self._ear = entered, threading.Event(), None
             try:
                 try:
                     self.refresh()
-                except Exception as problem:  # whatever it is, ours can be served
+                except Exception as problem:  # of any kind: our own items can still be served
                     _log.warning("%s* is mounted, and is not there: %s", self._before, message_of(problem))
                 yield
             finally:
@@ -164,7 +168,8 @@ class Mount:
                 self._client, self._lacking = self._owned(), NOT_SERVED
 
     def _begun(self) -> Client:
-        """The client, connected by now if it may be. Raises what that raises."""
+        """The client, which is connected first if this server serves. Raises what connecting raises, and
+        LocalError without a client."""
         with self._beginning:
             if self._client is None and self._entered is not None:
                 try:
@@ -175,7 +180,8 @@ class Mount:
         return self.client
 
     def _listen(self, client: Client) -> None:
-        """Have an ear for changes while this server serves, also where one went with the other server."""
+        """Start the thread that listens for changes, if this server serves and there is none: it also ends
+        when the other server is gone, and is then started again."""
         with self._beginning:
             if self._entered is None or (self._ear is not None and self._ear.is_alive()):
                 return
@@ -189,15 +195,15 @@ class Mount:
             self._ear.join(5.0)
 
     def _hear(self, client: Client, ended: threading.Event) -> None:
-        """Fetch the lists anew whenever they change."""
+        """Fetch the lists anew whenever they change. Runs on `mcp_ref mount`."""
         has = {"tools", "prompts", "resources"} & (client.server_capabilities or {}).keys()
         if not has:
-            return  # there is nothing to hear of
+            return  # there is nothing to listen for
         try:
             with client.listen(
                 tools="tools" in has, prompts="prompts" in has, resources="resources" in has
             ) as changes:
-                self._refresh(client)  # what changed before this was heard of
+                self._refresh(client)  # the lists may have changed before this listened
                 while not ended.is_set() and not changes.is_over:
                     if changes.next(LOOK_SECONDS) is not None:
                         self._refresh(client)
@@ -207,7 +213,7 @@ class Mount:
 
     @property
     def client(self) -> Client:
-        """The client of the other server. Raises LocalError while it has none."""
+        """The client of the other server. Raises LocalError while there is none."""
         if self._client is None:
             raise LocalError(f"{self._before}* is not connected, since {self._lacking}")
         return self._client
@@ -215,7 +221,10 @@ class Mount:
     # -- the lists -----------------------------------------------------------------------------------
 
     def refresh(self) -> None:
-        """Fetch the lists anew, also those of a server that was gone. Raises what that raises."""
+        """Fetch the lists anew; connect and listen again first if the server was gone.
+
+        Raises what connecting or a request raises.
+        """
         client = self._begun()
         self._refresh(client)
         self._listen(client)
@@ -229,7 +238,7 @@ class Mount:
                 self._put(kind, items)
 
     def _made(self, kind: str, client: Client) -> Iterator[tuple[str, Any]]:
-        """Our names and items for what the other server has."""
+        """The items of one kind that the other server has, as items of ours, each after its key."""
         has = client.server_capabilities or {}
         completes = "completions" in has
         make: dict[str, Callable[[], list[Any]]] = {
@@ -243,13 +252,13 @@ class Mount:
                 yield item.definition[KEYS[kind]], item
 
     def _check_free(self, found: Mapping[str, Mapping[str, Any]]) -> None:
-        """Raises ValueError."""
+        """Check that none of these keys is taken in our lists. Raises ValueError."""
         for kind, items in found.items():
             if taken := [name for name in items if self._lists[kind].get(name) is not None]:
                 raise ValueError(f"{taken[0]!r:.200} is among the {kind} already")
 
     def _put(self, kind: str, items: Mapping[str, Any]) -> None:
-        """Have these in a list of ours, in place of those that were there of this mount."""
+        """Replace the items of this mount in one of our lists. One whose key is taken is left out."""
         there, ours = self._lists[kind], self._ours[kind]
         free = {name: i for name, i in items.items() if name in ours or there.get(name) is None}
         for name in items.keys() - free.keys():
@@ -265,7 +274,7 @@ class Mount:
 
     def _tool(self, definition: Any) -> RegisteredTool:
         named = self._named(definition)
-        named.pop("execution", None)  # a task of ours would be another one
+        named.pop("execution", None)  # it says how the other server runs it as a task; here it is never one
 
         def call(arguments: Json, ctx: Context) -> Json:
             params = {"name": definition["name"], "arguments": arguments}
@@ -301,7 +310,7 @@ class Mount:
         return RegisteredResource(definition, lambda ctx: self._read(definition["uri"], ctx))
 
     def _templates(self, client: Client, completes: bool) -> list[RegisteredTemplate]:
-        """The templates that are good ones; a server may have none, and not know of them."""
+        """The resource templates that are valid. A server that has none may answer with an error."""
         try:
             found = client.list_resource_templates()
         except ErrorResponse:
@@ -332,14 +341,14 @@ class Mount:
     # -- a request -----------------------------------------------------------------------------------
 
     def _relayed(self, ctx: Context, method: str, params: Json) -> Json:
-        """The result of a request to the other server, after our client has answered what that one asks.
+        """Send a request to the other server and relay its questions to our client: the last result.
 
-        Each round is made once: our own handler may run again for each answer.
+        Each round is wrapped in `once`, since our own handler may run again for each answer.
         """
         client = self.client
 
         def begin() -> Result:
-            if method == "tools/call":  # also where it is answered with a task
+            if method == "tools/call":  # by `call_tool`, which also waits for the end of a task
                 return client.call_tool(**params, rounds=0, on_progress=ctx.progress, check=False)
             return client.request(method, params, rounds=0, on_progress=ctx.progress)
 
@@ -364,7 +373,7 @@ class Mount:
         return found
 
     def _answers(self, ctx: Context, asked: Result) -> Json:
-        """What our client answers, by the keys of the questions."""
+        """Ask our client the questions of an input_required result. Return its answers, by their keys."""
         kinds = mrtr.server_of(ctx).input_requests
         questions = []
         try:
@@ -376,9 +385,12 @@ class Mount:
         return dict(zip(asked.input_requests, mrtr.ask(ctx, questions), strict=True))
 
     def _as_ours(self, ctx: Context, method: str, problem: ErrorResponse) -> McpError:
-        """An error of the other server, as one of this one."""
+        """The error of this server for an error of the other one: the same code, message and data.
+
+        With what to do about it, where `_advice` knows. -32021 is a LocalError in the legacy era.
+        """
         is_undeclared = problem.code == MissingRequiredClientCapability.code
-        if is_undeclared and ctx.revision.asks == "in requests":  # which has no such error
+        if is_undeclared and ctx.revision.asks == "in requests":  # the legacy era has no such error
             return LocalError(f"{method}: {problem.message}")
         advice = self._advice(ctx, problem.message)
         made = ProtocolError(f"{problem.message}; {advice}" if advice else problem.message, data=problem.data)
@@ -386,9 +398,10 @@ class Mount:
         return made
 
     def _advice(self, ctx: Context, said: str) -> str | None:
-        """What to do about a failure, if a server of the legacy era could not ask what it wanted to.
+        """What to do about a failure, if it is that a legacy server could not ask its question; else None.
 
-        It says so in words of its own; this package and the SDKs name the capability, or the method.
+        No error code tells that, so the message is searched: this package and the SDKs name the capability,
+        or the method.
         """
         client, said = self.client, said[:MOST_READ].lower()
         if client.revision.asks == "in results":
@@ -409,7 +422,7 @@ class Mount:
 
 
 def _beginning(prefix: str, separator: str) -> str:
-    """What our names of the other server's tools begin with. Raises ValueError."""
+    """The text before the other server's own names in ours: prefix and separator. Raises ValueError."""
     check_text(prefix=prefix, separator=separator)
     before = prefix + separator if prefix else ""
     if before:
@@ -421,7 +434,7 @@ def _beginning(prefix: str, separator: str) -> str:
 
 
 def _check_server(source: Server, server: Server) -> None:
-    """Check that this is a server which may be mounted in that one. Raises TypeError, ValueError."""
+    """Check that `source` is a server that may be mounted in `server`. Raises TypeError, ValueError."""
     if source is server:
         raise ValueError("a server cannot be mounted in itself")
     if not hasattr(source, "attach"):
@@ -432,8 +445,8 @@ def _check_server(source: Server, server: Server) -> None:
 
 
 def _unasked(*question: Any) -> Any:
-    """Stands for the client of this server, who is asked instead: it declares that there is one.
+    """A callback that declares a capability; the questions themselves are relayed to our own client.
 
-    It is called for what a task asks, which does not end its request with the question.
+    It is called only when a task asks: a task does not end its request with the question.
     """
     raise LocalError("what a task of a mounted server asks is not relayed")
